@@ -1,0 +1,52 @@
+"""Identifiers: topic-partitions and the 128-bit ids of topics and directories."""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.model.env import Random
+
+ZERO_UUID = UUID(int=0)
+
+
+class TopicPartition(NamedTuple):
+    """A partition by the name of its topic, as users see it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicIdPartition(NamedTuple):
+    """A partition by the id of its topic: what stays the same when a name is used again."""
+
+    topic_id: UUID
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{uuid_text(self.topic_id)}-{self.partition}"
+
+
+def uuid_text(value: UUID) -> str:
+    """Kafka's text form: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def uuid_from_text(text: str) -> UUID:
+    """The inverse of `uuid_text`. Raises `ValueError` for anything else."""
+    raw = base64.urlsafe_b64decode(text + "==")
+    if len(text) != 22 or len(raw) != 16:
+        raise ValueError(f"{text!r} is not a 22-character id")
+    return UUID(bytes=raw)
+
+
+def new_uuid(random: Random) -> UUID:
+    """A random id whose text does not begin with `-`, so that it can be typed at a shell (as Kafka does)."""
+    while True:
+        value = UUID(int=random.getrandbits(128), version=4)
+        if value != ZERO_UUID and not uuid_text(value).startswith("-"):
+            return value
