@@ -1,0 +1,38 @@
+# Every command sets up what it needs, once. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check interop bench compile sim clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+setup: ## virtual environment, dependencies, compiled leaves, a Java runtime; leaves .venv/bin/odradek
+	@PYTHON=$(PYTHON) scripts/setup
+
+demo: setup ## the main job: 336,776 real flights through the broker and Spark to a verified result
+	@$(BIN)/odradek demo $(ARGS)
+
+test: setup ## all tests: units, properties, real clients, simulator, Spark
+	@scripts/test $(ARGS)
+
+check: setup ## format, lint, types, import contracts
+	@scripts/check
+
+interop: setup ## against Java clients and a real Apache Kafka (needs Java 17+ and Maven)
+	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
+
+bench: setup ## the figures, each as a ratio to a peer in the same run
+	@$(BIN)/python -m bench $(ARGS)
+
+compile: setup ## compile the leaves again (setup does it when a C compiler is found)
+	@$(BIN)/python scripts/compile.py
+
+sim: setup ## one seeded simulation of a broker with its clients: make sim SEED=7
+	@$(BIN)/python -m odradek.testing.sim --seed $(or $(SEED),1) $(ARGS)
+
+clean: ## remove what the commands made (not your data directories)
+	rm -rf $(VENV) .setup build dist src/odradek.egg-info src/odradek/compiled_leaves.json
+	find src -name '*.so' -delete

@@ -1,0 +1,78 @@
+"""Compile the leaves in place: `python scripts/compile.py [--if-needed]`.
+
+Builds the modules of `odradek.leaves.LEAVES` with mypyc into `src/`, then writes the manifest of the sources they
+came from. Without a C compiler it says so and leaves the sources to be interpreted. See `src/odradek/leaves.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from odradek import leaves  # noqa: E402
+
+
+def say(text: str) -> None:
+    print(f"compile: {text}", file=sys.stderr)
+
+
+def up_to_date() -> bool:
+    if not leaves.MANIFEST.exists():
+        return False
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    built = (leaves.source_of(leaf).with_suffix(suffix).exists() for leaf in leaves.LEAVES)
+    return json.loads(leaves.MANIFEST.read_text()) == leaves.digests() and all(built)
+
+
+def compiler() -> str | None:
+    named = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
+    return shutil.which(named) or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def has_headers() -> bool:
+    return Path(sysconfig.get_paths()["include"], "Python.h").exists()
+
+
+def remove_old() -> None:
+    leaves.MANIFEST.unlink(missing_ok=True)
+    for old in (ROOT / "src").rglob("*.so"):
+        old.unlink()
+
+
+def build() -> int:
+    log = ROOT / ".setup" / "compile.log"
+    log.parent.mkdir(exist_ok=True)
+    environment = {**os.environ, "ODRADEK_COMPILE": "1", "CFLAGS": os.environ.get("CFLAGS", "-O2 -g0")}
+    with log.open("w") as out:
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+        return subprocess.call(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
+
+
+def main() -> int:
+    if "--if-needed" in sys.argv[1:] and up_to_date():
+        return 0
+    before = leaves.digests()
+    if compiler() is None or not has_headers():
+        missing = "a C compiler" if compiler() is None else "Python's headers (python3-dev)"
+        say(f"{missing} was not found: the leaves stay interpreted, which works and is slower")
+        return 0
+    say(f"{len(leaves.LEAVES)} leaves with mypyc")
+    remove_old()
+    if build() != 0:
+        remove_old()
+        say("failed, see .setup/compile.log")
+        return 1
+    leaves.MANIFEST.write_text(json.dumps(before, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
