@@ -127,8 +127,11 @@ class Transport(Protocol):
         """Up to `count` bytes; None if nothing has arrived; b"" at the end of the stream. Raises `OSError`."""
         ...
 
-    def send(self, parts: Sequence[Buffer]) -> int:
-        """How many bytes were taken, in order; 0 if the peer does not read now. Raises `OSError`."""
+    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
+        """How many bytes were taken, in order; 0 if the peer does not read now. Raises `OSError`.
+
+        `more` hints that a `send_file` follows at once, so that a short head is not sent on its own.
+        """
         ...
 
     def send_file(self, file: File, offset: int, count: int) -> int:
