@@ -1,0 +1,396 @@
+"""Record batch, format v2: what producers send, what lies on disk, what consumers fetch; the same
+bytes in all three.
+
+    offset  size
+         0     8  baseOffset             of the first record; stamped by the leader
+         8     4  batchLength            bytes after this field; so the batch has batchLength + 12
+        12     4  partitionLeaderEpoch   stamped by the leader
+        16     1  magic                  2
+        17     4  crc                    CRC-32C of everything from `attributes` to the end
+        21     2  attributes             see below
+        23     4  lastOffsetDelta
+        27     8  baseTimestamp          ms; compaction's delete horizon if that bit is set
+        35     8  maxTimestamp           ms; the append time if the timestamp type says so
+        43     8  producerId             -1: not idempotent
+        51     2  producerEpoch
+        53     4  baseSequence
+        57     4  records                count
+        61        records, compressed as a whole (see `records.py`, `compression.py`)
+
+    attributes  bits 0-2 compression type, 3 timestamp type (1: LogAppendTime), 4 transactional, 5
+    control,
+                6 base timestamp is the delete horizon, others unused
+
+Base offset and leader epoch lie outside the CRC: a leader stamps them with `stamp` and writes the
+rest of the batch as it
+came. Only a change of maximum timestamp or timestamp type (LogAppendTime) makes a new CRC
+necessary: `with_max_timestamp`.
+
+This module reads headers, builds batches and iterates; it judges nothing (see `validate.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import google_crc32c
+from librt.strings import (
+    BytesWriter,
+    read_i16_be,
+    read_i32_be,
+    read_i64_be,
+    write_i16_be,
+    write_i32_be,
+    write_i64_be,
+)
+from mypy_extensions import i64
+
+from odradek.protocol import compression, records
+from odradek.protocol.records import Header, Record
+
+MAGIC: Final = 2
+LOG_OVERHEAD: Final[i64] = 12
+HEADER_BYTES: Final[i64] = 61
+STAMP_BYTES: Final[i64] = 16
+CRC_START: Final[i64] = 21
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+
+COMPRESSION_MASK: Final[i64] = 0x07
+LOG_APPEND_TIME_BIT: Final[i64] = 0x08
+TRANSACTIONAL_BIT: Final[i64] = 0x10
+CONTROL_BIT: Final[i64] = 0x20
+DELETE_HORIZON_BIT: Final[i64] = 0x40
+
+CRC_CHUNK_BYTES: Final[i64] = 64 * 1024
+
+
+class CorruptBatch(Exception):
+    """What stands at `position` cannot be the header of a v2 batch."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"{reason} at position {position}")
+        self.position = position
+        self.reason = reason
+
+
+class RecordBatchHeader:
+    """The fields of the batch at `position` of `data`; `size` is the whole batch, `end` where the
+    next one starts."""
+
+    def __init__(self, data: bytes, position: i64) -> None:
+        """Read 61 bytes; IndexError if they are not there. Nothing is checked."""
+        self.position = position
+        self.base_offset = read_i64_be(data, position)
+        self.batch_length: i64 = read_i32_be(data, position + 8)
+        self.partition_leader_epoch: i64 = read_i32_be(data, position + 12)
+        self.magic: i64 = data[position + 16]
+        self.crc: i64 = read_i32_be(data, position + 17) & 0xFFFFFFFF
+        self.attributes: i64 = read_i16_be(data, position + 21)
+        self.last_offset_delta: i64 = read_i32_be(data, position + 23)
+        self.base_timestamp = read_i64_be(data, position + 27)
+        self.max_timestamp = read_i64_be(data, position + 35)
+        self.producer_id = read_i64_be(data, position + 43)
+        self.producer_epoch: i64 = read_i16_be(data, position + 51)
+        self.base_sequence: i64 = read_i32_be(data, position + 53)
+        self.count: i64 = read_i32_be(data, position + 57)
+
+    @property
+    def size(self) -> i64:
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def end(self) -> i64:
+        return self.position + self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> i64:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> i64:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> i64:
+        """Sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def compression_type(self) -> i64:
+        """The codec's id (0-7; 0-4 are `CompressionType`)."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & LOG_APPEND_TIME_BIT != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON_BIT != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatchHeader({self.base_offset}..{self.last_offset} at {self.position}, "
+            f"size={self.size}, count={self.count}, attributes={self.attributes:#x}, "
+            f"leader_epoch={self.partition_leader_epoch}, producer_id={self.producer_id}, "
+            f"producer_epoch={self.producer_epoch}, base_sequence={self.base_sequence})"
+        )
+
+
+def batches(data: bytes, start: int = 0, end: int | None = None) -> Iterator[RecordBatchHeader]:
+    """The headers of the batches in `data[start:end]`, in order.
+
+    Stops where the rest is shorter than a header or than the batch it announces (a torn tail, a
+    fetch cut at its limit):
+    the last header's `end` says how far it came. Raises `CorruptBatch` where a header cannot be
+    one. CRCs are not looked
+    at: see `is_intact`.
+    """
+    limit: i64 = len(data) if end is None else end
+    position: i64 = start
+    while limit - position >= HEADER_BYTES:
+        header = RecordBatchHeader(data, position)
+        if header.magic != MAGIC:
+            raise CorruptBatch(position, f"magic {header.magic}")
+        if header.batch_length < HEADER_BYTES - LOG_OVERHEAD:
+            raise CorruptBatch(position, f"batch length {header.batch_length}")
+        position = header.end
+        if position > limit:
+            return
+        yield header
+
+
+def crc32c(data: bytes, start: i64, end: i64) -> int:
+    """CRC-32C of `data[start:end]`. In chunks, since the library takes only `bytes` and a chunk's
+    copy stays in cache."""
+    stop = start + CRC_CHUNK_BYTES
+    if stop >= end:
+        return google_crc32c.value(data[start:end])  # type: ignore[no-any-return]
+    crc: int = google_crc32c.value(data[start:stop])
+    while stop < end:
+        start = stop
+        stop = start + CRC_CHUNK_BYTES
+        crc = google_crc32c.extend(crc, data[start : stop if stop < end else end])
+    return crc
+
+
+def is_intact(data: bytes, header: RecordBatchHeader) -> bool:
+    """Whether the batch is all there and its CRC is the one in its header."""
+    end = header.end
+    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD or end > len(data):
+        return False
+    return crc32c(data, header.position + CRC_START, end) == header.crc
+
+
+def stamp(data: bytes, start: i64, base_offset: i64, leader_epoch: i64) -> bytes:
+    """The batch's first 16 bytes with this base offset and leader epoch; the rest, CRC included,
+    stays as it is."""
+    writer = BytesWriter()
+    write_i64_be(writer, base_offset)
+    write_i32_be(writer, read_i32_be(data, start + 8))
+    write_i32_be(writer, leader_epoch)
+    return writer.getvalue()
+
+
+def with_max_timestamp(
+    data: bytes, header: RecordBatchHeader, max_timestamp: int, log_append_time: bool
+) -> bytes:
+    """The batch, rewritten with this maximum timestamp and timestamp type, and its new CRC."""
+    attributes = header.attributes & ~LOG_APPEND_TIME_BIT
+    if log_append_time:
+        attributes |= LOG_APPEND_TIME_BIT
+    pos = header.position
+    writer = BytesWriter()
+    write_i16_be(writer, attributes)
+    writer.write(data[pos + 23 : pos + 35])
+    write_i64_be(writer, max_timestamp)
+    writer.write(data[pos + 43 : header.end])
+    body = writer.getvalue()
+    return data[pos : pos + 17] + crc32c(body, 0, len(body)).to_bytes(4, "big") + body
+
+
+def assemble(
+    section: bytes,
+    count: int,
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    attributes: int = 0,
+    last_offset_delta: int | None = None,
+    base_timestamp: int = NO_TIMESTAMP,
+    max_timestamp: int = NO_TIMESTAMP,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """A batch around a records section that is already encoded (and compressed, as `attributes`
+    say)."""
+    body = BytesWriter()
+    write_i16_be(body, attributes)
+    write_i32_be(body, count - 1 if last_offset_delta is None else last_offset_delta)
+    write_i64_be(body, base_timestamp)
+    write_i64_be(body, max_timestamp)
+    write_i64_be(body, producer_id)
+    write_i16_be(body, producer_epoch)
+    write_i32_be(body, base_sequence)
+    write_i32_be(body, count)
+    body.write(section)
+    covered = body.getvalue()
+    head = BytesWriter()
+    write_i64_be(head, base_offset)
+    write_i32_be(head, len(covered) + 9)
+    write_i32_be(head, leader_epoch)
+    head.append(MAGIC)
+    head.write(crc32c(covered, 0, len(covered)).to_bytes(4, "big"))
+    return head.getvalue() + covered
+
+
+class RecordBatchBuilder:
+    """Records go in, one batch comes out. Offsets are 0, 1, ... unless appended with their own
+    delta."""
+
+    def __init__(
+        self,
+        codec: int = 0,
+        *,
+        level: int | None = None,
+        base_offset: int = 0,
+        leader_epoch: int = NO_LEADER_EPOCH,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        transactional: bool = False,
+        control: bool = False,
+    ) -> None:
+        self.codec = codec
+        self.level = level
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.attributes = codec | transactional * TRANSACTIONAL_BIT | control * CONTROL_BIT
+        self.count: i64 = 0
+        self.last_offset_delta: i64 = -1
+        self.base_timestamp: i64 = NO_TIMESTAMP
+        self.max_timestamp: i64 = NO_TIMESTAMP
+        self._writer = BytesWriter()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch as it stands, before compression."""
+        return HEADER_BYTES + len(self._writer)
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] = (),
+        timestamp: i64 = NO_TIMESTAMP,
+    ) -> int:
+        """Add a record (`timestamp` in ms); returns the batch's size so far, before
+        compression."""
+        if self.count == 0:
+            self.base_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.last_offset_delta += 1
+        records.encode(
+            self._writer,
+            self.last_offset_delta,
+            timestamp - self.base_timestamp,
+            key,
+            value,
+            headers,
+        )
+        self.count += 1
+        return HEADER_BYTES + len(self._writer)
+
+    def build(self) -> bytes:
+        """The batch. The builder can go on and build again."""
+        return assemble(
+            compression.compress(self.codec, self._writer.getvalue(), self.level),
+            self.count,
+            base_offset=self.base_offset,
+            leader_epoch=self.leader_epoch,
+            attributes=self.attributes,
+            last_offset_delta=self.last_offset_delta,
+            base_timestamp=self.base_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+        )
+
+
+def build(
+    contents: Sequence[tuple[bytes | None, bytes | None, Sequence[Header], int]],
+    codec: int = 0,
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> bytes:
+    """A batch of (key, value, headers, timestamp in ms) in one call."""
+    builder = RecordBatchBuilder(
+        codec,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    for key, value, headers, timestamp in contents:
+        builder.append(key, value, headers, timestamp)
+    return builder.build()
+
+
+def records_section(
+    data: bytes, header: RecordBatchHeader, max_bytes: int = 1 << 31
+) -> tuple[bytes, int, int]:
+    """Where the batch's records are, decompressed: (bytes, start, end). Uncompressed ones are not
+    copied."""
+    start = header.position + HEADER_BYTES
+    if header.compression_type == 0:
+        return data, start, header.end
+    section = compression.decompress(header.compression_type, data[start : header.end], max_bytes)
+    return section, 0, len(section)
+
+
+def records_of(
+    data: bytes, header: RecordBatchHeader, max_bytes: int = 1 << 31
+) -> Iterator[Record]:
+    """The batch's records, lazily. With LogAppendTime every record carries the append time, as in
+    Kafka."""
+    section, start, end = records_section(data, header, max_bytes)
+    found = records.decode(
+        section, start, end, header.count, header.base_offset, header.base_timestamp
+    )
+    for record in found:
+        if header.is_log_append_time:
+            record.timestamp = header.max_timestamp
+        yield record

@@ -1,0 +1,314 @@
+"""The records inside a batch: their encoding, and the three ways to read them (walk, objects,
+columns).
+
+One record, all varints zigzag as in protocol buffers:
+
+    length          varint   bytes that follow
+    attributes      int8     unused
+    timestampDelta  varlong  to the batch's base timestamp
+    offsetDelta     varint   to the batch's base offset
+    keyLength       varint   negative: null
+    key             bytes
+    valueLength     varint   negative: null
+    value           bytes
+    headers         varint   count, then each: keyLength varint, key UTF-8, valueLength varint
+    (negative: null), value
+
+This module is a compiled leaf and the broker's and the clients' inner loop. `walk` checks every
+field and makes no object
+per record; the broker uses nothing else. Records are always read within `start..end` of a larger
+`bytes`.
+
+Bounds. All movement is forward, so one test at the end of a record (`pos == record_end`) proves
+that no field of it ran
+over; reading past the data itself raises IndexError and is turned into `InvalidRecords` at the
+door.
+
+Stricter than Kafka: varints that do not fit 32 bits and timestamp deltas beyond 62 bits are
+refused instead of wrapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+Header = tuple[str, bytes | None]
+
+NO_TIMESTAMP: Final = -1
+MAX_TIMESTAMP: Final[i64] = 1 << 62
+MIN_RECORD_BYTES: Final[i64] = 7
+
+
+class InvalidRecords(Exception):
+    """The records section does not hold what its header says; `index` is the record in
+    question."""
+
+    def __init__(self, reason: str, index: int = -1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.index = index
+
+
+class Record:
+    """One record: offset, timestamp in ms, key and value (None: null), headers in order."""
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, "
+            f"value={self.value!r}, headers={self.headers!r})"
+        )
+
+
+class Walk:
+    """What `walk` saw: enough to decide on a batch without looking at its records again."""
+
+    def __init__(
+        self, max_timestamp: i64, max_timestamp_delta: i64, min_timestamp: i64, null_keys: bool
+    ) -> None:
+        self.max_timestamp = max_timestamp
+        self.max_timestamp_delta = max_timestamp_delta
+        self.min_timestamp = min_timestamp
+        self.null_keys = null_keys
+
+
+def varint(data: bytes, pos: i64) -> tuple[i64, i64]:
+    """The zigzag varint at `pos` (at most 32 bits) and the position after it."""
+    byte: i64 = data[pos]
+    pos += 1
+    raw: i64 = byte & 0x7F
+    shift: i64 = 7
+    while byte >= 0x80:
+        if shift > 28:
+            raise InvalidRecords("varint is too long")
+        byte = data[pos]
+        pos += 1
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+    if raw > 0xFFFFFFFF:
+        raise InvalidRecords("varint is too large")
+    return (raw >> 1) ^ -(raw & 1), pos
+
+
+def varlong(data: bytes, pos: i64) -> tuple[i64, i64]:
+    """The zigzag varint at `pos` (at most 63 bits, see the module's text) and the position after
+    it."""
+    byte: i64 = data[pos]
+    pos += 1
+    raw: i64 = byte & 0x7F
+    shift: i64 = 7
+    while byte >= 0x80:
+        if shift > 56:
+            raise InvalidRecords("varlong is too long")
+        byte = data[pos]
+        pos += 1
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+    return (raw >> 1) ^ -(raw & 1), pos
+
+
+def walk(data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64) -> Walk:
+    """Check all `count` records in `data[start:end]`: structure, sequential offset deltas,
+    nothing left over.
+
+    Raises `InvalidRecords`. Timestamps are judged by the caller: -1 (none) does not count as the
+    minimum.
+    """
+    if end > len(data) or start < 0:
+        raise InvalidRecords("records run past the end of the data")
+    if base_timestamp > MAX_TIMESTAMP or base_timestamp < -MAX_TIMESTAMP:
+        raise InvalidRecords(f"base timestamp {base_timestamp} is out of range")
+    index: i64 = 0
+    try:
+        result = Walk(-1, 0, MAX_TIMESTAMP, False)
+        pos = start
+        while index < count:
+            pos = _walk_one(data, pos, end, index, base_timestamp, result)
+            index += 1
+        if pos != end:
+            raise InvalidRecords("bytes remain after the declared number of records")
+        return result
+    except IndexError:
+        raise InvalidRecords("a record runs past the end of the data", index) from None
+
+
+def _walk_one(
+    data: bytes, pos: i64, end: i64, index: i64, base_timestamp: i64, result: Walk
+) -> i64:
+    length, pos = varint(data, pos)
+    record_end = pos + length
+    if length < 0 or record_end > end:
+        raise InvalidRecords(f"record of {length} bytes runs past the end of the batch", index)
+    delta, pos = varlong(data, pos + 1)
+    timestamp = base_timestamp + delta
+    if timestamp > result.max_timestamp:
+        result.max_timestamp = timestamp
+        result.max_timestamp_delta = index
+    if timestamp < result.min_timestamp and timestamp != -1:
+        result.min_timestamp = timestamp
+    offset_delta, pos = varint(data, pos)
+    if offset_delta != index:
+        raise InvalidRecords(f"offset delta {offset_delta} where {index} is due", index)
+    size, pos = varint(data, pos)
+    if size < 0:
+        result.null_keys = True
+    else:
+        pos += size
+    size, pos = varint(data, pos)
+    if size > 0:
+        pos += size
+    headers, pos = varint(data, pos)
+    if headers != 0:
+        pos = _walk_headers(data, pos, record_end, headers, index)
+    if pos != record_end:
+        raise InvalidRecords("the fields of a record do not add up to its length", index)
+    return pos
+
+
+def _walk_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> i64:
+    if headers < 0 or headers > end - pos:
+        raise InvalidRecords(f"invalid number of record headers {headers}", index)
+    while headers > 0:
+        size, pos = varint(data, pos)
+        if size < 0:
+            raise InvalidRecords(f"invalid negative header key size {size}", index)
+        pos += size
+        size, pos = varint(data, pos)
+        if size > 0:
+            pos += size
+        if pos > end:
+            raise InvalidRecords("a record header runs past the end of its record", index)
+        headers -= 1
+    return pos
+
+
+def decode(
+    data: bytes, start: i64, end: i64, count: i64, base_offset: i64, base_timestamp: i64
+) -> Iterator[Record]:
+    """The records in `data[start:end]`, one object each, lazily. Raises `InvalidRecords` where it
+    comes to it."""
+    if end > len(data) or start < 0:
+        raise InvalidRecords("records run past the end of the data")
+    if base_timestamp > MAX_TIMESTAMP or base_timestamp < -MAX_TIMESTAMP:
+        raise InvalidRecords(f"base timestamp {base_timestamp} is out of range")
+    pos = start
+    index: i64 = 0
+    while index < count:
+        try:
+            record, pos = _decode_one(data, pos, end, index, base_offset, base_timestamp)
+        except IndexError:
+            raise InvalidRecords("a record runs past the end of the data", index) from None
+        yield record
+        index += 1
+    if pos != end:
+        raise InvalidRecords("bytes remain after the declared number of records")
+
+
+def _decode_one(
+    data: bytes, pos: i64, end: i64, index: i64, base_offset: i64, base_timestamp: i64
+) -> tuple[Record, i64]:
+    length, pos = varint(data, pos)
+    record_end = pos + length
+    if length < 0 or record_end > end:
+        raise InvalidRecords(f"record of {length} bytes runs past the end of the batch", index)
+    timestamp_delta, pos = varlong(data, pos + 1)
+    offset_delta, pos = varint(data, pos)
+    key, pos = _decode_bytes(data, pos, record_end)
+    value, pos = _decode_bytes(data, pos, record_end)
+    headers: list[Header] = []
+    header_count, pos = varint(data, pos)
+    if header_count != 0:
+        _walk_headers(data, pos, record_end, header_count, index)
+        while header_count > 0:
+            name, pos = _decode_bytes(data, pos, record_end)
+            content, pos = _decode_bytes(data, pos, record_end)
+            headers.append(("" if name is None else name.decode("utf-8", "replace"), content))
+            header_count -= 1
+    if pos != record_end:
+        raise InvalidRecords("the fields of a record do not add up to its length", index)
+    timestamp = base_timestamp + timestamp_delta
+    return Record(base_offset + offset_delta, timestamp, key, value, headers), pos
+
+
+def _decode_bytes(data: bytes, pos: i64, end: i64) -> tuple[bytes | None, i64]:
+    size, pos = varint(data, pos)
+    if size < 0:
+        return None, pos
+    if size > end - pos:
+        raise InvalidRecords("a field runs past the end of its record")
+    return data[pos : pos + size], pos + size
+
+
+def write_varint(writer: BytesWriter, value: i64) -> None:
+    """Zigzag varint of `value`, which fits 63 bits."""
+    raw: i64 = (value << 1) ^ (value >> 63)
+    while raw > 0x7F:
+        writer.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    writer.append(raw)
+
+
+def varint_size(value: i64) -> i64:
+    """How many bytes `write_varint` writes."""
+    raw: i64 = (value << 1) ^ (value >> 63)
+    size: i64 = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def encode(
+    writer: BytesWriter,
+    offset_delta: i64,
+    timestamp_delta: i64,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+) -> None:
+    """Append one record."""
+    encoded_headers = _encode_headers(headers) if headers else b"\x00"
+    length = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + len(encoded_headers)
+    length += 1 if key is None else varint_size(len(key)) + len(key)
+    length += 1 if value is None else varint_size(len(value)) + len(value)
+    write_varint(writer, length)
+    writer.append(0)
+    write_varint(writer, timestamp_delta)
+    write_varint(writer, offset_delta)
+    _write_bytes(writer, key)
+    _write_bytes(writer, value)
+    writer.write(encoded_headers)
+
+
+def _write_bytes(writer: BytesWriter, content: bytes | None) -> None:
+    if content is None:
+        writer.append(1)
+    else:
+        write_varint(writer, len(content))
+        writer.write(content)
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    writer = BytesWriter()
+    write_varint(writer, len(headers))
+    for name, content in headers:
+        _write_bytes(writer, name.encode())
+        _write_bytes(writer, content)
+    return writer.getvalue()

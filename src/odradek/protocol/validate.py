@@ -1,0 +1,301 @@
+"""Kafka's checks on a produced batch: what a leader makes sure of before it appends.
+
+In Kafka's order, which decides the answer when several things are wrong:
+
+    whole     one v2 batch, nothing after it; zstd only from Produce version 7
+    header    base offset 0; size within max.message.bytes; CRC-32C; known codec
+    batch     count > 0 and equal to the offset range; no control batch; a sequence if there
+              is a producer id
+    records   every one is walked: structure, offset deltas 0, 1, ..., header counts, nothing left
+              over; compressed ones are decompressed for it, under a cap
+    record    a key on compacted topics; the timestamp within its window: reported per record
+
+The outcome is a `ValidBatch`, whose bytes are the producer's own wherever Kafka keeps them, or an
+`InvalidBatch`, the answer to the producer. Nothing else is ever raised, whatever the bytes.
+
+Bytes change in two cases. The maximum timestamp or timestamp type is not what the topic says
+(LogAppendTime, or a header that lies): 10 bytes and the CRC are rewritten. The topic's
+`compression.type` names another codec: the batch is compressed anew.
+
+Not here: what needs the log (sequence continuity, epochs, transactions, segment size).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from odradek.model.errors import ErrorCode
+from odradek.model.spans import Span
+from odradek.protocol import compression, record_batch, records
+from odradek.protocol.record_batch import HEADER_BYTES, RecordBatchHeader
+from odradek.protocol.records import InvalidRecords, Walk
+
+UNBOUNDED_MS: Final[i64] = (1 << 63) - 1
+MIN_DECOMPRESSED_CAP: Final[i64] = 16 * 1024 * 1024
+ZSTD_SINCE_PRODUCE_VERSION: Final = 7
+KEEP_CODEC: Final = -1
+MAX_RECORD_ERRORS: Final = 100
+
+
+class BatchRules:
+    """The settings of a topic that decide on a batch. Times in ms.
+
+    `codec`: the topic's `compression.type`, -1 for `producer` (keep what comes); `level` None is
+    the codec's default.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: i64 = 1048588,
+        log_append_time: bool = False,
+        timestamp_before_max_ms: i64 = UNBOUNDED_MS,
+        timestamp_after_max_ms: i64 = 3_600_000,
+        compacted: bool = False,
+        codec: i64 = KEEP_CODEC,
+        level: int | None = None,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.log_append_time = log_append_time
+        self.timestamp_before_max_ms = timestamp_before_max_ms
+        self.timestamp_after_max_ms = timestamp_after_max_ms
+        self.compacted = compacted
+        self.codec = codec
+        self.level = level
+
+    @property
+    def decompressed_cap(self) -> i64:
+        """The most a batch may decompress to."""
+        cap = 10 * self.max_message_bytes
+        return cap if cap > MIN_DECOMPRESSED_CAP else MIN_DECOMPRESSED_CAP
+
+
+class ValidBatch:
+    """A batch fit to append: the bytes `start..end` of `data`, not yet stamped.
+
+    `max_timestamp_delta` is the offset delta of the first record with `max_timestamp`.
+    `rewritten` says that `data` is no longer the producer's frame.
+    """
+
+    def __init__(
+        self, data: bytes, header: RecordBatchHeader, max_timestamp_delta: i64, rewritten: bool
+    ) -> None:
+        self.data = data
+        self.start = header.position
+        self.end = header.end
+        self.header = header
+        self.count = header.count
+        self.size = header.size
+        self.max_timestamp = header.max_timestamp
+        self.max_timestamp_delta = max_timestamp_delta
+        self.rewritten = rewritten
+
+
+class RecordError:
+    """One refused record, as Produce reports it from version 8 on."""
+
+    def __init__(self, batch_index: int, message: str) -> None:
+        self.batch_index = batch_index
+        self.message = message
+
+    def __repr__(self) -> str:
+        return f"RecordError({self.batch_index}, {self.message!r})"
+
+
+class InvalidBatch:
+    """A refused batch: the answer to its producer."""
+
+    def __init__(
+        self, error: ErrorCode, message: str, record_errors: list[RecordError] | None = None
+    ) -> None:
+        self.error = error
+        self.message = message
+        self.record_errors: list[RecordError] = [] if record_errors is None else record_errors
+
+    def __repr__(self) -> str:
+        return f"InvalidBatch({self.error!r}, {self.message!r}, {self.record_errors!r})"
+
+
+def validate(
+    span: Span, rules: BatchRules, now_ms: int, produce_version: int = 13
+) -> ValidBatch | InvalidBatch:
+    """Decide on the records of one partition in a Produce request."""
+    data, start, end = span.data, span.start, span.end
+    refusal = _check_whole(data, start, end, produce_version)
+    if refusal is not None:
+        return refusal
+    header = RecordBatchHeader(data, start)
+    refusal = _check_header(data, header, rules)
+    if refusal is not None:
+        return refusal
+    try:
+        section, records_start, records_end = record_batch.records_section(
+            data, header, rules.decompressed_cap
+        )
+        walked = records.walk(
+            section, records_start, records_end, header.count, header.base_timestamp
+        )
+    except InvalidRecords as error:
+        return InvalidBatch(ErrorCode.INVALID_RECORD, str(error))
+    except compression.CorruptCompression as error:
+        return InvalidBatch(ErrorCode.INVALID_RECORD, f"The records do not decompress: {error}")
+    except compression.TooLarge as error:
+        return InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"The records are {error}")
+    if not _records_fit(header, walked, rules, now_ms):
+        return _refuse_records(header, section, records_start, records_end, rules, now_ms)
+    if rules.codec != KEEP_CODEC and rules.codec != header.compression_type:
+        data = _recompressed(header, section[records_start:records_end], rules)
+        header = RecordBatchHeader(data, 0)
+        if header.size > rules.max_message_bytes:
+            return _too_large(header, rules)
+    return _with_timestamps(data, header, walked, rules, now_ms, data is not span.data)
+
+
+def _check_whole(data: bytes, start: i64, end: i64, produce_version: i64) -> InvalidBatch | None:
+    if end - start < HEADER_BYTES:
+        return InvalidBatch(ErrorCode.INVALID_RECORD, "The partition's records hold no batch")
+    header = RecordBatchHeader(data, start)
+    if header.magic != record_batch.MAGIC:
+        return InvalidBatch(
+            ErrorCode.INVALID_RECORD, f"Record batches must be of magic 2, not {header.magic}"
+        )
+    if header.batch_length < HEADER_BYTES - record_batch.LOG_OVERHEAD:
+        return InvalidBatch(
+            ErrorCode.CORRUPT_MESSAGE, f"The batch length {header.batch_length} is too small"
+        )
+    if header.end > end:
+        return InvalidBatch(
+            ErrorCode.INVALID_RECORD, "The batch is longer than the partition's records"
+        )
+    if header.end < end:
+        return InvalidBatch(
+            ErrorCode.INVALID_RECORD, "There must be exactly one record batch per partition"
+        )
+    if (
+        header.compression_type == compression.CompressionType.ZSTD
+        and produce_version < ZSTD_SINCE_PRODUCE_VERSION
+    ):
+        return InvalidBatch(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
+        )
+    return None
+
+
+def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> InvalidBatch | None:
+    if header.base_offset != 0:
+        return _invalid(f"The base offset must be 0, not {header.base_offset}")
+    if header.size > rules.max_message_bytes:
+        return _too_large(header, rules)
+    if not record_batch.is_intact(data, header):
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"The CRC is not {header.crc}")
+    if header.compression_type > compression.CompressionType.ZSTD:
+        return InvalidBatch(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Unknown compression type {header.compression_type}",
+        )
+    if header.count <= 0:
+        return _invalid(f"The batch claims {header.count} records")
+    if header.last_offset_delta + 1 != header.count:
+        return _invalid(
+            f"Offsets 0..{header.last_offset_delta} do not agree with {header.count} records"
+        )
+    if header.is_control:
+        return _invalid("Clients may not write control records")
+    if header.has_producer_id and header.base_sequence < 0:
+        return _invalid(
+            f"Invalid sequence {header.base_sequence} with producer id {header.producer_id}"
+        )
+    return None
+
+
+def _records_fit(header: RecordBatchHeader, walked: Walk, rules: BatchRules, now_ms: i64) -> bool:
+    """Whether no record need be reported, judged by the extremes alone."""
+    if rules.compacted and walked.null_keys:
+        return False
+    if rules.log_append_time or header.is_log_append_time:
+        return not header.is_log_append_time
+    latest = now_ms + rules.timestamp_after_max_ms
+    if latest < now_ms:  # beyond 63 bits: unbounded
+        latest = UNBOUNDED_MS
+    return (
+        walked.max_timestamp <= latest
+        and now_ms - walked.min_timestamp <= rules.timestamp_before_max_ms
+    )
+
+
+def _refuse_records(
+    header: RecordBatchHeader,
+    section: bytes,
+    start: int,
+    end: int,
+    rules: BatchRules,
+    now_ms: int,
+) -> InvalidBatch:
+    """The second look, record by record, that says which ones and why."""
+    errors: list[RecordError] = []
+    kind = ErrorCode.INVALID_RECORD
+    for record in records.decode(section, start, end, header.count, 0, header.base_timestamp):
+        message = ""
+        if rules.compacted and record.key is None:
+            message = "A compacted topic does not accept a record without a key"
+        elif header.is_log_append_time:
+            message = "A producer may not set the timestamp type to LogAppendTime"
+            kind = ErrorCode.INVALID_TIMESTAMP
+        elif not rules.log_append_time and record.timestamp != record_batch.NO_TIMESTAMP:
+            age_ms = now_ms - record.timestamp
+            if age_ms > rules.timestamp_before_max_ms or -age_ms > rules.timestamp_after_max_ms:
+                message = f"The timestamp {record.timestamp} is out of range"
+                kind = ErrorCode.INVALID_TIMESTAMP
+        if message:
+            errors.append(RecordError(record.offset, message))
+    if kind == ErrorCode.INVALID_TIMESTAMP:
+        text = "One or more records have been rejected due to invalid timestamp"
+    else:
+        text = f"One or more records have been rejected due to {len(errors)} record errors"
+    return InvalidBatch(kind, text, errors)
+
+
+def _recompressed(header: RecordBatchHeader, section: bytes, rules: BatchRules) -> bytes:
+    """The batch with its records compressed as the topic wants them."""
+    attributes = (header.attributes & ~record_batch.COMPRESSION_MASK) | rules.codec
+    return record_batch.assemble(
+        compression.compress(rules.codec, section, rules.level),
+        header.count,
+        attributes=attributes,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+
+
+def _with_timestamps(
+    data: bytes,
+    header: RecordBatchHeader,
+    walked: Walk,
+    rules: BatchRules,
+    now_ms: int,
+    rewritten: bool,
+) -> ValidBatch:
+    """The batch with the maximum timestamp and timestamp type the topic wants."""
+    due = now_ms if rules.log_append_time else walked.max_timestamp
+    delta = 0 if rules.log_append_time else walked.max_timestamp_delta
+    if header.max_timestamp == due and header.is_log_append_time == rules.log_append_time:
+        return ValidBatch(data, header, delta, rewritten)
+    data = record_batch.with_max_timestamp(data, header, due, rules.log_append_time)
+    return ValidBatch(data, RecordBatchHeader(data, 0), delta, True)
+
+
+def _invalid(message: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.INVALID_RECORD, message)
+
+
+def _too_large(header: RecordBatchHeader, rules: BatchRules) -> InvalidBatch:
+    return InvalidBatch(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch has {header.size} bytes, more than the maximum of "
+        f"{rules.max_message_bytes}",
+    )
