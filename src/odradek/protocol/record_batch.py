@@ -61,11 +61,11 @@ NO_SEQUENCE: Final = -1
 NO_LEADER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-COMPRESSION_MASK: Final[i64] = 0x07
-LOG_APPEND_TIME_BIT: Final[i64] = 0x08
-TRANSACTIONAL_BIT: Final[i64] = 0x10
-CONTROL_BIT: Final[i64] = 0x20
-DELETE_HORIZON_BIT: Final[i64] = 0x40
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
 
 CRC_CHUNK_BYTES: Final[i64] = 64 * 1024
 
@@ -87,18 +87,19 @@ class RecordBatchHeader:
         """Read 61 bytes; IndexError if they are not there. Nothing is checked."""
         self.position = position
         self.base_offset = read_i64_be(data, position)
-        self.batch_length: i64 = read_i32_be(data, position + 8)
-        self.partition_leader_epoch: i64 = read_i32_be(data, position + 12)
-        self.magic: i64 = data[position + 16]
-        self.crc: i64 = read_i32_be(data, position + 17) & 0xFFFFFFFF
-        self.attributes: i64 = read_i16_be(data, position + 21)
-        self.last_offset_delta: i64 = read_i32_be(data, position + 23)
+        self.batch_length: int = read_i32_be(data, position + 8)
+        self.partition_leader_epoch: int = read_i32_be(data, position + 12)
+        self.magic: int = data[position + 16]
+        signed_crc: int = read_i32_be(data, position + 17)
+        self.crc = signed_crc & 0xFFFFFFFF
+        self.attributes: int = read_i16_be(data, position + 21)
+        self.last_offset_delta: int = read_i32_be(data, position + 23)
         self.base_timestamp = read_i64_be(data, position + 27)
         self.max_timestamp = read_i64_be(data, position + 35)
         self.producer_id = read_i64_be(data, position + 43)
-        self.producer_epoch: i64 = read_i16_be(data, position + 51)
-        self.base_sequence: i64 = read_i32_be(data, position + 53)
-        self.count: i64 = read_i32_be(data, position + 57)
+        self.producer_epoch: int = read_i16_be(data, position + 51)
+        self.base_sequence: int = read_i32_be(data, position + 53)
+        self.count: int = read_i32_be(data, position + 57)
 
     @property
     def size(self) -> i64:
@@ -124,7 +125,7 @@ class RecordBatchHeader:
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
-    def compression_type(self) -> i64:
+    def compression_type(self) -> int:
         """The codec's id (0-7; 0-4 are `CompressionType`)."""
         return self.attributes & COMPRESSION_MASK
 
@@ -202,7 +203,7 @@ def is_intact(data: bytes, header: RecordBatchHeader) -> bool:
     return crc32c(data, header.position + CRC_START, end) == header.crc
 
 
-def stamp(data: bytes, start: i64, base_offset: i64, leader_epoch: i64) -> bytes:
+def stamp(data: bytes, start: i64, base_offset: i64, leader_epoch: int) -> bytes:
     """The batch's first 16 bytes with this base offset and leader epoch; the rest, CRC included,
     stays as it is."""
     writer = BytesWriter()
