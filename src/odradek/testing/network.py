@@ -1,0 +1,201 @@
+"""The simulated network: hosts, listeners, connecting, and the faults that a plan can ask for.
+
+A `Fabric` is the whole network of a run. Each process has its own `SimNetwork` on a host, which
+is its `model.env.Network` and, for clients, has `connect`. Listeners are found by host name and
+port whatever address they were told to bind, for a host has one network card here.
+
+    connect ─► (latency) ─► listener? ─► accepted(server end) ─► (latency) ─► connected(client end)
+                 │          └── none: refused, after the way back
+                 └── host down: nothing, ever; the caller has a deadline or waits for good
+
+Bytes and endings of a connection are in `testing.transport`.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from odradek.model.env import Transport
+from odradek.testing.prng import SplitMix64
+from odradek.testing.process import SimProcess
+from odradek.testing.scheduler import Scheduler
+from odradek.testing.transport import Host, Link, SimTransport
+
+
+@dataclass(slots=True, eq=False)
+class SimListening:
+    """A bound server socket."""
+
+    network: SimNetwork
+    address: tuple[str, int]
+    accepted: Callable[[Transport], None]
+
+    def close(self) -> None:
+        listening = self.network.fabric.listening
+        key = (self.network.host.name, self.address[1])
+        if listening.get(key) is self:
+            del listening[key]
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """Both ends of a connection, for faults."""
+
+    client: SimTransport
+    server: SimTransport
+
+    @property
+    def open(self) -> bool:
+        ends = (self.client, self.server)
+        return not any(end.closed or end.error or end.forgotten for end in ends)
+
+    def reset(self) -> None:
+        """A middle box kills it: both ends get `ConnectionResetError`, data in flight is lost."""
+        for end in (self.client, self.server):
+            end.vanishing = True
+            end.fail(ConnectionResetError(errno.ECONNRESET, "cut"))
+
+    def blackhole(self, *, to_server: bool, to_client: bool) -> None:
+        """Half-open: from now on nothing sent in these directions arrives, and no one is told."""
+        self.client.vanishing |= to_server
+        self.server.vanishing |= to_client
+
+    def stall(self, until_ns: int) -> None:
+        """Nothing arrives before then; after it, everything, in order."""
+        self.client.stall(until_ns)
+        self.server.stall(until_ns)
+
+
+@dataclass(slots=True, eq=False)
+class Fabric:
+    """All hosts, listeners and connections of a run."""
+
+    scheduler: Scheduler
+    link: Link = field(default_factory=Link)
+    hosts: dict[str, Host] = field(default_factory=dict)
+    listening: dict[tuple[str, int], SimListening] = field(default_factory=dict)
+    chance: SplitMix64 = field(init=False)
+    _connections: list[Connection] = field(default_factory=list)
+    _next_port: int = 20_000
+
+    def __post_init__(self) -> None:
+        self.chance = self.scheduler.stream("network")
+
+    def network(self, process: SimProcess, host: str) -> SimNetwork:
+        """The network as a process on a host sees it; the host is up from now on."""
+        machine = self.hosts.setdefault(host, Host(host))
+        machine.up = True
+        return SimNetwork(self, machine, process)
+
+    def connections(self) -> list[Connection]:
+        """Those that are whole, oldest first."""
+        self._connections = [c for c in self._connections if c.open]
+        return list(self._connections)
+
+    def add(self, connection: Connection) -> None:
+        self._connections.append(connection)
+
+    def free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+
+@dataclass(slots=True, eq=False)
+class SimNetwork:
+    """One process's network: its listeners, its transports, and their end with the process."""
+
+    fabric: Fabric
+    host: Host
+    process: SimProcess
+    _transports: list[SimTransport] = field(default_factory=list)
+
+    # The Network protocol.
+
+    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> SimListening:
+        bound = port or self.fabric.free_port()
+        if (self.host.name, bound) in self.fabric.listening:
+            raise OSError(errno.EADDRINUSE, f"{host}:{bound} is in use")
+        listening = SimListening(self, (host, bound), accepted)
+        self.fabric.listening[self.host.name, bound] = listening
+        return listening
+
+    def register(
+        self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None:
+        assert isinstance(transport, SimTransport)
+        transport.watch(readable, writable)
+
+    def set_interest(self, transport: Transport, *, read: bool, write: bool) -> None:
+        assert isinstance(transport, SimTransport)
+        transport.set_interest(read=read, write=write)
+
+    def unregister(self, transport: Transport) -> None:
+        assert isinstance(transport, SimTransport)
+        transport.unwatch()
+
+    # Clients.
+
+    def connect(
+        self,
+        host: str,
+        port: int,
+        connected: Callable[[SimTransport], None],
+        refused: Callable[[OSError], None],
+    ) -> None:
+        """Connect to a host by name; one of the callbacks, or neither if the host is silent."""
+        link, chance = self.fabric.link, self.fabric.chance
+
+        def knock() -> None:
+            machine = self.fabric.hosts.get(host)
+            if machine is None or not machine.up:
+                return
+            delay_ns = link.latency(chance)
+            listening = self.fabric.listening.get((host, port))
+            if listening is None:
+                error = ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused")
+                self.process.post(delay_ns, "refused", lambda: refused(error))
+                return
+            end = self._meet(listening)
+            self.process.post(delay_ns, "connected", lambda: connected(end))
+
+        way = f"{self.process.name}>{host}"
+        self.fabric.scheduler.after(link.latency(chance), way, "connect", knock)
+
+    def _meet(self, listening: SimListening) -> SimTransport:
+        there = listening.network
+        address = (self.host.name, self.fabric.free_port())
+        client = self._end(address, listening.address)
+        server = there._end(listening.address, address)
+        client.other, server.other = server, client
+        self.fabric.add(Connection(client, server))
+        there.process.post(0, "accept", lambda: listening.accepted(server))
+        return client
+
+    def _end(self, local: tuple[str, int], remote: tuple[str, int]) -> SimTransport:
+        fabric = self.fabric
+        end = SimTransport(fabric.chance, fabric.link, self.host, self.process, local, remote)
+        self._transports = [t for t in self._transports if not t.closed]
+        self._transports.append(end)
+        return end
+
+    # Death of the process.
+
+    def process_ended(self) -> None:
+        """The kernel closes everything the process had, as after a kill."""
+        self._stop_listening()
+        for transport in self._transports:
+            transport.close()
+
+    def power_failed(self) -> None:
+        """The host is gone: nobody is told, and nothing sent to it arrives."""
+        self._stop_listening()
+        self.host.up = False
+        for transport in self._transports:
+            transport.forgotten = True
+
+    def _stop_listening(self) -> None:
+        for listening in list(self.fabric.listening.values()):
+            if listening.network is self:
+                listening.close()

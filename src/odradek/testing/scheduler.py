@@ -1,0 +1,173 @@
+"""One heap of events and one clock: all time and all order in a simulation come from here.
+
+    at(t) ──► heap of (t_ns, priority, seq) ──► run: pop the first, set the clock to t, digest, call
+                          ▲                                    │
+                          └──────────── callbacks add more ────┘
+
+Nothing waits: the clock jumps from event to event, so idle hours cost nothing. `priority` is
+drawn from the seed, so events of the same instant run in an order that the seed chooses: ties are
+explored, not inherited from the order of the source. `seq` makes keys unique, so callbacks are
+never compared.
+
+Every event goes into a running BLAKE2 digest as (time, node, kind, CRC of its payload). Two runs
+of a seed are the same run if and only if their digests are equal; the last events are kept as a
+tape for people. Anything else that happened within an event (bytes sent, bytes written) is put in
+with `note`.
+
+An exception in a callback ends the simulation as `SimulationError`, with seed, time and event:
+nothing is swallowed. So do too many events within one virtual millisecond: that is a loop that
+spins instead of waiting.
+
+Not here: processes and their loops (`testing.process`), networks, disks. Times are whole
+nanoseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from odradek.testing.prng import SplitMix64, stream
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+# Monday, 1 January 2024, 00:00 UTC: what the wall clocks of a simulation show at its start.
+WALL_START_MS = 1_704_067_200_000
+
+_STAMP = struct.Struct("<qI")
+
+
+class SimulationError(Exception):
+    """A simulation that could not go on; the message has what is needed to see it again."""
+
+
+@dataclass(slots=True)
+class Event:
+    """A callback with its time. Cancelled, it stays in the heap and is skipped without a trace."""
+
+    at_ns: int
+    node: str
+    kind: str
+    crc: int
+    callback: Callable[[], None] | None
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """The simulated time line of one seed."""
+
+    seed: int
+    tape_lines: int = 400
+    spin_limit: int = 50_000
+    now_ns: int = 0
+    events: int = 0
+    _heap: list[tuple[int, int, int, Event]] = field(default_factory=list)
+    _seq: int = 0
+    _hash: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+    _tape: deque[tuple[int, str, str, int]] = field(init=False)
+    _ties: SplitMix64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._tape = deque(maxlen=self.tape_lines)
+        self._ties = self.stream("ties")
+
+    def stream(self, name: str) -> SplitMix64:
+        """The seed's chance for one purpose; the same name always starts the same stream."""
+        return stream(self.seed, name)
+
+    def at(
+        self, at_ns: int, node: str, kind: str, callback: Callable[[], None], crc: int = 0
+    ) -> Event:
+        """Call back at a time, not in the past. `crc` stands for the payload in the digest."""
+        assert at_ns >= self.now_ns, f"{kind} at {at_ns}, but it is {self.now_ns}"
+        event = Event(at_ns, node, kind, crc, callback)
+        self._seq += 1
+        heapq.heappush(self._heap, (at_ns, self._ties.next64() >> 48, self._seq, event))
+        return event
+
+    def after(
+        self, delay_ns: int, node: str, kind: str, callback: Callable[[], None], crc: int = 0
+    ) -> Event:
+        """Call back after a delay."""
+        return self.at(self.now_ns + delay_ns, node, kind, callback, crc)
+
+    def note(self, node: str, kind: str, crc: int = 0) -> None:
+        """Put something that happened within an event into digest and tape."""
+        self._hash.update(_STAMP.pack(self.now_ns, crc))
+        self._hash.update(f"{node}/{kind}\n".encode())
+        self._tape.append((self.now_ns, node, kind, crc))
+
+    def run(self, until_ns: int, stop: Callable[[], bool] | None = None) -> bool:
+        """Run the events up to a time (False), or until `stop()` holds after an event (True)."""
+        millisecond, spins = self.now_ns // MS, 0
+        while self._heap and self._heap[0][0] <= until_ns:
+            event = heapq.heappop(self._heap)[3]
+            callback = event.callback
+            if callback is None:
+                continue
+            self.now_ns = event.at_ns
+            if self.now_ns // MS != millisecond:
+                millisecond, spins = self.now_ns // MS, 0
+            spins += 1
+            self._step(event, callback, spins)
+            if stop is not None and stop():
+                return True
+        self.now_ns = max(self.now_ns, until_ns)
+        return False
+
+    def _step(self, event: Event, callback: Callable[[], None], spins: int) -> None:
+        self.events += 1
+        self.note(event.node, event.kind, event.crc)
+        if spins > self.spin_limit:
+            raise SimulationError(self._where(event) + f": {spins} events within one millisecond")
+        event.callback = None
+        try:
+            callback()
+        except SimulationError:
+            raise
+        except Exception as error:
+            raise SimulationError(f"{self._where(event)}: {error!r}") from error
+
+    def _where(self, event: Event) -> str:
+        return (
+            f"seed {self.seed}, {self.now_ns / SECOND:.6f} s, event {self.events}"
+            f" ({event.node} {event.kind})"
+        )
+
+    def digest(self) -> str:
+        """Hexadecimal digest of everything so far."""
+        return self._hash.hexdigest()
+
+    def tape(self) -> list[str]:
+        """The last events as lines, the newest last."""
+        return [
+            f"{at_ns / SECOND:14.6f}  {node:<12} {kind:<28} {crc:08x}"
+            for at_ns, node, kind, crc in self._tape
+        ]
+
+
+@dataclass(slots=True)
+class SimClock:
+    """A machine's two clocks: `monotonic` starts anywhere, `wall` may be set wrong."""
+
+    scheduler: Scheduler
+    monotonic_base_ms: int = 0
+    wall_skew_ms: int = 0
+
+    def monotonic_ms(self) -> int:
+        return self.monotonic_base_ms + self.scheduler.now_ns // MS
+
+    def wall_ms(self) -> int:
+        return WALL_START_MS + self.wall_skew_ms + self.scheduler.now_ns // MS
+
+    def at_ns(self, monotonic_ms: int) -> int:
+        """When the scheduler's time shows at least this on the monotonic clock."""
+        return (monotonic_ms - self.monotonic_base_ms) * MS

@@ -1,0 +1,233 @@
+"""Simulated connections: two pipes of bytes with latency, finite buffers and every way to end.
+
+    send ─► segments in flight (latency; FIFO within the pipe) ─► inbox of the other end ─► receive
+     └── takes what `capacity` leaves, sometimes less                └── gives pieces of any size
+
+What can be relied on is what TCP promises: bytes arrive in order, once, or not at all. All else
+varies with the seed: how many bytes a call takes or gives, how long a segment travels, which of
+two connections is faster.
+
+How a connection ends, as its other side sees it:
+
+| what happened                         | the other side                                         |
+|---------------------------------------|--------------------------------------------------------|
+| `close`, or the process was killed    | end of stream after the data; reset if it had sent more |
+| `reset` (a cut by a middle box)       | `ConnectionResetError`, data in flight lost             |
+| `blackhole`, or the power failed      | silence; only a deadline of its own tells it            |
+| it sends to a machine that restarted  | `ConnectionResetError`                                  |
+
+Readiness is level-triggered, as `model.env.Network` asks: a transport that stays readable while
+reading is wanted gets event after event.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from odradek.model.env import Buffer, File
+from odradek.testing.prng import SplitMix64
+from odradek.testing.process import SimProcess
+
+
+@dataclass(slots=True)
+class Link:
+    """How the connections of a run behave. Rates are per mille of calls or segments."""
+
+    latency_ns: tuple[int, int] = (50_000, 400_000)
+    slow_latency_ns: tuple[int, int] = (1_000_000, 40_000_000)
+    slow_rate: int = 20
+    capacity: int = 64 * 1024
+    chop_rate: int = 100
+    wake_ns: tuple[int, int] = (1_000, 30_000)
+
+    def latency(self, chance: SplitMix64) -> int:
+        low, high = self.slow_latency_ns if chance.chance(self.slow_rate) else self.latency_ns
+        return chance.between(low, high)
+
+
+@dataclass(slots=True)
+class Host:
+    """A machine on the network. Down, it is silent; up again, it knows no old connection."""
+
+    name: str
+    up: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class SimTransport:
+    """One end of a connection. Implements `model.env.Transport`."""
+
+    chance: SplitMix64
+    link: Link
+    host: Host
+    owner: SimProcess
+    local: tuple[str, int]
+    remote: tuple[str, int]
+    other: SimTransport | None = None
+    vanishing: bool = False
+    """What is sent from this end never arrives."""
+    forgotten: bool = False
+    """The machine lost this end without a word (power failure)."""
+    stalled_until_ns: int = 0
+    inbox: bytearray = field(default_factory=bytearray)
+    outstanding: int = 0
+    ended: bool = False
+    error: OSError | None = None
+    closed: bool = False
+    interest_read: bool = False
+    interest_write: bool = False
+    _readable: Callable[[], None] | None = None
+    _writable: Callable[[], None] | None = None
+    _wake_pending: bool = False
+    _last_arrival_ns: int = 0
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        return self.remote
+
+    # The Transport protocol.
+
+    def receive(self, count: int) -> bytes | None:
+        self._check_open()
+        if not self.inbox:
+            return b"" if self.ended else None
+        take = min(count, len(self.inbox))
+        if take > 1 and self.chance.chance(self.link.chop_rate):
+            take = self.chance.between(1, take)
+        data = bytes(self.inbox[:take])
+        del self.inbox[:take]
+        self._give_back(take)
+        return data
+
+    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
+        self._check_open()
+        room = self.link.capacity - self.outstanding
+        if room > 1 and self.chance.chance(self.link.chop_rate):
+            room = self.chance.between(1, room)
+        data = bytearray()
+        for part in parts:
+            if len(data) >= room:
+                break
+            data += memoryview(part)[: room - len(data)]
+        if data:
+            self._transmit(bytes(data))
+        return len(data)
+
+    def send_file(self, file: File, offset: int, count: int) -> int:
+        self._check_open()
+        room = self.link.capacity - self.outstanding
+        if room <= 0:
+            return 0
+        return self.send([file.read(offset, min(count, room))])
+
+    def close(self) -> None:
+        """What was sent still arrives, then the end of the stream; a reset, if data was unread."""
+        if self.closed:
+            return
+        self.closed = True
+        self.unwatch()
+        if self.inbox:
+            self._carry("reset", lambda end: end.fail(ConnectionResetError("reset by peer")))
+        else:
+            self._carry("end", SimTransport._arrived_end)
+        self.inbox.clear()
+
+    # Readiness, for `testing.network`.
+
+    def watch(self, readable: Callable[[], None], writable: Callable[[], None]) -> None:
+        self._readable, self._writable = readable, writable
+        self.set_interest(read=True, write=False)
+
+    def unwatch(self) -> None:
+        self._readable = self._writable = None
+        self.interest_read = self.interest_write = False
+
+    def set_interest(self, *, read: bool, write: bool) -> None:
+        self.interest_read, self.interest_write = read, write
+        self.wake()
+
+    def wake(self) -> None:
+        """Plan an event on the owner if there is something it wants to know."""
+        if not self._wake_pending and self.owner.alive and (self._can_read() or self._can_write()):
+            self._wake_pending = True
+            self.owner.post(self.chance.between(*self.link.wake_ns), "ready", self._ready)
+
+    def _can_read(self) -> bool:
+        return self.interest_read and bool(self.inbox or self.ended or self.error)
+
+    def _can_write(self) -> bool:
+        room = self.outstanding < self.link.capacity
+        return self.interest_write and bool(room or self.error)
+
+    def _ready(self) -> None:
+        self._wake_pending = False
+        if self._can_read() and self._readable is not None:
+            self._readable()
+        if self._can_write() and self._writable is not None:
+            self._writable()
+        self.wake()
+
+    # Faults, for the plan of a run.
+
+    def fail(self, error: OSError) -> None:
+        """From now on every call raises this."""
+        if self.error is None and not self.closed:
+            self.error = error
+            self.inbox.clear()
+            self.wake()
+
+    def stall(self, until_ns: int) -> None:
+        """Nothing sent from this end arrives before then."""
+        self.stalled_until_ns = max(self.stalled_until_ns, until_ns)
+
+    # The way to the other end.
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise OSError("transport is closed")
+        if self.error is not None:
+            raise self.error
+
+    def _transmit(self, data: bytes) -> None:
+        self.outstanding += len(data)
+        crc = zlib.crc32(data)
+        self._carry("data", lambda end: end._arrived(data), crc)
+
+    def _carry(self, kind: str, arrive: Callable[[SimTransport], None], crc: int = 0) -> None:
+        other = self.other
+        if other is None or self.vanishing:
+            self.owner.scheduler.note(self.owner.name, f"{kind} lost", crc)
+            return
+        at_ns = self.owner.scheduler.now_ns + self.link.latency(self.chance)
+        at_ns = max(at_ns, self._last_arrival_ns, self.stalled_until_ns)
+        # One nanosecond apart, because the order of events at the same instant is up to the seed.
+        self._last_arrival_ns = at_ns + 1
+        way = f"{self.owner.name}>{other.owner.name}"
+        self.owner.scheduler.at(at_ns, way, kind, lambda: self._deliver(other, kind, arrive), crc)
+
+    def _deliver(
+        self, other: SimTransport, kind: str, arrive: Callable[[SimTransport], None]
+    ) -> None:
+        if not other.host.up:
+            return
+        if not (other.forgotten or other.closed):
+            arrive(other)
+        elif kind == "data":
+            other._carry("reset", lambda end: end.fail(ConnectionResetError("reset by peer")))
+
+    def _arrived(self, data: bytes) -> None:
+        if not self.ended and self.error is None:
+            self.inbox += data
+            self.wake()
+
+    def _arrived_end(self) -> None:
+        self.ended = True
+        self.wake()
+
+    def _give_back(self, count: int) -> None:
+        other = self.other
+        if other is not None:
+            other.outstanding -= count
+            other.wake()

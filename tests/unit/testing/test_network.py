@@ -1,0 +1,212 @@
+"""What a simulated connection promises (order, no loss while it lives) and all it does not."""
+
+import pytest
+
+from odradek.testing.network import Fabric, SimNetwork
+from odradek.testing.process import SimProcess
+from odradek.testing.scheduler import SECOND, Scheduler, SimClock
+from odradek.testing.transport import Link, SimTransport
+
+
+class Peer:
+    """Reads all there is into `got`; writes what it is given as fast as it is taken."""
+
+    def __init__(self, network: SimNetwork, transport: SimTransport) -> None:
+        self.network, self.transport = network, transport
+        self.got, self.pieces, self.rest = bytearray(), 0, b""
+        self.ended, self.error = False, None
+        network.register(transport, self.readable, self.writable)
+
+    def write(self, data: bytes) -> None:
+        self.rest += data
+        self.writable()
+
+    def writable(self) -> None:
+        try:
+            self.rest = self.rest[self.transport.send([self.rest[:10], self.rest[10:]]) :]
+        except OSError as error:
+            self.stop(error)
+        else:
+            self.network.set_interest(self.transport, read=True, write=bool(self.rest))
+
+    def readable(self) -> None:
+        try:
+            data = self.transport.receive(1000)
+        except OSError as error:
+            self.stop(error)
+            return
+        if data:
+            self.got += data
+            self.pieces += 1
+        elif data == b"":
+            self.ended = True
+            self.network.unregister(self.transport)
+
+    def stop(self, error: OSError) -> None:
+        self.error = error
+        self.network.unregister(self.transport)
+
+
+class Line:
+    """A server and a client process, connected."""
+
+    def __init__(self, seed: int = 1, link: Link | None = None, connections: int = 1) -> None:
+        self.scheduler = Scheduler(seed)
+        self.fabric = Fabric(self.scheduler, link or Link())
+        self.server, self.client = self.boot("server"), self.boot("client")
+        self.accepted: list[Peer] = []
+        self.connected: list[Peer] = []
+        self.refused: list[OSError] = []
+        self.listening = self.server.listen("127.0.0.1", 9092, self.accept)
+        for _ in range(connections):
+            self.connect()
+        self.run()
+
+    def boot(self, name: str) -> SimNetwork:
+        process = SimProcess(self.scheduler, name, SimClock(self.scheduler))
+        return self.fabric.network(process, name)
+
+    def accept(self, transport: SimTransport) -> None:
+        self.accepted.append(Peer(self.server, transport))
+
+    def connect(self) -> None:
+        self.client.connect(
+            "server",
+            9092,
+            lambda end: self.connected.append(Peer(self.client, end)),
+            self.refused.append,
+        )
+
+    def run(self) -> None:
+        self.scheduler.run(self.scheduler.now_ns + SECOND)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bytes_arrive_once_in_order_however_they_are_cut(seed: int) -> None:
+    line = Line(seed, Link(capacity=700, chop_rate=500))
+    data = bytes(range(256)) * 40
+    line.connected[0].write(data)
+    line.accepted[0].write(data[::-1])
+    line.run()
+    assert line.accepted[0].got == data
+    assert line.connected[0].got == data[::-1]
+    assert line.accepted[0].pieces > 15
+
+
+def test_a_peer_that_does_not_read_is_not_sent_more_than_the_buffer_holds() -> None:
+    line = Line(link=Link(capacity=5000))
+    line.server.set_interest(line.accepted[0].transport, read=False, write=False)
+    line.connected[0].write(bytes(9000))
+    line.run()
+    assert len(line.accepted[0].transport.inbox) == 5000
+    assert line.connected[0].transport.send([b"more"]) == 0
+    line.server.set_interest(line.accepted[0].transport, read=True, write=False)
+    line.run()
+    assert len(line.accepted[0].got) == 9000
+
+
+def test_two_connections_overtake_each_other() -> None:
+    orders = []
+    for seed in range(20):
+        line = Line(seed, connections=2)
+        line.connected[0].write(b"1")
+        line.connected[1].write(b"2")
+        peers = line.accepted
+        line.scheduler.run(2 * SECOND, lambda peers=peers: any(peer.got for peer in peers))
+        orders += [bytes(peer.got) for peer in peers if peer.got]
+    assert sorted(dict.fromkeys(orders)) == [b"1", b"2"]
+
+
+def test_nobody_listening_is_a_refusal_and_a_silent_host_is_silence() -> None:
+    line = Line()
+    line.listening.close()
+    line.connect()
+    line.run()
+    assert [type(error) for error in line.refused] == [ConnectionRefusedError]
+    line.server.host.up = False
+    line.connect()
+    line.run()
+    assert len(line.refused) == 1
+    assert len(line.connected) == 1
+
+
+def test_a_port_in_use_is_an_error() -> None:
+    with pytest.raises(OSError, match="in use"):
+        Line().server.listen("0.0.0.0", 9092, lambda _: None)
+
+
+def test_close_delivers_what_was_sent_and_then_the_end() -> None:
+    line = Line()
+    line.connected[0].write(b"last words")
+    line.connected[0].transport.close()
+    line.run()
+    assert line.accepted[0].got == b"last words"
+    assert line.accepted[0].ended
+
+
+def test_sending_to_a_closed_connection_brings_a_reset() -> None:
+    line = Line()
+    line.accepted[0].transport.close()
+    line.scheduler.run(line.scheduler.now_ns)
+    line.connected[0].write(b"too late")
+    line.run()
+    assert isinstance(line.connected[0].transport.error, ConnectionResetError)
+
+
+def test_a_killed_process_closes_its_connections() -> None:
+    line = Line()
+    line.server.process.kill()
+    line.server.process_ended()
+    line.run()
+    assert line.connected[0].ended
+    line.connect()
+    line.run()
+    assert len(line.refused) == 1
+
+
+def test_after_a_power_failure_there_is_silence_until_the_machine_is_back() -> None:
+    line = Line()
+    line.accepted[0].write(b"sent before")
+    line.server.process.kill()
+    line.server.power_failed()
+    line.connected[0].write(b"anybody there?")
+    line.run()
+    peer = line.connected[0]
+    assert bytes(peer.got) == b"sent before"
+    assert (peer.ended, peer.error) == (False, None)
+    line.boot("server")
+    peer.write(b"and now?")
+    line.run()
+    assert isinstance(peer.error, ConnectionResetError)
+
+
+def test_a_cut_resets_both_ends_and_loses_what_was_on_the_way() -> None:
+    line = Line()
+    line.connected[0].write(b"lost")
+    line.fabric.connections()[0].reset()
+    line.run()
+    assert isinstance(line.connected[0].error, ConnectionResetError)
+    assert isinstance(line.accepted[0].error, ConnectionResetError)
+    assert line.accepted[0].got == b""
+    assert line.fabric.connections() == []
+
+
+def test_a_half_open_connection_swallows_one_direction_only() -> None:
+    line = Line()
+    line.fabric.connections()[0].blackhole(to_server=False, to_client=True)
+    line.connected[0].write(b"heard")
+    line.accepted[0].write(b"unheard")
+    line.run()
+    assert line.accepted[0].got == b"heard"
+    assert line.connected[0].got == b""
+
+
+def test_a_stalled_connection_delivers_later_in_order() -> None:
+    line = Line()
+    line.fabric.connections()[0].stall(line.scheduler.now_ns + 5 * SECOND)
+    line.connected[0].write(b"first ")
+    line.run()
+    assert line.accepted[0].got == b""
+    line.connected[0].write(b"second")
+    line.scheduler.run(line.scheduler.now_ns + 6 * SECOND)
+    assert line.accepted[0].got == b"first second"

@@ -1,0 +1,92 @@
+"""One incarnation: its loop, its timer, its end."""
+
+from odradek.testing.process import Crash, SimProcess
+from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
+
+
+class Alarm:
+    """A timer with a list of deadlines."""
+
+    def __init__(self, process: SimProcess, deadlines_ms: list[int]) -> None:
+        self.process, self.deadlines_ms, self.rung_ms = process, deadlines_ms, []
+
+    def next_deadline_ms(self) -> int | None:
+        return min(self.deadlines_ms, default=None)
+
+    def advance_clock(self, now_ms: int) -> None:
+        self.rung_ms.append(now_ms)
+        self.deadlines_ms = [d for d in self.deadlines_ms if d > now_ms]
+
+
+def process_of(scheduler: Scheduler) -> SimProcess:
+    return SimProcess(scheduler, "p", SimClock(scheduler, monotonic_base_ms=1000))
+
+
+def test_call_soon_runs_after_the_event_in_order_at_the_same_time() -> None:
+    scheduler, seen = Scheduler(1), []
+    process = process_of(scheduler)
+
+    def event() -> None:
+        process.call_soon(lambda: seen.append(("soon", scheduler.now_ns)))
+        process.call_soon(lambda: process.call_soon(lambda: seen.append(("nested", 0))))
+        seen.append(("event", scheduler.now_ns))
+
+    process.post(5, "event", event)
+    scheduler.run(SECOND)
+    assert seen == [("event", 5), ("soon", 5), ("nested", 0)]
+    assert scheduler.events == 1
+
+
+def test_call_soon_outside_of_an_event_makes_one() -> None:
+    scheduler, seen = Scheduler(1), []
+    process_of(scheduler).call_soon(lambda: seen.append(1))
+    assert seen == []
+    scheduler.run(SECOND)
+    assert seen == [1]
+
+
+def test_the_timer_is_advanced_exactly_at_its_deadlines_and_never_between() -> None:
+    scheduler = Scheduler(1)
+    process = process_of(scheduler)
+    alarm = Alarm(process, [1007, 1500])
+    process.drive(alarm)
+    process.post(100 * MS, "nothing due", lambda: None)
+    process.post(200 * MS, "sooner", lambda: alarm.deadlines_ms.append(1300))
+    scheduler.run(SECOND)
+    assert alarm.rung_ms == [1007, 1300, 1500]
+
+
+def test_a_dead_process_does_nothing_more() -> None:
+    scheduler, seen = Scheduler(1), []
+    process = process_of(scheduler)
+    process.drive(Alarm(process, [1100]))
+    process.post(10, "never", lambda: seen.append("event"))
+    process.kill()
+    scheduler.run(SECOND)
+    assert seen == []
+
+
+def test_a_crash_ends_it_in_the_middle_and_tells_its_machine() -> None:
+    scheduler, seen = Scheduler(1), []
+    process = process_of(scheduler)
+    process.crashed = lambda: seen.append("crashed")
+
+    def event() -> None:
+        seen.append("before")
+        process.call_soon(lambda: seen.append("soon"))
+        raise Crash
+
+    process.post(1, "event", event)
+    process.post(2, "event", lambda: seen.append("after"))
+    scheduler.run(SECOND)
+    assert seen == ["before", "crashed"]
+    assert not process.alive
+
+
+def test_a_paused_process_gets_its_events_when_it_wakes() -> None:
+    scheduler, seen = Scheduler(1), []
+    process = process_of(scheduler)
+    process.post(10 * MS, "event", lambda: seen.append(scheduler.now_ns))
+    process.paused_until_ns = 400 * MS
+    scheduler.run(SECOND)
+    assert seen == [400 * MS]
