@@ -1,1 +1,3 @@
-""""""
+"""Settings: one typed line each, from which parsing, checking, DescribeConfigs and the reference
+page come.
+"""

@@ -1,0 +1,37 @@
+"""Listener addresses: `NAME://HOST:PORT`, as in `listeners` and `advertised.listeners`.
+
+One kind so far, `PLAINTEXT`. An IPv6 address stands in brackets. An empty host means every
+interface.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from odradek.config.setting import ConfigError
+
+LISTENER_PATTERN = r"(PLAINTEXT)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
+COMPILED = re.compile(LISTENER_PATTERN)
+
+
+class Listener(NamedTuple):
+    """One address. The name is also the security protocol."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_listener(text: str) -> Listener:
+    """`PLAINTEXT://127.0.0.1:9092` in parts. Raises `ConfigError`."""
+    match = COMPILED.fullmatch(text.strip())
+    if match is None or int(match[3]) > 65535:
+        raise ConfigError(
+            f"{text!r} is not an address of the form PLAINTEXT://HOST:PORT (port 0 to 65535)"
+        )
+    return Listener(match[1], match[2].strip("[]"), int(match[3]))

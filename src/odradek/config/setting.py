@@ -1,0 +1,241 @@
+"""Declaring a setting: its name, type, default, rules and documentation on one typed line.
+
+    class TopicConfig(Settings):
+        segment_bytes = integer("segment.bytes", GIB, at_least(MIB), doc="...")
+
+`Setting` is a descriptor: `config.segment_bytes` is an `int` to mypy and a plain attribute at run
+time; `TopicConfig.segment_bytes` is the declaration. Values arrive as text, as in Kafka's
+configuration files and APIs, and are parsed by the rules of Kafka's own types: surrounding blanks
+do not matter, `TRUE` is true, lists are separated by commas, integers are checked against the width
+of their type.
+
+A setting in milliseconds may have coarser relatives (`log.roll.ms`, `log.roll.hours`): it is null
+until set, and its `fallbacks` say whose value counts then, and by how many milliseconds. Reading
+the values through a family is the business of `settings.Settings`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
+
+from odradek.config.checks import Check, one_of
+
+if TYPE_CHECKING:
+    from odradek.config.settings import Settings
+
+T = TypeVar("T")
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+
+
+class ConfigError(ValueError):
+    """A value or name that cannot stand; the message says what, where and what to do."""
+
+
+class ConfigType(IntEnum):
+    """Types with the codes that DescribeConfigs shows."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Update(Enum):
+    """When a value may change: only by a restart, or by AlterConfigs for one broker, or also for
+    all of them.
+    """
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+WIDTHS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class Options(TypedDict, total=False):
+    """What a declaration may say beside name, type, default and checks."""
+
+    doc: Required[str]
+    update: Update
+    sensitive: bool  # the value is never shown
+    hidden: bool  # known and honoured, not listed: for tests
+    ours: bool  # Kafka has no such setting
+    fallbacks: tuple[tuple[Setting[Any], int], ...]
+    broker: Setting[Any] | None  # whose value stands where a topic has none of its own
+
+
+class Setting(Generic[T]):
+    """One declared setting. `name` is Kafka's; the attribute's name is Python's."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: ConfigType,
+        default: T,
+        checks: tuple[Check[Any], ...],
+        **options: Unpack[Options],
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.checks = checks
+        self.doc = options["doc"]
+        self.update = options.get("update", Update.READ_ONLY)
+        self.sensitive = options.get("sensitive", False)
+        self.hidden = options.get("hidden", False)
+        self.ours = options.get("ours", False)
+        self.fallbacks = options.get("fallbacks", ())
+        self.broker = options.get("broker")
+        self.attribute = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Setting[T]: ...
+    @overload
+    def __get__(self, instance: Settings, owner: type[object]) -> T: ...
+    def __get__(self, instance: Settings | None, owner: type[object]) -> Setting[T] | T:
+        # Values live in the instance's dictionary and shadow this: only the class gets here.
+        if instance is None:
+            return self
+        raise AttributeError(f"{self.name} has no value")
+
+    def family(self) -> tuple[tuple[Setting[Any], int], ...]:
+        """Settings that say this one's value, first come first served, with the factor to this
+        one's unit.
+        """
+        return ((self, 1), *self.fallbacks)
+
+    def parse(self, text: str) -> T:
+        """The value that `text` means. Raises `ConfigError` in the words of Kafka's tools."""
+        value: Any
+        if self.kind is ConfigType.LIST:
+            value = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+        else:
+            value = self._scalar(text.strip())
+        for check in self.checks:
+            self._check(check, value, text)
+        return value  # type: ignore[no-any-return]
+
+    def _scalar(self, text: str) -> object:
+        if self.kind is ConfigType.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise self.invalid(text, "Expected value to be either true or false")
+            return text.lower() == "true"
+        if self.kind is ConfigType.DOUBLE and REAL.fullmatch(text):
+            return float(text)
+        if self.kind in WIDTHS and INTEGER.fullmatch(text):
+            number, limit = int(text), 1 << (WIDTHS[self.kind] - 1)
+            if -limit <= number < limit:
+                return number
+        if self.kind is ConfigType.DOUBLE or self.kind in WIDTHS:
+            raise self.invalid(text, f"Not a number of type {self.kind.name}")
+        return text
+
+    def _check(self, check: Check[Any], value: object, text: str) -> None:
+        for part in value if isinstance(value, tuple) and not check.whole else (value,):
+            problem = check.problem(part)
+            if problem is not None:
+                raise self.invalid(part if isinstance(part, str) else text, problem)
+
+    def invalid(self, text: str, problem: str) -> ConfigError:
+        """The error for a value that breaks a rule."""
+        return ConfigError(f"Invalid value {text} for configuration {self.name}: {problem}")
+
+    def text(self, value: T) -> str | None:
+        """A parsed value as DescribeConfigs shows it; None for null."""
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return str(value)
+
+
+def integer(
+    name: str, default: int, *checks: Check[int], **options: Unpack[Options]
+) -> Setting[int]:
+    """32 bits, signed."""
+    return Setting(name, ConfigType.INT, default, checks, **options)
+
+
+def optional_integer(
+    name: str, *checks: Check[int], **options: Unpack[Options]
+) -> Setting[int | None]:
+    """32 bits, signed; null until set."""
+    return Setting(name, ConfigType.INT, None, checks, **options)
+
+
+def long(name: str, default: int, *checks: Check[int], **options: Unpack[Options]) -> Setting[int]:
+    """64 bits, signed."""
+    return Setting(name, ConfigType.LONG, default, checks, **options)
+
+
+def optional_long(
+    name: str, *checks: Check[int], **options: Unpack[Options]
+) -> Setting[int | None]:
+    """64 bits, signed; null until set."""
+    return Setting(name, ConfigType.LONG, None, checks, **options)
+
+
+def double(
+    name: str, default: float, *checks: Check[float], **options: Unpack[Options]
+) -> Setting[float]:
+    """A finite decimal number."""
+    return Setting(name, ConfigType.DOUBLE, default, checks, **options)
+
+
+def boolean(
+    name: str, default: bool, *checks: Check[bool], **options: Unpack[Options]
+) -> Setting[bool]:
+    """`true` or `false` in any case of letters."""
+    return Setting(name, ConfigType.BOOLEAN, default, checks, **options)
+
+
+def string(
+    name: str, default: str, *checks: Check[str], **options: Unpack[Options]
+) -> Setting[str]:
+    """Any text, without surrounding blanks."""
+    return Setting(name, ConfigType.STRING, default, checks, **options)
+
+
+def optional_string(
+    name: str, *checks: Check[str], **options: Unpack[Options]
+) -> Setting[str | None]:
+    """Any text, without surrounding blanks; null until set."""
+    return Setting(name, ConfigType.STRING, None, checks, **options)
+
+
+def choice(
+    name: str,
+    default: str,
+    choices: tuple[str, ...],
+    *checks: Check[str],
+    **options: Unpack[Options],
+) -> Setting[str]:
+    """One of a few strings."""
+    return Setting(name, ConfigType.STRING, default, (one_of(*choices), *checks), **options)
+
+
+def strings(
+    name: str,
+    default: tuple[str, ...],
+    *checks: Check[str] | Check[tuple[str, ...]],
+    **options: Unpack[Options],
+) -> Setting[tuple[str, ...]]:
+    """Strings separated by commas; a check looks at each unless it is about the whole."""
+    return Setting(name, ConfigType.LIST, default, checks, **options)

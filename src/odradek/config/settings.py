@@ -1,0 +1,213 @@
+"""A set of settings with values, and where each value comes from.
+
+Values come in layers; the first that names a setting says its value:
+
+    per-topic > per-broker dynamic > cluster-wide dynamic > static > default
+
+An instance is a snapshot and never changes: a new layer makes a new instance, and `changed` names
+what differs. What DescribeConfigs answers (`describe`) is read off the layers: a value's source,
+and its synonyms, which are all the places that have a say in it, the winner first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import IntEnum
+from itertools import dropwhile
+from typing import Any, ClassVar, Self
+
+from odradek.config.setting import ConfigError, ConfigType, Setting, Update
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with the codes that DescribeConfigs shows."""
+
+    UNKNOWN = 0
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values as text, by Kafka's names. `where` is for people: `--set`, a file, an environment
+    variable.
+    """
+
+    source: ConfigSource
+    values: Mapping[str, str]
+    where: Mapping[str, str] | str = ""
+
+    def place(self, name: str) -> str:
+        """Where the value of `name` was written."""
+        return self.where if isinstance(self.where, str) else self.where.get(name, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """One place that has a say in a value."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A row of a DescribeConfigs response. A sensitive value is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    type: ConfigType
+    documentation: str
+    synonyms: tuple[Synonym, ...]
+
+
+class Settings:
+    """The base of a class whose attributes are `Setting`s; collects them and holds their values."""
+
+    declared: ClassVar[dict[str, Setting[Any]]]
+    families: ClassVar[dict[str, tuple[Setting[Any], ...]]]
+    unknown: ClassVar[str] = "Unknown config name"
+
+    layers: tuple[Layer, ...]
+
+    def __init_subclass__(cls) -> None:
+        cls.declared = {
+            item.name: item
+            for base in reversed(cls.__mro__)
+            for item in vars(base).values()
+            if isinstance(item, Setting)
+        }
+        cls.families = {name: (setting,) for name, setting in cls.declared.items()}
+        for setting in cls.declared.values():
+            if setting.fallbacks:
+                family = tuple(member for member, _ in setting.family())
+                cls.families.update((member.name, family) for member in family)
+
+    def __init__(self, layers: Sequence[Layer] = ()) -> None:
+        """Layers with the winning one first. Raises `ConfigError` for a value that its setting does
+        not take.
+        """
+        self.__dict__["layers"] = tuple(layers)
+        for setting in self.declared.values():
+            layer = self.layer_of(setting.name)
+            value = self.fallback(setting) if layer is None else self._parse(setting, layer)
+            self.__dict__[setting.attribute] = value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"{type(self).__name__} is a snapshot: make a new one to change {name}"
+        )
+
+    def _parse(self, setting: Setting[Any], layer: Layer) -> object:
+        place = layer.place(setting.name)
+        try:
+            return setting.parse(layer.values[setting.name])
+        except ConfigError as error:
+            raise (ConfigError(f"{place}: {error}") if place else error) from None
+
+    def layer_of(self, name: str) -> Layer | None:
+        """The layer that says the value of `name`; None if it is a default."""
+        return next((layer for layer in self.layers if name in layer.values), None)
+
+    def fallback(self, setting: Setting[Any]) -> object:
+        """The value of a setting that no layer names."""
+        return setting.default
+
+    @classmethod
+    def find(cls, name: str) -> Setting[Any]:
+        """The declaration of `name`. Raises `ConfigError`, with the nearest name there is, for an
+        unknown one.
+        """
+        setting = cls.declared.get(name)
+        if setting is None:
+            near = get_close_matches(name, cls.declared, n=1)
+            raise ConfigError(
+                f"{cls.unknown}: {name}" + (f"; did you mean {near[0]}?" if near else "")
+            )
+        return setting
+
+    def value(self, setting: Setting[Any]) -> Any:
+        """The value of a declared setting."""
+        return self.__dict__[setting.attribute]
+
+    def effective(self, setting: Setting[Any]) -> int:
+        """The value of a setting or, while it is null, of a coarser relative, in its own unit."""
+        for member, factor in setting.family():
+            value = self.value(member)
+            if value is not None:
+                return int(value * factor)
+        raise AssertionError(f"{setting.name}: the last of a family always has a value")
+
+    def changed(self, other: Self) -> frozenset[str]:
+        """Names of the settings whose values differ."""
+        return frozenset(
+            setting.name
+            for setting in self.declared.values()
+            if self.value(setting) != other.value(setting)
+        )
+
+    def origin(self, name: str) -> str:
+        """Where the value of `name` comes from, for people: `default`, `--set`, `dynamic,
+        cluster-wide` …
+        """
+        layer = self.layer_of(self.find(name).name)
+        if layer is None:
+            return "default"
+        return layer.place(name) or layer.source.name.lower()
+
+    def synonyms(self, setting: Setting[Any], *, relatives: bool = False) -> tuple[Synonym, ...]:
+        """All that have a say in a setting's value, the winner first.
+
+        With `relatives`, a relative that was set counts although the setting itself is null: the
+        topic's `retention.ms` is what the broker's `log.retention.hours` says.
+        """
+        family = self.families[setting.name]
+        given = [
+            Synonym(
+                member.name, None if member.sensitive else layer.values[member.name], layer.source
+            )
+            for layer in self.layers
+            for member in family
+            if member.name in layer.values
+        ]
+        defaults = [
+            Synonym(member.name, member.text(member.default), ConfigSource.DEFAULT_CONFIG)
+            for member in family
+            if member.default is not None
+        ]
+        rest = tuple(dropwhile(lambda item: item.name != setting.name, [*given, *defaults]))
+        return tuple(given) if relatives and not rest else rest
+
+    def describe_one(self, setting: Setting[Any]) -> Described:
+        """One row of DescribeConfigs."""
+        synonyms = self.synonyms(setting)
+        return Described(
+            name=setting.name,
+            value=None if setting.sensitive else setting.text(self.value(setting)),
+            source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+            read_only=setting.update is Update.READ_ONLY,
+            sensitive=setting.sensitive,
+            type=setting.kind,
+            documentation=setting.doc,
+            synonyms=synonyms,
+        )
+
+    def describe(self, names: Iterable[str] | None = None) -> list[Described]:
+        """Rows for DescribeConfigs: of the names asked for that exist, or of all, in the order of
+        the table.
+        """
+        wanted = None if names is None else set(names)
+        return [
+            self.describe_one(setting)
+            for setting in self.declared.values()
+            if (not setting.hidden if wanted is None else setting.name in wanted)
+        ]

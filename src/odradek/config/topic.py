@@ -1,0 +1,235 @@
+"""The settings of a topic: all of Kafka 4's, most of them falling back to a setting of the broker.
+
+`TopicConfigs` gives the configuration of a topic from what was set for it and the broker's settings
+of the moment; topics with nothing of their own share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from odradek.config.broker import BrokerConfig
+from odradek.config.checks import Check, at_least, matching, refused
+from odradek.config.setting import (
+    ConfigError,
+    Setting,
+    Update,
+    boolean,
+    optional_integer,
+    strings,
+)
+from odradek.config.settings import ConfigSource, Described, Layer, Settings
+
+T = TypeVar("T")
+NO_TIERS = {
+    True: "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with "
+    "remote log storage."
+}
+
+
+def of_broker(name: str, broker: Setting[T], *checks: Check[T]) -> Setting[T]:
+    """A topic's form of a broker setting: same type, default, rules and meaning."""
+    return Setting(
+        name,
+        broker.kind,
+        broker.default,
+        (*broker.checks, *checks),
+        doc=broker.doc,
+        broker=broker,
+        update=Update.CLUSTER_WIDE,
+    )
+
+
+def ms_of_broker(name: str, broker: Setting[int | None]) -> Setting[int]:
+    """The same for a setting with coarser relatives: the default is that of the family, in
+    milliseconds.
+    """
+    default = next(
+        int(member.default * factor)
+        for member, factor in broker.family()
+        if member.default is not None
+    )
+    return Setting(
+        name,
+        broker.kind,
+        default,
+        broker.checks,
+        doc=broker.doc,
+        broker=broker,
+        update=Update.CLUSTER_WIDE,
+    )
+
+
+def throttled_replicas(name: str, side: str) -> Setting[tuple[str, ...]]:
+    """The replicas whose replication is slowed down."""
+    return strings(
+        name,
+        (),
+        matching(
+            r"\*|[0-9]{1,9}:[0-9]{1,9}",
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+            "`*` or `PARTITION:BROKER,...`",
+        ),
+        update=Update.CLUSTER_WIDE,
+        doc=f"Replicas whose replication is throttled on the {side}'s side while a reassignment "
+        f"runs.",
+    )
+
+
+class TopicConfig(Settings):
+    """All settings of a topic, with values: a snapshot."""
+
+    unknown = "Unknown topic config name"
+
+    cleanup_policy = of_broker("cleanup.policy", BrokerConfig.log_cleanup_policy)
+    compression_type = of_broker("compression.type", BrokerConfig.compression_type)
+    compression_gzip_level = of_broker(
+        "compression.gzip.level", BrokerConfig.compression_gzip_level
+    )
+    compression_lz4_level = of_broker("compression.lz4.level", BrokerConfig.compression_lz4_level)
+    compression_zstd_level = of_broker(
+        "compression.zstd.level", BrokerConfig.compression_zstd_level
+    )
+    delete_retention_ms = of_broker(
+        "delete.retention.ms", BrokerConfig.log_cleaner_delete_retention_ms
+    )
+    file_delete_delay_ms = of_broker(
+        "file.delete.delay.ms", BrokerConfig.log_segment_delete_delay_ms
+    )
+    flush_messages = of_broker("flush.messages", BrokerConfig.log_flush_interval_messages)
+    flush_ms = ms_of_broker("flush.ms", BrokerConfig.log_flush_interval_ms)
+    follower_replication_throttled_replicas = throttled_replicas(
+        "follower.replication.throttled.replicas", "follower"
+    )
+    index_interval_bytes = of_broker("index.interval.bytes", BrokerConfig.log_index_interval_bytes)
+    leader_replication_throttled_replicas = throttled_replicas(
+        "leader.replication.throttled.replicas", "leader"
+    )
+    local_retention_bytes = of_broker(
+        "local.retention.bytes", BrokerConfig.log_local_retention_bytes
+    )
+    local_retention_ms = of_broker("local.retention.ms", BrokerConfig.log_local_retention_ms)
+    max_compaction_lag_ms = of_broker(
+        "max.compaction.lag.ms", BrokerConfig.log_cleaner_max_compaction_lag_ms
+    )
+    max_message_bytes = of_broker("max.message.bytes", BrokerConfig.message_max_bytes)
+    message_timestamp_after_max_ms = of_broker(
+        "message.timestamp.after.max.ms", BrokerConfig.log_message_timestamp_after_max_ms
+    )
+    message_timestamp_before_max_ms = of_broker(
+        "message.timestamp.before.max.ms", BrokerConfig.log_message_timestamp_before_max_ms
+    )
+    message_timestamp_type = of_broker(
+        "message.timestamp.type", BrokerConfig.log_message_timestamp_type
+    )
+    min_cleanable_dirty_ratio = of_broker(
+        "min.cleanable.dirty.ratio", BrokerConfig.log_cleaner_min_cleanable_ratio
+    )
+    min_compaction_lag_ms = of_broker(
+        "min.compaction.lag.ms", BrokerConfig.log_cleaner_min_compaction_lag_ms
+    )
+    min_insync_replicas = of_broker("min.insync.replicas", BrokerConfig.min_insync_replicas)
+    preallocate = of_broker("preallocate", BrokerConfig.log_preallocate)
+    remote_log_copy_disable = boolean(
+        "remote.log.copy.disable",
+        False,
+        update=Update.CLUSTER_WIDE,
+        doc="For tiered topics: stop copying segments away.",
+    )
+    remote_log_delete_on_disable = boolean(
+        "remote.log.delete.on.disable",
+        False,
+        update=Update.CLUSTER_WIDE,
+        doc="For tiered topics: remove the copies when tiering is switched off.",
+    )
+    remote_storage_enable = boolean(
+        "remote.storage.enable",
+        False,
+        refused(NO_TIERS),
+        update=Update.CLUSTER_WIDE,
+        doc="Whether closed segments are copied to remote storage. Not in this broker.",
+    )
+    retention_bytes = of_broker("retention.bytes", BrokerConfig.log_retention_bytes)
+    retention_ms = ms_of_broker("retention.ms", BrokerConfig.log_retention_ms)
+    segment_bytes = of_broker("segment.bytes", BrokerConfig.log_segment_bytes)
+    segment_index_bytes = of_broker("segment.index.bytes", BrokerConfig.log_index_size_max_bytes)
+    segment_jitter_ms = ms_of_broker("segment.jitter.ms", BrokerConfig.log_roll_jitter_ms)
+    segment_ms = ms_of_broker("segment.ms", BrokerConfig.log_roll_ms)
+    unclean_leader_election_enable = of_broker(
+        "unclean.leader.election.enable", BrokerConfig.unclean_leader_election_enable
+    )
+    internal_segment_bytes = optional_integer(
+        "internal.segment.bytes",
+        at_least(1),
+        hidden=True,
+        update=Update.CLUSTER_WIDE,
+        doc="As segment.bytes, without its lower bound: for tests that need many small segments.",
+    )
+
+    def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
+        """Raises `ConfigError` for unknown names, bad values, and values that contradict each
+        other.
+        """
+        for name in overrides:
+            self.find(name)
+        self.__dict__["broker"] = broker
+        super().__init__([Layer(ConfigSource.TOPIC_CONFIG, dict(overrides))])
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ConfigError(
+                "conflict topic config setting min.compaction.lag.ms "
+                f"({self.min_compaction_lag_ms}) > max.compaction.lag.ms "
+                f"({self.max_compaction_lag_ms})"
+            )
+
+    @property
+    def roll_bytes(self) -> int:
+        """Size at which a segment is closed: `segment.bytes`, unless a test says otherwise."""
+        return self.internal_segment_bytes or self.segment_bytes
+
+    def fallback(self, setting: Setting[object]) -> object:
+        if setting.broker is None:
+            return setting.default
+        broker: BrokerConfig = self.__dict__["broker"]
+        if setting.broker.fallbacks:
+            # Negative means never, in any unit.
+            return max(broker.effective(setting.broker), -1)
+        return broker.value(setting.broker)
+
+    def describe_one(self, setting: Setting[object]) -> Described:
+        row = super().describe_one(setting)
+        own = row.synonyms[:1] if row.source is ConfigSource.TOPIC_CONFIG else ()
+        inherited = (
+            ()
+            if setting.broker is None
+            else self.__dict__["broker"].synonyms(setting.broker, relatives=True)
+        )
+        synonyms = (*own, *inherited)
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+        return Described(
+            row.name,
+            row.value,
+            source,
+            row.read_only,
+            row.sensitive,
+            row.type,
+            row.documentation,
+            synonyms,
+        )
+
+
+class TopicConfigs:
+    """Configurations of topics under one broker configuration; equal ones are shared."""
+
+    def __init__(self, broker: BrokerConfig) -> None:
+        self.broker = broker
+        self._shared: dict[frozenset[tuple[str, str]], TopicConfig] = {}
+
+    def of(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The configuration of a topic for which these values were set. Raises `ConfigError`."""
+        key = frozenset(overrides.items())
+        config = self._shared.get(key)
+        if config is None:
+            config = self._shared[key] = TopicConfig(self.broker, overrides)
+        return config
