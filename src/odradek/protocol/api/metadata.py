@@ -1,0 +1,74 @@
+"""Metadata"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.schema import field, i16, i32, message, struct
+
+
+@struct
+class MetadataRequestTopic:
+    """The topics to fetch metadata for."""
+
+    topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
+    name: str | None = field(nullable_since=10)
+
+
+@message(api=3, versions=(0, 13), flexible=9)
+class MetadataRequest:
+    """"""
+
+    topics: list[MetadataRequestTopic] | None = field(nullable_since=1)
+    allow_auto_topic_creation: bool = field(default=True, since=4)
+    include_cluster_authorized_operations: bool = field(default=False, since=8, until=10)
+    include_topic_authorized_operations: bool = field(default=False, since=8)
+
+
+@struct
+class MetadataResponseBroker:
+    """A list of brokers present in the cluster."""
+
+    node_id: i32
+    host: str
+    port: i32
+    rack: str | None = field(default=None, since=1, ignorable=True)
+
+
+@struct
+class MetadataResponsePartition:
+    """Each partition in the topic."""
+
+    error_code: i16
+    partition_index: i32
+    leader_id: i32
+    leader_epoch: i32 = field(default=-1, since=7, ignorable=True)
+    replica_nodes: list[i32]
+    isr_nodes: list[i32]
+    offline_replicas: list[i32] = field(factory=list, since=5, ignorable=True)
+
+
+@struct
+class MetadataResponseTopic:
+    """Each topic in the response."""
+
+    error_code: i16
+    name: str | None = field(nullable_since=12)
+    topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
+    is_internal: bool = field(default=False, since=1, ignorable=True)
+    partitions: list[MetadataResponsePartition]
+    topic_authorized_operations: i32 = field(default=-(2**31), since=8)
+
+
+@message(api=3, versions=(0, 13), flexible=9)
+class MetadataResponse:
+    """"""
+
+    throttle_time_ms: i32 = field(default=0, since=3, ignorable=True)
+    brokers: list[MetadataResponseBroker]
+    cluster_id: str | None = field(default=None, since=2, ignorable=True)
+    controller_id: i32 = field(default=-1, since=1, ignorable=True)
+    topics: list[MetadataResponseTopic]
+    cluster_authorized_operations: i32 = field(default=-(2**31), since=8, until=10)
+    error_code: i16 = field(default=0, since=13, ignorable=True)

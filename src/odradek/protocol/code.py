@@ -1,0 +1,118 @@
+"""Python source while it is being written: lines, indentation, constants, and runs of fixed fields.
+
+Readers and writers are straight-line Python made from declarations. What both need is here: unique
+local names, a scope for the constants they refer to, and `struct.Struct`s shared by format. The
+finished source is kept in `linecache`, so a traceback through it shows its lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import Struct
+from typing import Any, NamedTuple
+
+from odradek.protocol.schema import (
+    ArrayOf,
+    Fixed,
+    Opaque,
+    StructOf,
+    WireType,
+    declaration,
+    fields_of,
+)
+
+_layouts: dict[str, Layout] = {}
+
+
+class Layout(NamedTuple):
+    """A `Struct` with its methods bound once, so that a constant is one object."""
+
+    size: int
+    pack: Callable[..., bytes]
+    unpack_from: Callable[..., tuple[Any, ...]]
+
+
+class Code:
+    """A function under construction."""
+
+    def __init__(self, cls: type[Any], version: int) -> None:
+        self.cls = cls
+        self.version = version
+        self.flexible = declaration(cls).is_flexible(version)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.scope: dict[str, Any] = {}
+        self._names = 0
+
+    def emit(self, line: str) -> None:
+        """Append one line at the present indentation."""
+        self.lines.append(" " * self.depth + line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """The lines inside are the body of `head`."""
+        self.emit(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def name(self, stem: str) -> str:
+        """A local name that no other part of the function uses."""
+        self._names += 1
+        return f"{stem}{self._names}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """The name by which the function refers to an object from outside."""
+        for known, other in self.scope.items():
+            if other is value:
+                return known
+        known = self.name(stem)
+        self.scope[known] = value
+        return known
+
+    def literal(self, value: Any) -> str:
+        """An expression that gives a default: new each time where it is mutable."""
+        if value is None or isinstance(value, bool | int | float | str | bytes):
+            return repr(value)
+        if value == []:
+            return "[]"
+        return self.constant("default", value)
+
+    def finish(self, head: str, kind: str) -> tuple[Callable[..., Any], str]:
+        """Compile what was written under `head`; the function and its source."""
+        source = "\n".join([head, *self.lines, ""])
+        filename = f"<{kind} {self.cls.__name__} v{self.version}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        exec(compile(source, filename, "exec"), self.scope)
+        made: Callable[..., Any] = self.scope[kind]
+        return made, source
+
+
+def layout_of(codes: str) -> Layout:
+    """The big-endian layout of a run of fixed fields."""
+    found = _layouts.get(codes)
+    if found is None:
+        made = Struct(">" + codes)
+        found = _layouts[codes] = Layout(made.size, made.pack, made.unpack_from)
+    return found
+
+
+def minimum_size(kind: WireType, version: int, flexible: bool, tagged: bool = False) -> int:
+    """The fewest bytes a value can take: what bounds a count before anything is allocated."""
+    if isinstance(kind, Fixed):
+        return kind.size
+    if isinstance(kind, ArrayOf):
+        return 1 if flexible else 4
+    if isinstance(kind, Opaque):
+        if kind.name == "uuid":
+            return 16
+        return 1 if flexible else 2 if kind.name == "text" else 4
+    assert isinstance(kind, StructOf)
+    size = 1 if flexible else 0
+    for item in fields_of(kind.cls):
+        if item.present(version) and item.tag is None:
+            nested = isinstance(item.type, StructOf) and item.nullable(version)
+            size += 1 if nested else minimum_size(item.type, version, flexible)
+    return size

@@ -1,0 +1,92 @@
+"""The table of APIs: key -> request and response class. Rendered in the protocol page of the docs.
+
+The versions in the declarations are Kafka 4.4's, from the floor of KIP-896 up. What a broker
+advertises is its own table (`broker.apis`); the two differ where old clients need it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from odradek.protocol.api.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from odradek.protocol.api.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.api.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.api.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.schema import declaration
+
+
+class Api(NamedTuple):
+    """One row: an API by its key, with its two messages for all versions."""
+
+    key: int
+    name: str
+    request: type[Any]
+    response: type[Any]
+    versions: tuple[int, int]
+    flexible: int | None
+    """The first version with compact lengths, tagged fields and the header to match."""
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version of request and response is flexible."""
+        return self.flexible is not None and version >= self.flexible
+
+
+def row(request: type[Any], response: type[Any]) -> Api:
+    """The row of a pair of messages."""
+    key, versions, flexible = declaration(request)
+    assert declaration(response) == (key, versions, flexible), request
+    return Api(key, request.__name__.removesuffix("Request"), request, response, versions, flexible)
+
+
+MESSAGES: dict[int, Api] = {
+    api.key: api
+    for api in (
+        row(ProduceRequest, ProduceResponse),
+        row(FetchRequest, FetchResponse),
+        row(ListOffsetsRequest, ListOffsetsResponse),
+        row(MetadataRequest, MetadataResponse),
+        row(ApiVersionsRequest, ApiVersionsResponse),
+        row(CreateTopicsRequest, CreateTopicsResponse),
+        row(DeleteTopicsRequest, DeleteTopicsResponse),
+        row(DeleteRecordsRequest, DeleteRecordsResponse),
+        row(InitProducerIdRequest, InitProducerIdResponse),
+        row(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        row(DescribeConfigsRequest, DescribeConfigsResponse),
+        row(AlterConfigsRequest, AlterConfigsResponse),
+        row(DescribeLogDirsRequest, DescribeLogDirsResponse),
+        row(CreatePartitionsRequest, CreatePartitionsResponse),
+        row(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        row(DescribeClusterRequest, DescribeClusterResponse),
+        row(DescribeProducersRequest, DescribeProducersResponse),
+        row(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+    )
+}

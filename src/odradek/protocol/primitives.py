@@ -1,0 +1,101 @@
+"""The primitive encodings every message is made of: variable-length integers, tag sections, ids.
+
+    unsigned varint   7 bits a byte, least significant first, top bit set on all but the last byte
+    zigzag varint     0, -1, 1, -2 ... as 0, 1, 2, 3 ..., then as an unsigned varint
+    tag section       count, then per field: tag number, size in bytes, that many bytes
+    uuid              16 bytes, most significant first
+
+Lengths and counts take at most 5 bytes and 32 bits, long integers 10 bytes and 64 bits. Every
+reader takes the whole frame and a position and returns the value with the position behind it; a
+value that does not end inside the frame, or is too wide, is a `ProtocolError`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from mypy_extensions import i64
+
+from odradek.model.errors import ProtocolError
+
+MAX_STRING_BYTES: Final = 32767
+KNOWN_IDS_MAX: Final = 4096
+
+SINGLE: Final = [bytes([value]) for value in range(128)]
+
+
+def uvarint(value: i64) -> bytes:
+    """The bytes of an unsigned varint, 0 <= value < 2^63."""
+    if value < 128:
+        return SINGLE[value]
+    if value < 16384:
+        return bytes([(value & 0x7F) | 0x80, value >> 7])
+    out = bytearray()
+    while value > 127:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_uvarint(data: bytes, pos: i64) -> tuple[i64, i64]:
+    """An unsigned varint of at most 32 bits: a length, a count or a tag."""
+    end: i64 = len(data)
+    value: i64 = 0
+    shift: i64 = 0
+    while pos < end:
+        byte: i64 = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            if value > 0xFFFFFFFF:
+                raise ProtocolError("a varint of more than 32 bits")
+            return value, pos
+        shift += 7
+        if shift > 28:
+            raise ProtocolError("a varint of more than 5 bytes")
+    raise ProtocolError("a varint runs past the end")
+
+
+def zigzag(value: i64) -> bytes:
+    """The bytes of a signed varint of up to 64 bits."""
+    if -64 <= value < 64:
+        return SINGLE[(value << 1) ^ (value >> 63)]
+    # The zigzag form of a 64-bit integer is an unsigned one: shift without the sign.
+    out = bytearray()
+    rest: i64 = (value << 1) ^ (value >> 63)
+    while rest > 127 or rest < 0:
+        out.append((rest & 0x7F) | 0x80)
+        rest = (rest >> 7) & 0x01FFFFFFFFFFFFFF
+    out.append(rest)
+    return bytes(out)
+
+
+def skip_tags(data: bytes, pos: i64) -> i64:
+    """Pass over a tag section of which no field is known."""
+    count, pos = read_uvarint(data, pos)
+    end: i64 = len(data)
+    # Each field takes two bytes at least, so a false count ends at the end of the frame.
+    while count > 0:
+        _tag, pos = read_uvarint(data, pos)
+        size, pos = read_uvarint(data, pos)
+        if size > end - pos:
+            raise ProtocolError(f"a tagged field of {size} bytes, {end - pos} are left")
+        pos += size
+        count -= 1
+    return pos
+
+
+_known_ids: dict[bytes, UUID] = {}
+
+
+def uuid_of(raw: bytes) -> UUID:
+    """The id in 16 bytes. Those in use are few and asked for constantly: they are kept."""
+    known = _known_ids.get(raw)
+    if known is None:
+        if len(_known_ids) >= KNOWN_IDS_MAX:
+            _known_ids.clear()
+        known = UUID(bytes=raw)
+        _known_ids[raw] = known
+    return known

@@ -1,0 +1,330 @@
+"""How a message is declared: one dataclass for all its versions.
+
+    @struct
+    class TopicProduceData:
+        name: str = field(default="", until=12, ignorable=True)
+        topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
+        partition_data: list[PartitionProduceData]
+
+    @message(api=0, versions=(3, 13), flexible=9)
+    class ProduceRequest:
+        transactional_id: str | None = field(default=None, doc="Null unless transactional.")
+        acks: i16 = field(doc="0 nobody, 1 the leader, -1 the in-sync replicas.")
+        timeout_ms: i32
+        topic_data: list[TopicProduceData]
+
+Field order is wire order. Types: `i8 i16 i32 i64 u16 u32 f64 bool str bytes UUID Records`, structs,
+`list[...]` of these, and `| None` where a version allows null. Versions in a struct are those of
+the message it is part of; a struct is encoded flexibly where its message is.
+
+Invariants, checked when a class is declared or first compiled:
+
+- a field that some version lacks has a default, which is what a reader of that version yields;
+- a tagged struct is `T | None`: None means that the tag is absent. No other struct has a tag.
+
+This module knows nothing of bytes: `compile` turns declarations into readers and writers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+from uuid import UUID
+
+from odradek.model.spans import FileSlice, Span
+
+T = TypeVar("T")
+
+
+class UnsupportedVersionError(Exception):
+    """A value was given that the version of the message cannot carry."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fixed:
+    """A number of fixed width: its `struct` code and its size in bytes."""
+
+    code: str
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value of variable length that is no array: `text`, `bytes` or `records`; or a `uuid`."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArrayOf:
+    """An array of one other type."""
+
+    element: WireType
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StructOf:
+    """A nested struct."""
+
+    cls: type[Any]
+
+
+WireType = Fixed | Opaque | ArrayOf | StructOf
+
+TEXT, BLOB, RECORDS, IDENTIFIER = Opaque("text"), Opaque("bytes"), Opaque("records"), Opaque("uuid")
+BOOLEAN = Fixed("?", 1)
+
+i8 = Annotated[int, Fixed("b", 1)]
+i16 = Annotated[int, Fixed("h", 2)]
+i32 = Annotated[int, Fixed("i", 4)]
+i64 = Annotated[int, Fixed("q", 8)]
+u16 = Annotated[int, Fixed("H", 2)]
+u32 = Annotated[int, Fixed("I", 4)]
+f64 = Annotated[float, Fixed("d", 8)]
+Records = Annotated[bytes | Span | FileSlice | Sequence[FileSlice], RECORDS]
+"""Record batches: read as a `Span` of the frame; written from anything that has them."""
+
+PLAIN: dict[object, WireType] = {
+    str: TEXT,
+    bytes: BLOB,
+    UUID: IDENTIFIER,
+    bool: BOOLEAN,
+}
+
+
+class Wire(NamedTuple):
+    """What `field` was told, besides the default."""
+
+    since: int
+    until: int | None
+    tag: int | None
+    nullable_since: int | None
+    ignorable: bool
+    doc: str
+
+
+class Field(NamedTuple):
+    """One resolved field of a declaration, with the versions it is in."""
+
+    name: str
+    type: WireType
+    optional: bool
+    """Null is allowed in some version: from `nullable_since`."""
+    default: Any
+    """`MISSING` where the value must be given. A list stands for a new list each time."""
+    since: int
+    until: int | None
+    tag: int | None
+    nullable_since: int
+    ignorable: bool
+    doc: str
+
+    def present(self, version: int) -> bool:
+        """Whether this version of the message carries the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+    def nullable(self, version: int) -> bool:
+        """Whether this version lets the field be null."""
+        return self.optional and version >= self.nullable_since
+
+
+class Declaration(NamedTuple):
+    """What `message` was told: key, first and last version, first flexible version (or none)."""
+
+    api: int
+    versions: tuple[int, int]
+    flexible: int | None
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version uses compact lengths and tagged fields (KIP-482)."""
+        return self.flexible is not None and version >= self.flexible
+
+
+def field(
+    *,
+    default: Any = MISSING,
+    factory: Callable[[], Any] | None = None,
+    since: int = 0,
+    until: int | None = None,
+    tag: int | None = None,
+    nullable_since: int | None = None,
+    ignorable: bool = False,
+    doc: str = "",
+) -> Any:
+    """Declare a field further than its type does.
+
+    `since`, `until`: first and last version that has it. `tag`: its number, if it is tagged.
+    `nullable_since`: first version in which null is allowed, if not all (the type says `| None`).
+    `ignorable`: a value is dropped silently when a version lacks the field; otherwise writing one
+    other than the default raises `UnsupportedVersionError`.
+    """
+    wire = Wire(since, until, tag, nullable_since, ignorable, doc)
+    if factory is not None:
+        return dataclasses.field(default_factory=factory, metadata={"wire": wire})
+    return dataclasses.field(default=default, metadata={"wire": wire})
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def struct(cls: type[T]) -> type[T]:
+    """Declare a part of messages. All arguments of the constructor are keywords."""
+    made = dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)(cls)
+    names = [item.name for item in dataclasses.fields(made)]  # type: ignore[arg-type]
+    attach(made, names)
+    return made
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def message(
+    *, api: int, versions: tuple[int, int], flexible: int | None
+) -> Callable[[type[T]], type[T]]:
+    """Declare a request, a response or a record by its key, first and last version."""
+
+    def declare(cls: type[T]) -> type[T]:
+        made = struct(cls)
+        made.__declaration__ = Declaration(api, versions, flexible)  # type: ignore[attr-defined]
+        for item in dataclasses.fields(made):  # type: ignore[arg-type]
+            wire = item.metadata.get("wire")
+            if wire is None or (item.default, item.default_factory) != (MISSING, MISSING):
+                continue
+            if wire.since > versions[0] or wire.until is not None:
+                raise TypeError(f"{cls.__name__}.{item.name} is not in all versions: no default")
+        return made
+
+    return declare
+
+
+def declaration(cls: type[Any]) -> Declaration:
+    """What a message was declared with. Raises `AttributeError` for a struct."""
+    found: Declaration = cls.__declaration__
+    return found
+
+
+def attach(cls: type[Any], names: list[str]) -> None:
+    """Give a class its constructor, equality and representation.
+
+    `dataclasses` would compile three functions per class; over a hundred classes that is a
+    noticeable part of a broker's start. Only the constructor needs compiling, and at first use.
+    """
+
+    def __init__(self: Any, **values: Any) -> None:
+        cls.__init__ = compile_constructor(cls)
+        cls.__init__(self, **values)
+
+    if len(names) > 1:
+        values_of: Callable[[Any], Any] = attrgetter(*names)
+    elif names:
+        values_of = attrgetter(names[0])
+    else:
+        values_of = type
+
+    def __eq__(self: Any, other: object) -> bool:
+        if type(other) is not cls:
+            return NotImplemented
+        return bool(values_of(self) == values_of(other))
+
+    def __repr__(self: Any) -> str:
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{cls.__name__}({inside})"
+
+    cls.__init__ = __init__
+    cls.__eq__ = __eq__  # type: ignore[assignment]
+    cls.__repr__ = __repr__  # type: ignore[assignment]
+    cls.__hash__ = None  # type: ignore[assignment]
+
+
+def compile_constructor(cls: type[Any]) -> Callable[..., None]:
+    """`__init__` with keyword-only arguments, one plain assignment each."""
+    parameters, body = [], []
+    scope: dict[str, Any] = {"MISSING": MISSING}
+    for item in dataclasses.fields(cls):
+        name = item.name
+        if item.default_factory is not MISSING:
+            scope[f"make_{name}"] = item.default_factory
+            parameters.append(f"{name}=MISSING")
+            body.append(f"self.{name} = make_{name}() if {name} is MISSING else {name}")
+            continue
+        if item.default is not MISSING:
+            scope[f"default_{name}"] = item.default
+            parameters.append(f"{name}=default_{name}")
+        else:
+            parameters.append(name)
+        body.append(f"self.{name} = {name}")
+    arguments = "self, *, " + ", ".join(parameters) if parameters else "self"
+    source = f"def __init__({arguments}):\n " + ("\n ".join(body) or "pass")
+    exec(source, scope)
+    made: Callable[..., None] = scope["__init__"]
+    return made
+
+
+_fields: dict[type[Any], tuple[Field, ...]] = {}
+
+
+def fields_of(cls: type[Any]) -> tuple[Field, ...]:
+    """The resolved fields of a declaration, in wire order."""
+    found = _fields.get(cls)
+    if found is None:
+        found = _fields[cls] = tuple(resolve_fields(cls))
+    return found
+
+
+def resolve_fields(cls: type[Any]) -> Iterator[Field]:
+    """The fields with their annotations evaluated and the declaration's rules checked."""
+    scope = vars(sys.modules[cls.__module__])
+    hints = get_type_hints(cls, scope, include_extras=True)
+    for item in dataclasses.fields(cls):
+        wire: Wire = item.metadata.get("wire") or Wire(0, None, None, None, False, "")
+        resolved, optional = resolve(hints[item.name])
+        default = item.default
+        if item.default_factory is not MISSING:
+            default = item.default_factory()
+        if wire.nullable_since is not None and not optional:
+            raise TypeError(f"{cls.__name__}.{item.name} is nullable in no type")
+        if isinstance(resolved, StructOf) and wire.tag is not None and default is not None:
+            raise TypeError(f"{cls.__name__}.{item.name}: a tagged struct defaults to None")
+        yield Field(
+            name=item.name,
+            type=resolved,
+            optional=optional and not (isinstance(resolved, StructOf) and wire.tag is not None),
+            default=default,
+            since=wire.since,
+            until=wire.until,
+            tag=wire.tag,
+            nullable_since=wire.since if wire.nullable_since is None else wire.nullable_since,
+            ignorable=wire.ignorable,
+            doc=wire.doc,
+        )
+
+
+def resolve(hint: Any) -> tuple[WireType, bool]:
+    """The wire type of an annotation, and whether it admits None."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        kind: WireType = arguments[1]
+        return kind, False
+    if origin in (Union, UnionType):
+        inner = [argument for argument in arguments if argument is not NoneType]
+        if len(inner) != 1 or len(inner) == len(arguments):
+            raise TypeError(f"{hint} is no wire type")
+        return resolve(inner[0])[0], True
+    if origin is list:
+        return ArrayOf(resolve(arguments[0])[0]), False
+    if hint in PLAIN:
+        return PLAIN[hint], False
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return StructOf(hint), False
+    raise TypeError(f"{hint} is no wire type")

@@ -1,0 +1,95 @@
+"""Any message of any version is read back as it was written, and no damage to it goes further than
+a `ProtocolError`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from message_strategies import messages
+
+from odradek.model.errors import ProtocolError
+from odradek.model.spans import Span
+from odradek.protocol.compile import decode, encode_bytes
+from odradek.protocol.messages import MESSAGES
+
+EVERY_VERSION = [
+    pytest.param(cls, version, id=f"{cls.__name__}-v{version}")
+    for api in MESSAGES.values()
+    for cls in (api.request, api.response)
+    for version in range(api.versions[0], api.versions[1] + 1)
+]
+quick = settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def plain(value: Any) -> Any:
+    """The same value with spans of the frame replaced by their bytes, to compare."""
+    if isinstance(value, Span):
+        return bytes(value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [plain(getattr(value, item.name)) for item in dataclasses.fields(value)]
+    return value
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
+@quick
+@given(data=st.data())
+def test_what_is_written_is_read_back(cls: type[Any], version: int, data: st.DataObject) -> None:
+    message = data.draw(messages(cls, version))
+    frame = encode_bytes(message, version)
+    assert plain(decode(cls, version, frame)) == plain(message)
+    assert plain(decode(cls, version, b"head" + frame, 4)) == plain(message)
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
+@quick
+@given(data=st.data())
+def test_every_truncation_is_a_protocol_error(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
+    frame = encode_bytes(data.draw(messages(cls, version)), version)
+    for end in range(len(frame)):
+        with pytest.raises(ProtocolError):
+            decode(cls, version, frame[:end])
+    with pytest.raises(ProtocolError):
+        decode(cls, version, frame + b"\0")
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
+@quick
+@given(data=st.data())
+def test_damage_is_read_or_refused_and_nothing_else(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
+    frame = bytearray(encode_bytes(data.draw(messages(cls, version)), version))
+    spots = st.tuples(st.integers(0, max(len(frame) - 1, 0)), st.integers(0, 255))
+    for position, byte in data.draw(st.lists(spots, max_size=8)):
+        frame[position : position + 1] = bytes([byte])
+    try:
+        message = decode(cls, version, bytes(frame))
+    except ProtocolError:
+        return
+    again = decode(cls, version, encode_bytes(message, version))
+    assert plain(again) == plain(message)
+
+
+@pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(frame=st.binary(max_size=120))
+def test_noise_is_read_or_refused_and_nothing_else(
+    cls: type[Any], version: int, frame: bytes
+) -> None:
+    try:
+        decode(cls, version, frame)
+    except ProtocolError:
+        pass
