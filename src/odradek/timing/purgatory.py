@@ -1,0 +1,333 @@
+"""DelayedOperationPurgatory: where operations wait, by the keys whose events may complete them.
+
+    try_complete_else_watch(operation, keys)      check_and_complete(key)    the timer
+        try -> done                                        |                   |
+        watch under every key --> WatcherList              v                   v
+        try again -> done           key -> Watchers --> safe_try_complete   force_complete
+        start the timer
+
+The second try closes the gap between the first one and the watch: an event in between has either
+found the operation in the watch lists, or happened early enough for the second try to see it. So
+no event is lost, and a check by key and the deadline are all that is needed to wake an operation.
+
+An operation that completes leaves its timer at once, but stays in the watch lists of its keys:
+taking it out of the middle of each would cost more than all the rest. Those entries go
+
+- for one key, whenever `check_and_complete` comes across them;
+- for all keys, by a purge, when more than `purge_interval` operations have completed since the
+  last one (the number ever watched since then, less those that wait on the timer).
+
+A purge of up to `PURGE_AT_ONCE` entries is done on the spot. A larger one waits until a quarter
+of the operations has completed, so that its work per completed operation is bounded, and then
+goes on a piece at a time, so that no caller waits long. The lists therefore never hold more than
+a third above what waits, plus `purge_interval` operations.
+
+Checks may be nested: what `try_complete` or `on_complete` calls may check any key, the same one
+included, or watch new operations. Each call counts what it completed itself. Lists only grow
+while they are walked; finished entries leave by putting a new list in the place of the old one,
+so a walk that is under way is not disturbed.
+
+If `try_complete` or `on_complete` raises, `check_and_complete` still tries the rest of the list,
+then raises that error (an `ExceptionGroup` if there were several). If it raises in the second try
+of `try_complete_else_watch`, the timer is started nevertheless: an operation in the watch lists
+always has a deadline or is completed.
+
+`shards`, `new_lock` and the locks here are for `threaded`; an owner loop has one shard and no
+lock. What a lock guards is the dictionary and the lists, never a call of an operation, so they
+order below every operation's own lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from odradek.timing.delayed_operation import DelayedOperation
+from odradek.timing.timer import ClockListener, SystemTimer
+from odradek.timing.timing_wheel import TaskCounter
+
+PURGE_AT_ONCE: Final = 4096
+"""Watch-list entries that one call looks at without a thought (some tens of microseconds)."""
+
+
+class Watchers:
+    """The operations watching one key, in order of arrival."""
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.operations: list[DelayedOperation] = []
+        self.has_completed = False
+
+    def try_complete_watched(self, errors: list[Exception]) -> int:
+        """Try them all; how many this call completed. Notes whether there is something to purge."""
+        operations = self.operations
+        completed: i64 = 0
+        # Operations that are added while this runs have been tried by whoever added them.
+        for index in range(len(operations)):
+            operation = operations[index]
+            if not operation.is_completed:
+                try:
+                    if operation.safe_try_complete():
+                        completed += 1
+                except Exception as error:
+                    errors.append(error)
+            if operation.is_completed:
+                self.has_completed = True
+        return completed
+
+    def purge_completed(self) -> int:
+        """Let go of the completed ones; how many."""
+        self.has_completed = False
+        before = self.operations
+        waiting = [operation for operation in before if not operation.is_completed]
+        if len(waiting) < len(before):
+            self.operations = waiting
+        return len(before) - len(waiting)
+
+
+class WatcherList:
+    """One shard of the keys."""
+
+    def __init__(self, lock: AbstractContextManager[object] | None) -> None:
+        self.lock = lock
+        self.watchers_by_key: dict[Hashable, Watchers] = {}
+        self.watched: i64 = 0
+
+    def watch(self, key: Hashable, operation: DelayedOperation) -> None:
+        """Enter the operation under the key."""
+        if self.lock is None:
+            self._watch(key, operation)
+        else:
+            with self.lock:
+                self._watch(key, operation)
+
+    def _watch(self, key: Hashable, operation: DelayedOperation) -> None:
+        watchers = self.watchers_by_key.get(key)
+        if watchers is None:
+            watchers = Watchers(key)
+            self.watchers_by_key[key] = watchers
+        watchers.operations.append(operation)
+        self.watched += 1
+
+    def find(self, key: Hashable) -> Watchers | None:
+        if self.lock is None:
+            return self.watchers_by_key.get(key)
+        with self.lock:
+            return self.watchers_by_key.get(key)
+
+    def purge(self, watchers: Watchers) -> None:
+        """Let go of what completed under one key, and of the key if nothing is left."""
+        if self.lock is None:
+            self._purge(watchers)
+        else:
+            with self.lock:
+                self._purge(watchers)
+
+    def _purge(self, watchers: Watchers) -> None:
+        if self.watchers_by_key.get(watchers.key) is not watchers:
+            return  # taken out meanwhile, by cancel_for_key or by another purge
+        self.watched -= watchers.purge_completed()
+        if not watchers.operations:
+            del self.watchers_by_key[watchers.key]
+
+    def remove(self, key: Hashable) -> Watchers | None:
+        """Take the key out with all its operations."""
+        if self.lock is None:
+            return self._remove(key)
+        with self.lock:
+            return self._remove(key)
+
+    def _remove(self, key: Hashable) -> Watchers | None:
+        watchers = self.watchers_by_key.pop(key, None)
+        if watchers is not None:
+            self.watched -= len(watchers.operations)
+        return watchers
+
+    def all_watchers(self) -> list[Watchers]:
+        if self.lock is None:
+            return list(self.watchers_by_key.values())
+        with self.lock:
+            return list(self.watchers_by_key.values())
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DelayedOperationPurgatory(ClockListener):
+    """Operations of one kind. Any number of purgatories may share one timer."""
+
+    def __init__(
+        self,
+        name: str,
+        timer: SystemTimer,
+        purge_interval: int = 1000,
+        shards: int = 1,
+        new_lock: Callable[[], AbstractContextManager[object]] | None = None,
+    ) -> None:
+        self.name = name
+        self.timer = timer
+        self.purge_interval: i64 = purge_interval
+        self.is_shut_down = False
+        self._pending = TaskCounter()
+        self._estimated_total_operations: i64 = 0
+        self._watcher_lists = [
+            WatcherList(None if new_lock is None else new_lock()) for _ in range(shards)
+        ]
+        self._lock = None if new_lock is None else new_lock()
+        self._purge_round: list[tuple[WatcherList, Watchers]] = []
+        timer.listen(self)
+
+    @property
+    def watched(self) -> int:
+        """Entries in the watch lists, also those of completed operations until they are purged."""
+        total: i64 = 0
+        for shard in self._watcher_lists:
+            total += shard.watched
+        return total
+
+    @property
+    def num_delayed(self) -> int:
+        """Operations waiting on the timer."""
+        return self._pending.count
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> bool:
+        """Complete the operation now, or let it wait under its keys until its delay has passed.
+
+        True if this call completed it. An operation must be given to a purgatory once, with at
+        least one key (`ValueError` otherwise). After `shutdown` an operation that would have to
+        wait raises `RuntimeError`.
+        """
+        if operation.lock is None:
+            done = self._try_else_watch(operation, keys)
+        else:
+            with operation.lock:
+                done = self._try_else_watch(operation, keys)
+        if not done and not operation.is_completed:
+            self._start(operation)
+        self._purge_if_due()
+        return done
+
+    def _try_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
+        if operation.safe_try_complete():
+            return True
+        if self.is_shut_down:
+            raise RuntimeError(f"purgatory {self.name} is shut down")
+        shards = self._watcher_lists
+        one = len(shards) == 1
+        watched = False
+        for key in keys:
+            if operation.is_completed:
+                break
+            (shards[0] if one else shards[hash(key) % len(shards)]).watch(key, operation)
+            watched = True
+        if not watched:
+            if operation.is_completed:
+                return False
+            raise ValueError("an operation must watch at least one key")
+        self._add_estimated()
+        try:
+            return operation.safe_try_complete()
+        except BaseException:
+            if not operation.is_completed:
+                self._start(operation)
+            raise
+
+    def _add_estimated(self) -> None:
+        if self._lock is None:
+            self._estimated_total_operations += 1
+        else:
+            with self._lock:
+                self._estimated_total_operations += 1
+
+    def _start(self, operation: DelayedOperation) -> None:
+        operation.task_counter = self._pending
+        self.timer.add(operation)
+        if operation.is_completed:
+            # Another thread completed it between the check and the add: nobody else will take it
+            # off the timer.
+            operation.cancel()
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Something happened to `key`:
+
+        try every operation that watches it. How many this call completed.
+        """
+        shards = self._watcher_lists
+        shard = shards[0] if len(shards) == 1 else shards[hash(key) % len(shards)]
+        watchers = shard.find(key)
+        if watchers is None:
+            return 0
+        errors: list[Exception] = []
+        completed = watchers.try_complete_watched(errors)
+        if watchers.has_completed:
+            shard.purge(watchers)
+        self._purge_if_due()
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise ExceptionGroup(f"operations of {self.name} watching {key!r}", errors)
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Take the key out; its operations that waited, off the timer and not completed.
+
+        They are the caller's now.
+        """
+        shards = self._watcher_lists
+        shard = shards[0] if len(shards) == 1 else shards[hash(key) % len(shards)]
+        watchers = shard.remove(key)
+        if watchers is None:
+            return []
+        waiting = [operation for operation in watchers.operations if not operation.is_completed]
+        for operation in waiting:
+            operation.cancel()
+        return waiting
+
+    def clock_advanced(self) -> None:
+        """Operations may have expired."""
+        self._purge_if_due()
+
+    def _purge_if_due(self) -> None:
+        if self._lock is None:
+            self._purge_some()
+        else:
+            with self._lock:
+                self._purge_some()
+
+    def _purge_some(self) -> None:
+        if not self._purge_round and not self._begin_purge():
+            return
+        looked_at: i64 = 0
+        while self._purge_round and looked_at < PURGE_AT_ONCE:
+            shard, watchers = self._purge_round.pop()
+            looked_at += len(watchers.operations) + 1
+            shard.purge(watchers)
+
+    def _begin_purge(self) -> bool:
+        completed: i64 = self._estimated_total_operations - self._pending.count
+        if completed <= self.purge_interval:
+            return False
+        if completed * 4 < self._estimated_total_operations and self.watched > PURGE_AT_ONCE:
+            return False
+        self._estimated_total_operations = self._pending.count
+        for shard in self._watcher_lists:
+            for watchers in shard.all_watchers():
+                self._purge_round.append((shard, watchers))
+        return True
+
+    def shutdown(self) -> list[DelayedOperation]:
+        """Forget everything:
+
+        the operations that waited, off the timer and not completed, each once.
+        """
+        self.is_shut_down = True
+        self.timer.unlisten(self)
+        waiting: dict[int, DelayedOperation] = {}
+        for shard in self._watcher_lists:
+            for watchers in shard.all_watchers():
+                for operation in self.cancel_for_key(watchers.key):
+                    waiting[id(operation)] = operation
+        return list(waiting.values())

@@ -1,0 +1,184 @@
+"""SystemTimer: the timer that an owner loop drives, in real or in simulated time.
+
+    while True:
+        deadline_ms = timer.next_deadline_ms()    # None: nothing is pending
+        wait(None if deadline_ms is None else deadline_ms - clock())
+        timer.advance_clock(clock())              # first thing after every wake-up
+        ...                                       # then what else woke it; it may add and cancel
+
+The timer has no clock of its own: now is what `advance_clock` was last told, and delays count
+from there. A loop therefore tells it the time after every wake-up, due or not, before it handles
+anything that may add a task.
+
+Rules
+- A task runs in `advance_clock` and nowhere else: `add` never calls it, even if its delay is 0.
+- Due tasks run in the order of their deadlines, those with the same deadline in the order they
+  were added (to the resolution of the tick).
+- A task may add and cancel tasks, itself included. One that it cancels does not run, even if it
+  was due in the same round; one that it adds runs in a later `advance_clock`, even if it is due
+  at once, so no task can hold the loop.
+- An exception leaves `advance_clock` at once. What was due behind it stays due, and the next call
+  runs it.
+- `next_deadline_ms` is when the earliest bucket begins: with tasks only far away, that of a
+  coarse bucket, at which tasks move down a level and none may run. Buckets that cancelling
+  emptied wake nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy_extensions import i64, mypyc_attr
+
+from odradek.timing.timing_wheel import (
+    DelayQueue,
+    TaskCounter,
+    TimerTask,
+    TimerTaskEntry,
+    TimingWheel,
+)
+
+
+class CallTask(TimerTask):
+    """A task that calls a function."""
+
+    def __init__(self, delay_ms: int, function: Callable[[], object]) -> None:
+        super().__init__(delay_ms)
+        self.function = function
+
+    def run(self) -> None:
+        self.function()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClockListener:
+    """Told after tasks have run, when it is safe to tidy up: what a purgatory is to its timer."""
+
+    def clock_advanced(self) -> None:
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SystemTimer:
+    """Any number of tasks on one hierarchy of wheels.
+
+    `now_ms` is where its clock begins, of any origin.
+    """
+
+    def __init__(self, now_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> None:
+        if now_ms < 0:
+            raise ValueError(f"time begins at 0 or later, not at {now_ms}")
+        self.now_ms: i64 = now_ms
+        self.task_counter = TaskCounter()
+        self.delay_queue = DelayQueue()
+        self.timing_wheel = TimingWheel(
+            tick_ms, wheel_size, now_ms, self.task_counter, self.delay_queue
+        )
+        self.is_shut_down = False
+        self._due: list[TimerTaskEntry] = []
+        self._listeners: list[ClockListener] = []
+
+    @property
+    def size(self) -> int:
+        """Tasks pending in the wheels (those that are due and wait to be run are not counted)."""
+        return self.task_counter.count
+
+    def add(self, task: TimerTask) -> None:
+        """Schedule the task `task.delay_ms` from now; if it was scheduled, it moves there.
+
+        Constant time.
+        """
+        self.add_timer_task_entry(TimerTaskEntry(task, self.now_ms + task.delay_ms))
+
+    def call_later(self, delay_ms: int, function: Callable[[], object]) -> TimerTask:
+        """Schedule a call; `cancel` the task that is returned to take it back."""
+        task = CallTask(delay_ms, function)
+        self.add(task)
+        return task
+
+    def add_timer_task_entry(self, entry: TimerTaskEntry) -> None:
+        """Schedule an entry for its own deadline.
+
+        One that has passed is due at the next `advance_clock`.
+        """
+        if self.is_shut_down:
+            raise RuntimeError("the timer is shut down")
+        if not self.timing_wheel.add(entry) and not entry.cancelled:
+            self._due.append(entry)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance_clock` has something to do next:
+
+        never later than the first deadline. None: never.
+        """
+        due = self._due
+        while due and due[-1].cancelled:
+            due.pop()
+        if due:
+            return self.now_ms
+        bucket = self.delay_queue.peek()
+        return None if bucket is None else bucket.expiration_ms
+
+    def advance_clock(self, now_ms: int) -> int:
+        """Set the time (it never goes back) and run what is due by then; how many tasks ran."""
+        return self.run_due(self.expire(now_ms))
+
+    def expire(self, now_ms: int) -> list[TimerTaskEntry]:
+        """The first half of `advance_clock`:
+
+        set the time and take out what is due, without running it.
+        """
+        time_ms: i64 = max(self.now_ms, now_ms)
+        self.now_ms = time_ms
+        wheel = self.timing_wheel
+        bucket = self.delay_queue.poll(time_ms)
+        while bucket is not None:
+            wheel.advance_clock(bucket.expiration_ms)
+            bucket.flush(wheel, self._due)
+            bucket = self.delay_queue.poll(time_ms)
+        # Kafka leaves the hand at the last bucket; here it goes on to now, so that after an idle
+        # time new tasks start at the right level. All that expired by now has left the wheels.
+        wheel.advance_clock(time_ms)
+        due = self._due
+        if due:
+            self._due = []
+        return due
+
+    def run_due(self, due: list[TimerTaskEntry]) -> int:
+        """The second half: run those of `due` that were not cancelled meanwhile."""
+        ran: i64 = 0
+        taken: i64 = 0
+        try:
+            for entry in due:
+                taken += 1
+                task = self.claim(entry)
+                if task is not None:
+                    ran += 1
+                    task.run()
+        finally:
+            if taken < len(due):
+                self._due = due[taken:] + self._due
+        if ran:
+            for listener in self._listeners:
+                listener.clock_advanced()
+        return ran
+
+    def claim(self, entry: TimerTaskEntry) -> TimerTask | None:
+        """The one way a task leaves the timer to run."""
+        return entry.claim()
+
+    def listen(self, listener: ClockListener) -> None:
+        """Call `clock_advanced` after every `advance_clock` in which tasks ran."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: ClockListener) -> None:
+        """Stop calling it. Raises `ValueError` if it was not listening."""
+        self._listeners.remove(listener)
+
+    def shutdown(self) -> None:
+        """Cancel every task. Adding one from now on raises `RuntimeError`."""
+        self.is_shut_down = True
+        self.delay_queue.clear()
+        for entry in self._due:
+            entry.claim()
+        self._due = []

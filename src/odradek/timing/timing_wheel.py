@@ -1,0 +1,323 @@
+"""The hierarchical timing wheel: O(1) to start a timer and to cancel it, whatever is pending.
+
+A wheel is a circle of `wheel_size` buckets, each standing for `tick_ms` of time;
+`current_time_ms`, a multiple of the tick, is its hand. A task goes into the bucket of its
+expiration, if that lies within one turn of the hand; else into the overflow wheel, whose tick is
+one whole turn of this one, made the first time it is needed:
+
+    level   tick     one turn       a task 445 ms away goes in at level 3, bucket [400, 800)
+    1       1 ms       20 ms        at 400 ms it has 45 ms left:  down to level 2, bucket [440, 460)
+    2      20 ms      400 ms        at 440 ms it has  5 ms left:  down to level 1, bucket [445, 446)
+    3     400 ms        8 s         at 445 ms it runs
+    4       8 s       160 s
+
+Nothing ticks. The `DelayQueue` orders the buckets that hold something by expiration, and whoever
+drives the wheel goes from one to the next: a queue of a few dozen buckets, not of all the tasks,
+and no empty ticks.
+
+    TimingWheel --- 20 x TimerTaskList --- ring of TimerTaskEntry <--> TimerTask
+         |                  ^
+    overflow wheel     DelayQueue, by expiration
+
+Invariants
+- A bucket is in the queue exactly while its `expiration_ms` is not -1. The expiration is set by
+  the first task of a round and cleared when the bucket is flushed (or leaves the queue because
+  cancelling emptied it).
+- Buckets of one level that are queued have different expirations, all later than the hand: a
+  bucket is never shared by two rounds.
+- An entry is in one list or in none. A task points to its current entry; an entry its task does
+  not point back to is cancelled, whatever list it is in.
+- An entry that is not linked refers to nothing but its task, and a task that is not scheduled to
+  no entry: what is finished is freed at once, without the garbage collector.
+
+With `tick_ms` above 1 a task may run up to one tick before its deadline (it counts as expired as
+soon as it is within the current tick), as in Kafka. No locks here: one owner, or the wrapper in
+`threaded`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from heapq import heappop, heappush
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+MAX_DELAY_MS: Final = 2**56
+"""Longer delays are cut to this (2.3 million years): deadlines fit a machine word on any level."""
+
+MAX_DEADLINE_MS: Final = 2**57
+
+NOT_QUEUED: Final = -1
+
+
+class TaskCounter:
+    """How many tasks are linked:
+
+    one for all the wheels of a timer, one for each purgatory on it.
+    """
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TimerTask:
+    """Something to run `delay_ms` after it is added to a timer; subclass it and override `run`.
+
+    `task_counter`, if set, counts this task besides the timer's own counter while it is scheduled.
+    `guard`, if set, is the lock of the timer that holds the task (see `threaded`).
+    """
+
+    def __init__(self, delay_ms: int) -> None:
+        self.delay_ms: i64 = max(0, min(delay_ms, MAX_DELAY_MS))
+        self.timer_task_entry: TimerTaskEntry | None = None
+        self.task_counter: TaskCounter | None = None
+        self.guard: AbstractContextManager[object] | None = None
+
+    def run(self) -> None:
+        """Called once, at or after the deadline, unless the task was cancelled."""
+        raise NotImplementedError
+
+    def cancel(self) -> bool:
+        """Take the task off its timer, in constant time. True if that kept it from running."""
+        if self.guard is None:
+            return self.unlink()
+        with self.guard:
+            return self.unlink()
+
+    def unlink(self) -> bool:
+        """`cancel` for those who hold the guard already."""
+        entry = self.timer_task_entry
+        if entry is None:
+            return False
+        self.timer_task_entry = None
+        entry.remove()
+        return True
+
+
+class TimerTaskEntry:
+    """A task's place in a list, with its deadline.
+
+    A task has one at a time: a new one takes over from the old.
+    """
+
+    def __init__(self, timer_task: TimerTask | None, expiration_ms: i64) -> None:
+        self.expiration_ms: i64 = min(expiration_ms, MAX_DEADLINE_MS)
+        self.timer_task: TimerTask | None = timer_task
+        self.task_list: TimerTaskList | None = None
+        self.prev: TimerTaskEntry | None = None
+        self.next: TimerTaskEntry | None = None
+        if timer_task is not None:
+            if timer_task.timer_task_entry is not None:
+                timer_task.unlink()
+            timer_task.timer_task_entry = self
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the task was cancelled, ran, or was added again and has another entry."""
+        task = self.timer_task
+        return task is None or task.timer_task_entry is not self
+
+    def remove(self) -> None:
+        """Leave the list that holds this entry, whichever it is."""
+        if self.task_list is not None:
+            self.task_list.remove(self)
+
+    def claim(self) -> TimerTask | None:
+        """Take the task out for running:
+
+        None if it was cancelled. Nobody else gets it after that.
+        """
+        task = self.timer_task
+        self.timer_task = None
+        if task is None or task.timer_task_entry is not self:
+            return None
+        task.timer_task_entry = None
+        return task
+
+
+class TimerTaskList:
+    """A bucket:
+
+    a doubly linked ring of entries in order of arrival, closed by a sentinel that carries no
+    task.
+    """
+
+    def __init__(self, task_counter: TaskCounter, tick_ms: i64) -> None:
+        self.task_counter = task_counter
+        self.tick_ms: i64 = tick_ms
+        self.expiration_ms: i64 = NOT_QUEUED
+        self.root = TimerTaskEntry(None, NOT_QUEUED)
+        self.root.prev = self.root
+        self.root.next = self.root
+
+    @property
+    def is_empty(self) -> bool:
+        return self.root.next is self.root
+
+    def set_expiration(self, expiration_ms: i64) -> bool:
+        """True if that changed it: the bucket begins a new round and has to be queued."""
+        if self.expiration_ms == expiration_ms:
+            return False
+        self.expiration_ms = expiration_ms
+        return True
+
+    def add(self, entry: TimerTaskEntry) -> None:
+        """Link the entry at the end, taking it from the list it may be in."""
+        entry.remove()
+        root = self.root
+        tail = root.prev
+        assert tail is not None
+        entry.task_list = self
+        entry.prev = tail
+        entry.next = root
+        tail.next = entry
+        root.prev = entry
+        self._count(entry, 1)
+
+    def remove(self, entry: TimerTaskEntry) -> None:
+        """Unlink the entry; nothing happens if another list holds it by now, or none."""
+        if entry.task_list is not self:
+            return
+        before = entry.prev
+        after = entry.next
+        assert before is not None
+        assert after is not None
+        before.next = after
+        after.prev = before
+        entry.prev = None
+        entry.next = None
+        entry.task_list = None
+        self._count(entry, -1)
+
+    def _count(self, entry: TimerTaskEntry, change: i64) -> None:
+        self.task_counter.count += change
+        task = entry.timer_task
+        if task is not None:
+            counter = task.task_counter
+            if counter is not None:
+                counter.count += change
+
+    def flush(self, wheel: TimingWheel, due: list[TimerTaskEntry]) -> None:
+        """End the round: every entry moves down `wheel`, or to `due` if its time has come."""
+        root = self.root
+        entry = root.next
+        while entry is not None and entry is not root:
+            self.remove(entry)
+            if not wheel.add(entry) and not entry.cancelled:
+                due.append(entry)
+            entry = root.next
+        self.expiration_ms = NOT_QUEUED
+
+    def clear(self) -> None:
+        """Cancel every task in the list."""
+        root = self.root
+        entry = root.next
+        while entry is not None and entry is not root:
+            task = entry.timer_task
+            assert task is not None
+            task.unlink()
+            entry = root.next
+        self.expiration_ms = NOT_QUEUED
+
+
+class DelayQueue:
+    """The buckets with an expiration, earliest first; on a tie the higher level, to flow down."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, TimerTaskList]] = []
+
+    def offer(self, bucket: TimerTaskList) -> None:
+        heappush(self._heap, (bucket.expiration_ms, -bucket.tick_ms, bucket))
+
+    def peek(self) -> TimerTaskList | None:
+        """The earliest bucket that holds a task; emptied ones leave the queue on the way."""
+        heap = self._heap
+        while heap:
+            bucket = heap[0][2]
+            if not bucket.is_empty:
+                return bucket
+            heappop(heap)
+            bucket.expiration_ms = NOT_QUEUED
+        return None
+
+    def poll(self, now_ms: i64) -> TimerTaskList | None:
+        """Take out the earliest bucket, if it has expired."""
+        bucket = self.peek()
+        if bucket is None or bucket.expiration_ms > now_ms:
+            return None
+        heappop(self._heap)
+        return bucket
+
+    def clear(self) -> None:
+        """Cancel every task in every bucket."""
+        for _, _, bucket in self._heap:
+            bucket.clear()
+        self._heap.clear()
+
+
+class TimingWheel:
+    """One level of the hierarchy, and through `overflow_wheel` all above it."""
+
+    def __init__(
+        self,
+        tick_ms: int,
+        wheel_size: int,
+        start_ms: int,
+        task_counter: TaskCounter,
+        queue: DelayQueue,
+    ) -> None:
+        if tick_ms < 1 or wheel_size < 2:
+            raise ValueError(f"a wheel of {wheel_size} buckets of {tick_ms} ms does not turn")
+        self.tick_ms: i64 = tick_ms
+        self.wheel_size: i64 = wheel_size
+        # Cut so that hand + interval fits a machine word: the topmost wheel then takes all that
+        # is left.
+        self.interval_ms: i64 = min(tick_ms * wheel_size, 2 * MAX_DEADLINE_MS)
+        self.current_time_ms: i64 = start_ms - start_ms % tick_ms
+        self.task_counter = task_counter
+        self.queue = queue
+        self.overflow_wheel: TimingWheel | None = None
+        self.buckets = [TimerTaskList(task_counter, tick_ms) for _ in range(wheel_size)]
+
+    def add(self, entry: TimerTaskEntry) -> bool:
+        """Put the entry into its bucket.
+
+        False, and nothing done, if it is cancelled or has expired already.
+        """
+        if entry.cancelled:
+            return False
+        expiration_ms = entry.expiration_ms
+        if expiration_ms < self.current_time_ms + self.tick_ms:
+            return False
+        if expiration_ms >= self.current_time_ms + self.interval_ms:
+            if self.overflow_wheel is None:
+                self.add_overflow_wheel()
+            assert self.overflow_wheel is not None
+            return self.overflow_wheel.add(entry)
+        virtual_id = expiration_ms // self.tick_ms
+        bucket = self.buckets[virtual_id % self.wheel_size]
+        bucket.add(entry)
+        if bucket.set_expiration(virtual_id * self.tick_ms):
+            self.queue.offer(bucket)
+        return True
+
+    def add_overflow_wheel(self) -> None:
+        """Begin the next level:
+
+        its tick is one turn of this wheel, its hand starts where this one's is.
+        """
+        self.overflow_wheel = TimingWheel(
+            self.interval_ms, self.wheel_size, self.current_time_ms, self.task_counter, self.queue
+        )
+
+    def advance_clock(self, time_ms: i64) -> None:
+        """Move the hand, and the hands above.
+
+        Buckets that expire by `time_ms` must have left the queue.
+        """
+        if time_ms >= self.current_time_ms + self.tick_ms:
+            self.current_time_ms = time_ms - time_ms % self.tick_ms
+            if self.overflow_wheel is not None:
+                self.overflow_wheel.advance_clock(self.current_time_ms)
