@@ -96,9 +96,7 @@ class PartitionRecord:
 class ConfigRecord:
     """A setting of a resource was set, or removed where `value` is null."""
 
-    resource_type: i8 = field(
-        doc="2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."
-    )
+    resource_type: i8 = field(doc="2 topic, 4 broker, 16 client metrics, 32 group.")
     resource_name: str
     name: str
     value: str | None

@@ -1,13 +1,16 @@
-"""AlterConfigs"""
+"""AlterConfigs (key 33, versions 0 to 2): replace all settings of a resource.
+
+- 2: flexible. What is not named goes back to its default: see IncrementalAlterConfigs.
+"""
 
 from __future__ import annotations
 
-from odradek.protocol.schema import field, i16, i32, i8, message, struct
+from odradek.protocol.schema import field, i8, i16, i32, message, struct
 
 
 @struct
 class AlterableConfig:
-    """The configurations."""
+    """A setting and its new value."""
 
     name: str
     value: str | None
@@ -15,16 +18,16 @@ class AlterableConfig:
 
 @struct
 class AlterConfigsResource:
-    """The updates for each resource."""
+    """One resource."""
 
-    resource_type: i8
+    resource_type: i8 = field(doc="2 topic, 4 broker, 8 broker logger.")
     resource_name: str
     configs: list[AlterableConfig]
 
 
 @message(api=33, versions=(0, 2), flexible=2)
 class AlterConfigsRequest:
-    """"""
+    """Replace the settings of resources."""
 
     resources: list[AlterConfigsResource]
     validate_only: bool
@@ -32,7 +35,7 @@ class AlterConfigsRequest:
 
 @struct
 class AlterConfigsResourceResponse:
-    """The responses for each resource."""
+    """One resource."""
 
     error_code: i16
     error_message: str | None
@@ -42,7 +45,7 @@ class AlterConfigsResourceResponse:
 
 @message(api=33, versions=(0, 2), flexible=2)
 class AlterConfigsResponse:
-    """"""
+    """Per resource, whether it was changed."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     responses: list[AlterConfigsResourceResponse]

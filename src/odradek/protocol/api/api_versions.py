@@ -1,4 +1,14 @@
-"""ApiVersions"""
+"""ApiVersions (key 18, versions 0 to 5): which versions of which APIs this broker serves.
+
+The first request on a connection, so both sides bend: a version the broker does not know is
+answered with a version 0 body, UNSUPPORTED_VERSION and the range of this API; and the response has
+header v0 in every version (KIP-511).
+
+- 3: flexible; name and version of the client; features of the cluster (KIP-584).
+- 4: a feature's lowest supported level may be 0 (KAFKA-17011).
+- 5: the cluster and node the client means to reach; REBOOTSTRAP_REQUIRED if this is another one
+  (KIP-1242).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +17,19 @@ from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 @message(api=18, versions=(0, 5), flexible=3)
 class ApiVersionsRequest:
-    """"""
+    """Ask what the broker serves."""
 
     client_software_name: str = field(default="", since=3, ignorable=True)
     client_software_version: str = field(default="", since=3, ignorable=True)
-    cluster_id: str | None = field(default=None, since=5, ignorable=True)
+    cluster_id: str | None = field(
+        default=None, since=5, ignorable=True, doc="Together with `node_id`, or neither."
+    )
     node_id: i32 = field(default=-1, since=5, ignorable=True)
 
 
 @struct
 class ApiVersion:
-    """The APIs supported by the broker."""
+    """The versions of one API."""
 
     api_key: i16
     min_version: i16
@@ -26,7 +38,7 @@ class ApiVersion:
 
 @struct
 class SupportedFeatureKey:
-    """Features supported by the broker. Note: in v0-v3, features with MinSupportedVersion = 0 are omitted."""
+    """The levels of a feature this broker supports. Up to 3, none whose lowest is 0."""
 
     name: str
     min_version: i16
@@ -35,7 +47,7 @@ class SupportedFeatureKey:
 
 @struct
 class FinalizedFeatureKey:
-    """List of cluster-wide finalized features. The information is valid only if FinalizedFeaturesEpoch >= 0."""
+    """The level of a feature that the cluster has agreed on."""
 
     name: str
     max_version_level: i16
@@ -44,7 +56,7 @@ class FinalizedFeatureKey:
 
 @message(api=18, versions=(0, 5), flexible=3)
 class ApiVersionsResponse:
-    """"""
+    """What the broker serves."""
 
     error_code: i16
     api_keys: list[ApiVersion]
@@ -52,7 +64,9 @@ class ApiVersionsResponse:
     supported_features: list[SupportedFeatureKey] = field(
         factory=list, tag=0, since=3, ignorable=True
     )
-    finalized_features_epoch: i64 = field(default=-1, tag=1, since=3, ignorable=True)
+    finalized_features_epoch: i64 = field(
+        default=-1, tag=1, since=3, ignorable=True, doc="-1 unknown: the features are not valid."
+    )
     finalized_features: list[FinalizedFeatureKey] = field(
         factory=list, tag=2, since=3, ignorable=True
     )

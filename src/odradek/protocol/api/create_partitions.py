@@ -1,4 +1,7 @@
-"""CreatePartitions"""
+"""CreatePartitions (key 37, versions 0 to 3): raise the number of partitions of topics.
+
+- 2: flexible. 3: THROTTLING_QUOTA_EXCEEDED (KIP-599).
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,25 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @struct
 class CreatePartitionsAssignment:
-    """The new partition assignments."""
+    """The brokers for one new partition."""
 
     broker_ids: list[i32]
 
 
 @struct
 class CreatePartitionsTopic:
-    """Each topic that we want to create new partitions inside."""
+    """One topic and how many partitions it shall have."""
 
     name: str
-    count: i32
-    assignments: list[CreatePartitionsAssignment] | None
+    count: i32 = field(doc="In total, not how many to add.")
+    assignments: list[CreatePartitionsAssignment] | None = field(
+        doc="For the new partitions only; null to let the cluster choose."
+    )
 
 
 @message(api=37, versions=(0, 3), flexible=2)
 class CreatePartitionsRequest:
-    """"""
+    """Add partitions to topics."""
 
     topics: list[CreatePartitionsTopic]
     timeout_ms: i32
@@ -32,16 +37,16 @@ class CreatePartitionsRequest:
 
 @struct
 class CreatePartitionsTopicResult:
-    """The partition creation results for each topic."""
+    """One topic."""
 
     name: str
     error_code: i16
-    error_message: str | None = field(default=None)
+    error_message: str | None = None
 
 
 @message(api=37, versions=(0, 3), flexible=2)
 class CreatePartitionsResponse:
-    """"""
+    """Per topic, whether partitions were added."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     results: list[CreatePartitionsTopicResult]

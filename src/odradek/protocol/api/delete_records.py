@@ -1,13 +1,16 @@
-"""DeleteRecords"""
+"""DeleteRecords (key 21, versions 0 to 2): delete the records below an offset (KIP-107).
+
+- 2: flexible.
+"""
 
 from __future__ import annotations
 
-from odradek.protocol.schema import field, i16, i32, i64, message, struct
+from odradek.protocol.schema import i16, i32, i64, message, struct
 
 
 @struct
 class DeleteRecordsPartition:
-    """Each partition that we want to delete records from."""
+    """One partition and the offset below which to delete; -1 for the high watermark."""
 
     partition_index: i32
     offset: i64
@@ -15,7 +18,7 @@ class DeleteRecordsPartition:
 
 @struct
 class DeleteRecordsTopic:
-    """Each topic that we want to delete records from."""
+    """One topic."""
 
     name: str
     partitions: list[DeleteRecordsPartition]
@@ -23,7 +26,7 @@ class DeleteRecordsTopic:
 
 @message(api=21, versions=(0, 2), flexible=2)
 class DeleteRecordsRequest:
-    """"""
+    """Raise the log start offsets of partitions."""
 
     topics: list[DeleteRecordsTopic]
     timeout_ms: i32
@@ -31,7 +34,7 @@ class DeleteRecordsRequest:
 
 @struct
 class DeleteRecordsPartitionResult:
-    """Each partition that we wanted to delete records from."""
+    """One partition."""
 
     partition_index: i32
     low_watermark: i64
@@ -40,7 +43,7 @@ class DeleteRecordsPartitionResult:
 
 @struct
 class DeleteRecordsTopicResult:
-    """Each topic that we wanted to delete records from."""
+    """One topic."""
 
     name: str
     partitions: list[DeleteRecordsPartitionResult]
@@ -48,7 +51,7 @@ class DeleteRecordsTopicResult:
 
 @message(api=21, versions=(0, 2), flexible=2)
 class DeleteRecordsResponse:
-    """"""
+    """Per partition, its new low watermark: the lowest log start offset of its replicas."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     topics: list[DeleteRecordsTopicResult]

@@ -1,4 +1,8 @@
-"""DeleteTopics"""
+"""DeleteTopics (key 20, versions 1 to 6): delete topics by name or id.
+
+- 4: flexible. 5: error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599).
+- 6: topics by name or by id, in `topics` instead of `topic_names` (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,15 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @struct
 class DeleteTopicState:
-    """The name or topic ID of the topic."""
+    """One topic, by name or by id."""
 
-    name: str | None = field(default=None)
+    name: str | None = None
     topic_id: UUID
 
 
 @message(api=20, versions=(1, 6), flexible=4)
 class DeleteTopicsRequest:
-    """"""
+    """Delete topics."""
 
     topics: list[DeleteTopicState] = field(factory=list, since=6)
     topic_names: list[str] = field(factory=list, until=5, ignorable=True)
@@ -27,7 +31,7 @@ class DeleteTopicsRequest:
 
 @struct
 class DeletableTopicResult:
-    """The results for each topic we tried to delete."""
+    """One topic."""
 
     name: str | None = field(nullable_since=6)
     topic_id: UUID = field(default=ZERO_UUID, since=6, ignorable=True)
@@ -37,7 +41,7 @@ class DeletableTopicResult:
 
 @message(api=20, versions=(1, 6), flexible=4)
 class DeleteTopicsResponse:
-    """"""
+    """Per topic, whether it was deleted."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     responses: list[DeletableTopicResult]

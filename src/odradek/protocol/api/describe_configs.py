@@ -1,31 +1,38 @@
-"""DescribeConfigs"""
+"""DescribeConfigs (key 32, versions 1 to 4): settings with their sources.
+
+- 1 is the floor: synonyms, source. 3: type and documentation (KIP-569). 4: flexible.
+
+Sources: 1 topic, 2 dynamic broker, 3 dynamic default broker, 4 static broker, 5 default, 6 dynamic
+broker logger, 7 client metrics, 8 group. Types: 0 unknown, 1 boolean, 2 string, 3 int, 4 short,
+5 long, 6 double, 7 list, 8 class, 9 password.
+"""
 
 from __future__ import annotations
 
-from odradek.protocol.schema import field, i16, i32, i8, message, struct
+from odradek.protocol.schema import field, i8, i16, i32, message, struct
 
 
 @struct
 class DescribeConfigsResource:
-    """The resources whose configurations we want to describe."""
+    """A resource and which settings of it; null for all."""
 
-    resource_type: i8
+    resource_type: i8 = field(doc="2 topic, 4 broker, 8 broker logger.")
     resource_name: str
     configuration_keys: list[str] | None
 
 
 @message(api=32, versions=(1, 4), flexible=4)
 class DescribeConfigsRequest:
-    """"""
+    """Describe settings of resources."""
 
     resources: list[DescribeConfigsResource]
-    include_synonyms: bool = field(default=False)
+    include_synonyms: bool = False
     include_documentation: bool = field(default=False, since=3)
 
 
 @struct
 class DescribeConfigsSynonym:
-    """The synonyms for this configuration key."""
+    """Another name the value may come from, the most specific first."""
 
     name: str
     value: str | None
@@ -34,12 +41,12 @@ class DescribeConfigsSynonym:
 
 @struct
 class DescribeConfigsResourceResult:
-    """Each listed configuration."""
+    """One setting."""
 
     name: str
     value: str | None
     read_only: bool
-    config_source: i8 = field(default=-1)
+    config_source: i8 = -1
     is_sensitive: bool
     synonyms: list[DescribeConfigsSynonym]
     config_type: i8 = field(default=0, since=3, ignorable=True)
@@ -48,18 +55,18 @@ class DescribeConfigsResourceResult:
 
 @struct
 class DescribeConfigsResult:
-    """The results for each resource."""
+    """One resource."""
 
     error_code: i16
     error_message: str | None
-    resource_type: i8
+    resource_type: i8 = field(doc="2 topic, 4 broker, 8 broker logger.")
     resource_name: str
     configs: list[DescribeConfigsResourceResult]
 
 
 @message(api=32, versions=(1, 4), flexible=4)
 class DescribeConfigsResponse:
-    """"""
+    """Per resource, its settings."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     results: list[DescribeConfigsResult]

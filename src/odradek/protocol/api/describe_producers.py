@@ -1,4 +1,4 @@
-"""DescribeProducers"""
+"""DescribeProducers (key 61, version 0): the producers with state in a partition (KIP-664)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 @struct
 class TopicRequest:
-    """The topics to list producers for."""
+    """One topic."""
 
     name: str
     partition_indexes: list[i32]
@@ -15,36 +15,36 @@ class TopicRequest:
 
 @message(api=61, versions=(0, 0), flexible=0)
 class DescribeProducersRequest:
-    """"""
+    """Ask for the producer state of partitions."""
 
     topics: list[TopicRequest]
 
 
 @struct
 class ProducerState:
-    """The active producers for the partition."""
+    """One producer."""
 
     producer_id: i64
     producer_epoch: i32
-    last_sequence: i32 = field(default=-1)
-    last_timestamp: i64 = field(default=-1)
+    last_sequence: i32 = -1
+    last_timestamp: i64 = -1
     coordinator_epoch: i32
-    current_txn_start_offset: i64 = field(default=-1)
+    current_txn_start_offset: i64 = field(default=-1, doc="-1 for no open transaction.")
 
 
 @struct
 class PartitionResponse:
-    """Each partition in the response."""
+    """One partition."""
 
     partition_index: i32
     error_code: i16
-    error_message: str | None = field(default=None)
+    error_message: str | None = None
     active_producers: list[ProducerState]
 
 
 @struct
 class TopicResponse:
-    """Each topic in the response."""
+    """One topic."""
 
     name: str
     partitions: list[PartitionResponse]
@@ -52,7 +52,7 @@ class TopicResponse:
 
 @message(api=61, versions=(0, 0), flexible=0)
 class DescribeProducersResponse:
-    """"""
+    """Per partition, its active producers."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     topics: list[TopicResponse]

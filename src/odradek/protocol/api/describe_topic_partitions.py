@@ -1,22 +1,22 @@
-"""DescribeTopicPartitions"""
+"""DescribeTopicPartitions (key 75, version 0): partitions of topics, by pages (KIP-966)."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.protocol.schema import field, i16, i32, message, struct
+from odradek.protocol.schema import i16, i32, message, struct
 
 
 @struct
 class TopicRequest:
-    """The topics to fetch details for."""
+    """One topic."""
 
     name: str
 
 
 @struct
 class Cursor:
-    """The first topic and partition index to fetch details for."""
+    """A place in the list: partitions of a topic from this one on."""
 
     topic_name: str
     partition_index: i32
@@ -24,44 +24,44 @@ class Cursor:
 
 @message(api=75, versions=(0, 0), flexible=0)
 class DescribeTopicPartitionsRequest:
-    """"""
+    """Describe the partitions of topics, from a cursor on."""
 
     topics: list[TopicRequest]
-    response_partition_limit: i32 = field(default=2000)
-    cursor: Cursor | None = field(default=None)
+    response_partition_limit: i32 = 2000
+    cursor: Cursor | None = None
 
 
 @struct
 class DescribeTopicPartitionsResponsePartition:
-    """Each partition in the topic."""
+    """One partition."""
 
     error_code: i16
     partition_index: i32
     leader_id: i32
-    leader_epoch: i32 = field(default=-1)
+    leader_epoch: i32 = -1
     replica_nodes: list[i32]
     isr_nodes: list[i32]
-    eligible_leader_replicas: list[i32] | None = field(default=None)
-    last_known_elr: list[i32] | None = field(default=None)
+    eligible_leader_replicas: list[i32] | None = None
+    last_known_elr: list[i32] | None = None
     offline_replicas: list[i32]
 
 
 @struct
 class DescribeTopicPartitionsResponseTopic:
-    """Each topic in the response."""
+    """One topic."""
 
     error_code: i16
     name: str | None
     topic_id: UUID
-    is_internal: bool = field(default=False)
+    is_internal: bool = False
     partitions: list[DescribeTopicPartitionsResponsePartition]
-    topic_authorized_operations: i32 = field(default=-(2**31))
+    topic_authorized_operations: i32 = -(2**31)
 
 
 @message(api=75, versions=(0, 0), flexible=0)
 class DescribeTopicPartitionsResponse:
-    """"""
+    """One page; `next_cursor` is where the next begins."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     topics: list[DescribeTopicPartitionsResponseTopic]
-    next_cursor: Cursor | None = field(default=None)
+    next_cursor: Cursor | None = None

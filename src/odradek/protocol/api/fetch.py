@@ -1,38 +1,55 @@
-"""Fetch"""
+"""Fetch (key 1, versions 4 to 18): read record batches, waiting for them if need be.
+
+- 4 is the floor: isolation level, aborted transactions. 5: log start offsets.
+- 7: incremental fetch sessions (KIP-227). 9: `current_leader_epoch` for fencing (KIP-320).
+- 10: zstd. 11: fetching from the nearest replica (KIP-392).
+- 12: flexible; divergence found while fetching (KIP-595).
+- 13: topics by id, not by name (KIP-516). 14: OFFSET_MOVED_TO_TIERED_STORAGE.
+- 15: `replica_state` in place of `replica_id` (KIP-903). 16: addresses of new leaders (KIP-951).
+- 17: the follower's directory (KIP-853). 18: the follower's high watermark (KIP-1166).
+"""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from odradek.model.ids import ZERO_UUID
-from odradek.protocol.schema import Records, field, i16, i32, i64, i8, message, struct
+from odradek.protocol.schema import Records, field, i8, i16, i32, i64, message, struct
 
 
 @struct
 class ReplicaState:
-    """The state of the replica in the follower."""
+    """Who the follower is; consumers send none."""
 
-    replica_id: i32 = field(default=-1)
-    replica_epoch: i64 = field(default=-1)
+    replica_id: i32 = -1
+    replica_epoch: i64 = -1
 
 
 @struct
 class FetchPartition:
-    """The partitions to fetch."""
+    """One partition and the offset to read from."""
 
     partition: i32
-    current_leader_epoch: i32 = field(default=-1, since=9, ignorable=True)
+    current_leader_epoch: i32 = field(
+        default=-1, since=9, ignorable=True, doc="-1 unknown: not checked."
+    )
     fetch_offset: i64
-    last_fetched_epoch: i32 = field(default=-1, since=12)
+    last_fetched_epoch: i32 = field(default=-1, since=12, doc="-1 for consumers.")
     log_start_offset: i64 = field(default=-1, since=5, ignorable=True)
     partition_max_bytes: i32
     replica_directory_id: UUID = field(default=ZERO_UUID, tag=0, since=17, ignorable=True)
-    high_watermark: i64 = field(default=2**63 - 1, tag=1, since=18, ignorable=True)
+    high_watermark: i64 = field(
+        default=2**63 - 1,
+        tag=1,
+        since=18,
+        ignorable=True,
+        doc="-1 unknown; the default where the follower does not send it.",
+    )
 
 
 @struct
 class FetchTopic:
-    """The topics to fetch."""
+    """One topic, by name up to 12, by id from 13."""
 
     topic: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -41,7 +58,7 @@ class FetchTopic:
 
 @struct
 class ForgottenTopic:
-    """In an incremental fetch request, the partitions to remove."""
+    """Partitions that leave the session."""
 
     topic: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -50,17 +67,32 @@ class ForgottenTopic:
 
 @message(api=1, versions=(4, 18), flexible=12)
 class FetchRequest:
-    """"""
+    """Read partitions from offsets, of this session or of none."""
 
-    cluster_id: str | None = field(default=None, tag=0, since=12, ignorable=True)
-    replica_id: i32 = field(default=-1, until=14)
+    cluster_id: str | None = field(
+        default=None,
+        tag=0,
+        since=12,
+        ignorable=True,
+        doc="Sent by brokers that are not registered yet.",
+    )
+    replica_id: i32 = field(
+        default=-1, until=14, doc="-1 for consumers; from 15 see `replica_state`."
+    )
     replica_state: ReplicaState | None = field(default=None, tag=1, since=15)
-    max_wait_ms: i32
+    max_wait_ms: i32 = field(doc="How long to wait for `min_bytes`.")
     min_bytes: i32
-    max_bytes: i32 = field(default=2**31 - 1)
-    isolation_level: i8 = field(default=0)
-    session_id: i32 = field(default=0, since=7, ignorable=True)
-    session_epoch: i32 = field(default=-1, since=7, ignorable=True)
+    max_bytes: i32 = field(
+        default=2**31 - 1, doc="A first batch larger than this is returned all the same (KIP-74)."
+    )
+    isolation_level: i8 = field(default=0, doc="0 read_uncommitted, 1 read_committed.")
+    session_id: i32 = field(default=0, since=7, ignorable=True, doc="0 for none or a new one.")
+    session_epoch: i32 = field(
+        default=-1,
+        since=7,
+        ignorable=True,
+        doc="-1 no session, 0 a new one, else the next in the session.",
+    )
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field(factory=list, since=7)
     rack_id: str = field(default="", since=11, ignorable=True)
@@ -68,31 +100,31 @@ class FetchRequest:
 
 @struct
 class EpochEndOffset:
-    """In case divergence is detected based on the `LastFetchedEpoch` and `FetchOffset` in the request, this field indicates the largest epoch and its end offset such that subsequent records are known to diverge."""
+    """The largest epoch below which the follower's log agrees, and its end."""
 
-    epoch: i32 = field(default=-1)
-    end_offset: i64 = field(default=-1)
+    epoch: i32 = -1
+    end_offset: i64 = -1
 
 
 @struct
 class LeaderIdAndEpoch:
-    """The current leader of the partition."""
+    """The leader the client should turn to, if that is known."""
 
-    leader_id: i32 = field(default=-1)
-    leader_epoch: i32 = field(default=-1)
+    leader_id: i32 = -1
+    leader_epoch: i32 = -1
 
 
 @struct
 class SnapshotId:
-    """In the case of fetching an offset less than the LogStartOffset, this is the end offset and epoch that should be used in the FetchSnapshot request."""
+    """The snapshot to fetch instead, where the log begins later."""
 
-    end_offset: i64 = field(default=-1)
-    epoch: i32 = field(default=-1)
+    end_offset: i64 = -1
+    epoch: i32 = -1
 
 
 @struct
 class AbortedTransaction:
-    """The aborted transactions."""
+    """Records of this producer from this offset up to its abort marker are void."""
 
     producer_id: i64
     first_offset: i64
@@ -100,24 +132,24 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """The topic partitions."""
+    """What was read of one partition."""
 
     partition_index: i32
     error_code: i16
     high_watermark: i64
-    last_stable_offset: i64 = field(default=-1)
+    last_stable_offset: i64 = -1
     log_start_offset: i64 = field(default=-1, since=5, ignorable=True)
     diverging_epoch: EpochEndOffset | None = field(default=None, tag=0, since=12)
     current_leader: LeaderIdAndEpoch | None = field(default=None, tag=1, since=12)
     snapshot_id: SnapshotId | None = field(default=None, tag=2, since=12)
-    aborted_transactions: list[AbortedTransaction] | None
-    preferred_read_replica: i32 = field(default=-1, since=11)
+    aborted_transactions: list[AbortedTransaction] | None = field(doc="Null for read_uncommitted.")
+    preferred_read_replica: i32 = field(default=-1, since=11, doc="-1 for none.")
     records: Records | None
 
 
 @struct
 class FetchableTopicResponse:
-    """The response topics."""
+    """One topic, as in the request."""
 
     topic: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -126,20 +158,20 @@ class FetchableTopicResponse:
 
 @struct
 class NodeEndpoint:
-    """Endpoints for all current-leaders enumerated in PartitionData, with errors NOT_LEADER_OR_FOLLOWER & FENCED_LEADER_EPOCH."""
+    """The address of a leader named in this response."""
 
     node_id: i32
     host: str
     port: i32
-    rack: str | None = field(default=None)
+    rack: str | None = None
 
 
 @message(api=1, versions=(4, 18), flexible=12)
 class FetchResponse:
-    """"""
+    """Per partition, its offsets and the batches read."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     error_code: i16 = field(default=0, since=7, ignorable=True)
-    session_id: i32 = field(default=0, since=7)
+    session_id: i32 = field(default=0, since=7, doc="0 for none.")
     responses: list[FetchableTopicResponse]
     node_endpoints: list[NodeEndpoint] = field(factory=list, tag=0, since=16)

@@ -1,4 +1,11 @@
-"""Metadata"""
+"""Metadata (key 3, versions 0 to 13): brokers, topics, partitions, leaders.
+
+- 1: an empty array of topics means none, null all; in version 0 empty means all.
+- 4: whether topics may be created. 5: offline replicas. 7: leader epochs (KIP-320).
+- 8: authorized operations; of the cluster up to 10 only, then see DescribeCluster (KIP-700).
+- 9: flexible. 10: topic ids in the response. 12: topics may be asked for by id (KIP-516).
+- 13: an error for the whole response (KIP-1102).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @struct
 class MetadataRequestTopic:
-    """The topics to fetch metadata for."""
+    """One topic, by name, or from 12 by id."""
 
     topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
     name: str | None = field(nullable_since=10)
@@ -18,7 +25,7 @@ class MetadataRequestTopic:
 
 @message(api=3, versions=(0, 13), flexible=9)
 class MetadataRequest:
-    """"""
+    """Describe topics; null for all of them."""
 
     topics: list[MetadataRequestTopic] | None = field(nullable_since=1)
     allow_auto_topic_creation: bool = field(default=True, since=4)
@@ -28,7 +35,7 @@ class MetadataRequest:
 
 @struct
 class MetadataResponseBroker:
-    """A list of brokers present in the cluster."""
+    """One live broker and its address on the listener that was asked."""
 
     node_id: i32
     host: str
@@ -38,7 +45,7 @@ class MetadataResponseBroker:
 
 @struct
 class MetadataResponsePartition:
-    """Each partition in the topic."""
+    """One partition."""
 
     error_code: i16
     partition_index: i32
@@ -51,24 +58,28 @@ class MetadataResponsePartition:
 
 @struct
 class MetadataResponseTopic:
-    """Each topic in the response."""
+    """One topic. Name or id is unknown only where the other was asked for in vain."""
 
     error_code: i16
     name: str | None = field(nullable_since=12)
     topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
     is_internal: bool = field(default=False, since=1, ignorable=True)
     partitions: list[MetadataResponsePartition]
-    topic_authorized_operations: i32 = field(default=-(2**31), since=8)
+    topic_authorized_operations: i32 = field(
+        default=-(2**31), since=8, doc="Bits; the default where not asked."
+    )
 
 
 @message(api=3, versions=(0, 13), flexible=9)
 class MetadataResponse:
-    """"""
+    """The cluster as this broker sees it."""
 
     throttle_time_ms: i32 = field(default=0, since=3, ignorable=True)
     brokers: list[MetadataResponseBroker]
     cluster_id: str | None = field(default=None, since=2, ignorable=True)
     controller_id: i32 = field(default=-1, since=1, ignorable=True)
     topics: list[MetadataResponseTopic]
-    cluster_authorized_operations: i32 = field(default=-(2**31), since=8, until=10)
+    cluster_authorized_operations: i32 = field(
+        default=-(2**31), since=8, until=10, doc="Bits; the default where not asked."
+    )
     error_code: i16 = field(default=0, since=13, ignorable=True)

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch"""
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): where a leader epoch ends in the log.
+
+- 3: `replica_id`. 4: flexible.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 @struct
 class OffsetForLeaderPartition:
-    """Each partition to get offsets for."""
+    """One partition and the epoch asked for."""
 
     partition: i32
-    current_leader_epoch: i32 = field(default=-1)
+    current_leader_epoch: i32 = field(default=-1, doc="-1 unknown: not checked.")
     leader_epoch: i32
 
 
 @struct
 class OffsetForLeaderTopic:
-    """Each topic to get offsets for."""
+    """One topic."""
 
     topic: str
     partitions: list[OffsetForLeaderPartition]
@@ -24,25 +27,25 @@ class OffsetForLeaderTopic:
 
 @message(api=23, versions=(2, 4), flexible=4)
 class OffsetForLeaderEpochRequest:
-    """"""
+    """Ask where leader epochs end."""
 
-    replica_id: i32 = field(default=-2, since=3, ignorable=True)
+    replica_id: i32 = field(default=-2, since=3, ignorable=True, doc="-1 consumer, -2 debugging.")
     topics: list[OffsetForLeaderTopic]
 
 
 @struct
 class EpochEndOffset:
-    """Each partition in the topic we fetched offsets for."""
+    """The largest epoch not above the one asked for, and its end; -1 for none."""
 
     error_code: i16
     partition: i32
-    leader_epoch: i32 = field(default=-1)
-    end_offset: i64 = field(default=-1)
+    leader_epoch: i32 = -1
+    end_offset: i64 = -1
 
 
 @struct
 class OffsetForLeaderTopicResult:
-    """Each topic we fetched offsets for."""
+    """One topic."""
 
     topic: str
     partitions: list[EpochEndOffset]
@@ -50,7 +53,7 @@ class OffsetForLeaderTopicResult:
 
 @message(api=23, versions=(2, 4), flexible=4)
 class OffsetForLeaderEpochResponse:
-    """"""
+    """Per partition, the end of the epoch asked for."""
 
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     topics: list[OffsetForLeaderTopicResult]

@@ -1,4 +1,16 @@
-"""Produce"""
+"""Produce (key 0, versions 3 to 13): append record batches to partitions.
+
+- 3 is the floor: message format v2, `transactional_id`.
+- 4: the client is ready for KAFKA_STORAGE_ERROR. 5: `log_start_offset` in the response.
+- 7: zstd allowed (KIP-110).
+- 8: the records at fault and a message in the response (KIP-467).
+- 9: flexible. 10: the current leader and its address on NOT_LEADER_OR_FOLLOWER (KIP-951).
+- 11: TRANSACTION_ABORTABLE (KIP-890). 12: adds partitions to the transaction implicitly.
+- 13: topics by id, not by name; UNKNOWN_TOPIC_ID (KIP-516).
+
+With `acks` 0 there is no response at all. Brokers advertise version 0 as the lowest and refuse 0
+to 2: old librdkafka switches features off otherwise (KAFKA-18659).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +22,7 @@ from odradek.protocol.schema import Records, field, i16, i32, i64, message, stru
 
 @struct
 class PartitionProduceData:
-    """Each partition to produce to."""
+    """The batches for one partition."""
 
     index: i32
     records: Records | None
@@ -18,7 +30,7 @@ class PartitionProduceData:
 
 @struct
 class TopicProduceData:
-    """Each topic to produce to."""
+    """One topic, by name up to 12, by id from 13."""
 
     name: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -27,38 +39,40 @@ class TopicProduceData:
 
 @message(api=0, versions=(3, 13), flexible=9)
 class ProduceRequest:
-    """"""
+    """Append record batches; the answer waits for `acks`."""
 
-    transactional_id: str | None = field(default=None)
-    acks: i16
+    transactional_id: str | None = field(
+        default=None, doc="Null unless the producer is transactional."
+    )
+    acks: i16 = field(doc="0 nobody, 1 the leader, -1 the in-sync replicas.")
     timeout_ms: i32
     topic_data: list[TopicProduceData]
 
 
 @struct
 class BatchIndexAndErrorMessage:
-    """The batch indices of records that caused the batch to be dropped."""
+    """A record at fault, by its place in the batch."""
 
     batch_index: i32
-    batch_index_error_message: str | None = field(default=None)
+    batch_index_error_message: str | None = None
 
 
 @struct
 class LeaderIdAndEpoch:
-    """The leader broker that the producer should use for future requests."""
+    """The leader the client should turn to, if that is known."""
 
-    leader_id: i32 = field(default=-1)
-    leader_epoch: i32 = field(default=-1)
+    leader_id: i32 = -1
+    leader_epoch: i32 = -1
 
 
 @struct
 class PartitionProduceResponse:
-    """Each partition that we produced to within the topic."""
+    """What became of one partition's batches."""
 
     index: i32
     error_code: i16
     base_offset: i64
-    log_append_time_ms: i64 = field(default=-1)
+    log_append_time_ms: i64 = field(default=-1, doc="-1 where the producer sets timestamps.")
     log_start_offset: i64 = field(default=-1, since=5, ignorable=True)
     record_errors: list[BatchIndexAndErrorMessage] = field(factory=list, since=8, ignorable=True)
     error_message: str | None = field(default=None, since=8, ignorable=True)
@@ -67,7 +81,7 @@ class PartitionProduceResponse:
 
 @struct
 class TopicProduceResponse:
-    """Each produce response."""
+    """One topic, as in the request."""
 
     name: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -76,18 +90,18 @@ class TopicProduceResponse:
 
 @struct
 class NodeEndpoint:
-    """Endpoints for all current-leaders enumerated in PartitionProduceResponses, with errors NOT_LEADER_OR_FOLLOWER."""
+    """The address of a leader named in this response."""
 
     node_id: i32
     host: str
     port: i32
-    rack: str | None = field(default=None)
+    rack: str | None = None
 
 
 @message(api=0, versions=(3, 13), flexible=9)
 class ProduceResponse:
-    """"""
+    """Per partition, where its batch was appended or why it was not."""
 
     responses: list[TopicProduceResponse]
-    throttle_time_ms: i32 = field(default=0)
+    throttle_time_ms: i32 = 0
     node_endpoints: list[NodeEndpoint] = field(factory=list, tag=0, since=10)
