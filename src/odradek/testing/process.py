@@ -1,10 +1,11 @@
 """One incarnation of a simulated process: its loop, its clock, and its death.
 
 A process stands where the reactor stands in the real world: every callback of its transports, its
-offloaded work and its timers runs as an event of the scheduler, and after each one
+offloaded work and its timers runs as an event of the scheduler, and around each one
 
+0. the timer, if the process drives one, is told the time, as a reactor tells it after a wake-up;
 1. the callbacks given to `call_soon` run, in order, until there are none;
-2. the timer, if the process drives one, is advanced if its next deadline has come;
+2. the timer is advanced if its next deadline has come;
 3. the next wake-up is set to exactly that deadline. No tick, as in the real reactor.
 
 A dead process runs nothing more: events already in the heap for it are skipped, as a kill at that
@@ -76,6 +77,9 @@ class SimProcess:
             return
         self._running = True
         try:
+            if self._timer:
+                # Due or not: what the callback adds to the timer counts from the time told here.
+                self._timer.advance_clock(self.clock.monotonic_ms())
             callback()
             self._settle()
         except Crash:

@@ -8,13 +8,16 @@ class Alarm:
     """A timer with a list of deadlines."""
 
     def __init__(self, process: SimProcess, deadlines_ms: list[int]) -> None:
-        self.process, self.deadlines_ms, self.rung_ms = process, deadlines_ms, []
+        self.process, self.deadlines_ms = process, deadlines_ms
+        self.rung_ms, self.told_ms = [], []
 
     def next_deadline_ms(self) -> int | None:
         return min(self.deadlines_ms, default=None)
 
     def advance_clock(self, now_ms: int) -> None:
-        self.rung_ms.append(now_ms)
+        self.told_ms.append(now_ms)
+        if min(self.deadlines_ms, default=now_ms + 1) <= now_ms:
+            self.rung_ms.append(now_ms)
         self.deadlines_ms = [d for d in self.deadlines_ms if d > now_ms]
 
 
@@ -45,7 +48,7 @@ def test_call_soon_outside_of_an_event_makes_one() -> None:
     assert seen == [1]
 
 
-def test_the_timer_is_advanced_exactly_at_its_deadlines_and_never_between() -> None:
+def test_the_process_wakes_for_the_timer_exactly_at_its_deadlines() -> None:
     scheduler = Scheduler(1)
     process = process_of(scheduler)
     alarm = Alarm(process, [1007, 1500])
@@ -54,6 +57,18 @@ def test_the_timer_is_advanced_exactly_at_its_deadlines_and_never_between() -> N
     process.post(200 * MS, "sooner", lambda: alarm.deadlines_ms.append(1300))
     scheduler.run(SECOND)
     assert alarm.rung_ms == [1007, 1300, 1500]
+    assert scheduler.events == 5
+
+
+def test_the_timer_is_told_the_time_before_every_event_so_that_delays_count_from_it() -> None:
+    scheduler = Scheduler(1)
+    process = process_of(scheduler)
+    alarm = Alarm(process, [])
+    process.drive(alarm)
+    told_before: list[list[int]] = []
+    process.post(100 * MS, "adds a task", lambda: told_before.append(list(alarm.told_ms)))
+    scheduler.run(SECOND)
+    assert told_before == [[1100]]
 
 
 def test_a_dead_process_does_nothing_more() -> None:
