@@ -1,0 +1,140 @@
+"""A stream of bytes cut into frames.
+
+    frame := length (int32, big-endian, > 0, <= limit) · `length` bytes
+
+States, between calls:
+
+    at a boundary ──4 bytes of length, rest not here──► inside a frame ──last byte──► at a boundary
+         │                                                  (pieces, missing)
+         └── length <= 0 or > limit ──► FrameError; the stream cannot be followed any more
+
+What is held is bounded by what arrived, never by what a length promises: the pieces of a frame are
+kept as they came, and joined once when the last one is there. Pieces too small to be worth an
+object of their own are gathered, so that a peer that sends single bytes costs memory for its bytes
+and not for thousands of Python objects.
+
+A frame is one `bytes` object of its own: handing it out never keeps the received data alive.
+
+It does not look into frames, and does not know who sent them.
+"""
+
+from __future__ import annotations
+
+from odradek.model.errors import ProtocolError
+
+SMALL_PIECE_BYTES = 1024
+"""Pieces below this are gathered in a growing buffer."""
+
+RECEIVE_BYTES = 64 * 1024
+"""How much to ask a transport for. A larger buffer costs more to allocate than it saves, unless it
+fills.
+"""
+
+RECEIVE_LARGE_BYTES = 1024 * 1024
+"""How much at most, inside a large frame, while each receive gives all it was asked for."""
+
+FOREIGN = (
+    (b"\x16\x03", "a TLS handshake: is the client set to SSL or SASL_SSL?"),
+    (b"GET ", "an HTTP request: this port speaks the Kafka protocol"),
+    (b"POST", "an HTTP request: this port speaks the Kafka protocol"),
+    (b"HEAD", "an HTTP request: this port speaks the Kafka protocol"),
+    (b"PUT ", "an HTTP request: this port speaks the Kafka protocol"),
+    (b"DELE", "an HTTP request: this port speaks the Kafka protocol"),
+    (b"OPTI", "an HTTP request: this port speaks the Kafka protocol"),
+    (b"CONN", "an HTTP proxy request: this port speaks the Kafka protocol"),
+    (b"PRI ", "an HTTP/2 request: this port speaks the Kafka protocol"),
+    (b"SSH-", "an SSH client: this port speaks the Kafka protocol"),
+)
+"""How other protocols begin; all of them are lengths far above any limit."""
+
+
+class FrameError(ProtocolError):
+    """A length that cannot be: nothing after it can be understood."""
+
+
+class Framing:
+    """The frames of one stream: `feed` what arrived, then take `next_frame` until it is None."""
+
+    __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "wanted")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """The greatest length allowed, in bytes; applies from the next length on."""
+        self.wanted = RECEIVE_BYTES
+        """How many bytes to receive next."""
+        self._data = b""
+        self._position = 0
+        self._pieces: list[bytes | bytearray | memoryview] = []
+        self._missing = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that arrived and were not handed out."""
+        pieces = sum(len(piece) for piece in self._pieces)
+        return pieces + len(self._data) - self._position
+
+    def feed(self, data: bytes) -> None:
+        """Take what arrived."""
+        missing = self._missing
+        if not missing:
+            left = self._data[self._position :]
+            self._data = left + data if left else data
+            self._position = 0
+        elif len(data) < missing:
+            self._keep(data, missing - len(data), len(data) >= RECEIVE_BYTES)
+        else:
+            # `next_frame` finds the whole frame in the pieces, and goes on after it in `_data`.
+            self._pieces.append(data if len(data) == missing else memoryview(data)[:missing])
+            self._missing = 0
+            self.wanted = RECEIVE_BYTES
+            self._data = data
+            self._position = missing
+
+    def _keep(self, data: bytes, missing: int, full: bool) -> None:
+        """Keep a piece of a frame of which so much is missing; `full`: the last receive gave all
+        it was asked for.
+        """
+        self._missing = missing
+        large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
+        self.wanted = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
+        last = self._pieces[-1] if self._pieces else None
+        if len(data) >= SMALL_PIECE_BYTES:
+            self._pieces.append(data)
+        elif isinstance(last, bytearray):
+            last += data
+        else:
+            self._pieces.append(bytearray(data))
+
+    def next_frame(self) -> bytes | None:
+        """The next whole frame without its length; None until more arrives. Raises `FrameError`."""
+        if self._pieces:
+            if self._missing:
+                return None
+            frame = b"".join(self._pieces)
+            self._pieces = []
+            return frame
+        data = self._data
+        start = self._position + 4
+        have = len(data)
+        if have < start:
+            # Up to three bytes of a length: not worth keeping a whole receive buffer alive.
+            self._data, self._position = data[self._position :], 0
+            return None
+        length = int.from_bytes(data[start - 4 : start], "big", signed=True)
+        if length <= 0 or length > self.limit:
+            raise self._refusal(length, data[start - 4 : start])
+        end = start + length
+        if end > have:
+            self._data, self._position = b"", 0
+            self._keep(data[start:], end - have, have >= RECEIVE_BYTES)
+            return None
+        self._position = end
+        return data[start:end]
+
+    def _refusal(self, length: int, prefix: bytes) -> FrameError:
+        for beginning, what in FOREIGN:
+            if prefix.startswith(beginning):
+                return FrameError(f"not a Kafka request but {what}")
+        if length <= 0:
+            return FrameError(f"a frame of length {length}")
+        return FrameError(f"a frame of length {length}, above the limit of {self.limit} bytes")

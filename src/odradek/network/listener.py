@@ -1,0 +1,193 @@
+"""A bound server socket: accepting, and living with too few descriptors.
+
+When the process (or the system) is out of descriptors, `accept` fails and the pending connection
+keeps the socket readable: a level-triggered loop would spin on it, and its client would hang. So a
+spare descriptor is held; it is closed to take what is pending and close it, which the client sees
+at once, and opened again. Then accepting pauses, each time twice as long up to a second, until it
+succeeds.
+
+    accepting ──out of descriptors──► turn pending ones away ──► paused ──100 ms .. 1 s──► accepting
+
+Who may connect is decided above (`server`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from odradek.model.env import Transport
+from odradek.network.poller import READ
+from odradek.network.port_holder import port_holder
+from odradek.network.transport import SocketTransport
+from odradek.timing.timer import SystemTimer
+from odradek.timing.timing_wheel import TimerTask
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+ACCEPTS_PER_TURN = 64
+FIRST_PAUSE_MS = 100
+LAST_PAUSE_MS = 1000
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class AddressInUseError(OSError):
+    """The address is taken. `holder` says by whom, if that can be found out."""
+
+    def __init__(self, host: str, port: int, holder: str | None) -> None:
+        super().__init__(
+            errno.EADDRINUSE, f"{host}:{port} is in use by {holder or 'another process'}"
+        )
+        self.host = host
+        self.port = port
+        self.holder = holder
+
+
+class Watcher(Protocol):
+    """The reactor, as far as a listener needs it."""
+
+    def watch(
+        self, subject: SocketListening, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None: ...
+
+    def set_mask(self, subject: SocketListening, mask: int) -> None: ...
+
+    def unwatch(self, subject: SocketListening) -> None: ...
+
+
+class SocketListening:
+    """Listens from the moment it is made until `close`."""
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        timer: SystemTimer,
+        host: str,
+        port: int,
+        accepted: Callable[[Transport], None],
+    ) -> None:
+        self._watcher = watcher
+        self._timer = timer
+        self._accepted = accepted
+        self._socket = bound_socket(host, port)
+        self._spare = _spare()
+        self._pause_ms = FIRST_PAUSE_MS
+        self._resume: TimerTask | None = None
+        self.turned_away = 0
+        """Connections closed for want of descriptors."""
+        name = self._socket.getsockname()
+        self.address: tuple[str, int] = (str(name[0]), int(name[1]))
+        watcher.watch(self, self._readable, self._readable)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Stop listening; what was not accepted is reset by the system."""
+        if self._socket.fileno() < 0:
+            return
+        if self._resume is not None:
+            self._resume.cancel()
+        self._watcher.unwatch(self)
+        self._socket.close()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _readable(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                connected, address = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in EXHAUSTED:
+                    self._exhausted(error)
+                    return
+                # The connection failed before it was accepted: accept(2) reports that here.
+                log.debug("a connection was lost before it was accepted: %s", error)
+                continue
+            self._pause_ms = FIRST_PAUSE_MS
+            self._take(connected, (str(address[0]), int(address[1])))
+            if self._socket.fileno() < 0:
+                return
+
+    def _take(self, connected: socket.socket, address: tuple[str, int]) -> None:
+        try:
+            transport = SocketTransport(connected, address)
+        except OSError as error:  # Reset since; macOS refuses options then.
+            log.debug("a connection was lost when it was accepted: %s", error)
+            connected.close()
+            return
+        self._accepted(transport)
+
+    def _exhausted(self, error: OSError) -> None:
+        away = self._turn_away()
+        self.turned_away += away
+        log.warning(
+            "no descriptor for a new connection (%s): turned away %d, accepting again in %d ms",
+            error.strerror,
+            away,
+            self._pause_ms,
+        )
+        self._watcher.set_mask(self, 0)
+        self._resume = self._timer.call_later(self._pause_ms, self._accept_again)
+        self._pause_ms = min(self._pause_ms * 2, LAST_PAUSE_MS)
+
+    def _accept_again(self) -> None:
+        self._resume = None
+        if self._spare is None:
+            self._spare = _spare()
+        self._watcher.set_mask(self, READ)
+
+    def _turn_away(self) -> int:
+        """Close what is pending with the help of the spare descriptor; how many."""
+        away = 0
+        while self._spare is not None and away < ACCEPTS_PER_TURN:
+            os.close(self._spare)
+            self._spare = None
+            try:
+                connected, _ = self._socket.accept()
+            except OSError as error:
+                log.debug("nothing more to turn away: %s", error)
+                self._spare = _spare()
+                break
+            connected.close()
+            away += 1
+            self._spare = _spare()
+        return away
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A listening, non-blocking socket. Raises `AddressInUseError`, or `OSError` that names the
+    address.
+    """
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUseError(host, port, port_holder(port)) from error
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listening
+
+
+def _spare() -> int | None:
+    """A descriptor to give up in need; None if there is none to have."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY)
+    except OSError as error:
+        log.debug("no spare descriptor: %s", error)
+        return None

@@ -1,0 +1,176 @@
+"""What waits to be sent to one client: bytes and stretches of files, in order.
+
+Bytes that stand together leave with one system call; small ones are joined first, which is cheaper
+than an array of them. A stretch of a file leaves with `sendfile`, the bytes before it marked so
+that the kernel sends them in the same packet. A stretch too small for that to pay is read and
+joined with its neighbours.
+
+Every `FileSlice` put in is released exactly once: when its last byte was taken, or by `discard`.
+
+It does not know when to send, nor what to do with a client that does not read: that is
+`connection`'s.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from enum import Enum
+
+from odradek.model.env import Buffer, Transport
+from odradek.model.spans import FileSlice
+
+Part = Buffer | FileSlice
+
+JOIN_BYTES = 32 * 1024
+"""Up to this, parts are joined to one buffer before they are sent."""
+
+RUN_PARTS = 512
+"""Parts given to one system call: below the least IOV_MAX of the systems we run on."""
+
+INLINE_BYTES = 16 * 1024
+"""File slices up to this are read: measured, `pread` and a join cost less than a `sendfile` of
+their own.
+"""
+
+
+class Flush(Enum):
+    """How sending ended."""
+
+    DONE = 0
+    BLOCKED = 1
+    """The peer does not take more now."""
+    YIELDED = 2
+    """The turn's share was sent; the peer may take more."""
+
+
+class OutputQueue:
+    """The parts, and how far the first one has been sent."""
+
+    __slots__ = ("_parts", "_slice_sent", "_slices", "queued_bytes")
+
+    def __init__(self) -> None:
+        self.queued_bytes = 0
+        """Not yet taken by the transport, stretches of files included."""
+        self._parts: list[Part] = []
+        self._slices = 0
+        self._slice_sent = 0
+
+    def append(self, parts: Sequence[Part]) -> None:
+        queue = self._parts
+        for part in parts:
+            size = len(part)
+            if type(part) is FileSlice:
+                if not size:
+                    part.release()
+                    continue
+                self._slices += 1
+            queue.append(part)
+            self.queued_bytes += size
+
+    def flush(self, transport: Transport, share: int) -> Flush:
+        """Send until all is sent, the transport is full, or about `share` bytes are sent. Raises
+        `OSError`.
+        """
+        parts = self._parts
+        if self._slices or self.queued_bytes > JOIN_BYTES:
+            return self._flush_long(transport, share)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
+        assert not isinstance(data, FileSlice)
+        parts.clear()
+        taken = transport.send((data,))
+        if taken == self.queued_bytes:
+            self.queued_bytes = 0
+            return Flush.DONE
+        self.queued_bytes -= taken
+        parts.append(memoryview(data)[taken:])
+        return Flush.BLOCKED
+
+    def _flush_long(self, transport: Transport, share: int) -> Flush:
+        parts = self._parts
+        while parts:
+            if share <= 0:
+                return Flush.YIELDED
+            head = parts[0]
+            if isinstance(head, FileSlice) and head.length > INLINE_BYTES:
+                taken, whole = self._send_slice(transport, head, share)
+            else:
+                taken, whole = self._send_run(transport)
+            self.queued_bytes -= taken
+            share -= taken
+            if not whole:
+                return Flush.BLOCKED
+        return Flush.DONE
+
+    def _send_slice(self, transport: Transport, head: FileSlice, share: int) -> tuple[int, bool]:
+        offered = min(head.length - self._slice_sent, share)
+        taken = transport.send_file(head.file, head.offset + self._slice_sent, offered)
+        self._slice_sent += taken
+        if self._slice_sent == head.length:
+            self._slice_sent = 0
+            self._slices -= 1
+            del self._parts[0]
+            head.release()
+        return taken, taken == offered
+
+    def _send_run(self, transport: Transport) -> tuple[int, bool]:
+        """One system call for the bytes up to the next long slice: (bytes taken, whether that is
+        all offered).
+        """
+        run: list[Buffer] = []
+        offered = 0
+        more = False
+        for index in range(min(len(self._parts), RUN_PARTS)):
+            part = self._parts[index]
+            if isinstance(part, FileSlice):
+                if part.length > INLINE_BYTES:
+                    more = True
+                    break
+                part = self._read(index, part)
+            run.append(part)
+            offered += len(part)
+            if offered >= JOIN_BYTES:
+                break
+        data = run if offered > JOIN_BYTES else [b"".join(run)]
+        taken = transport.send(data, more=True) if more else transport.send(data)
+        self._drop(taken)
+        return taken, taken == offered
+
+    def _read(self, index: int, part: FileSlice) -> bytes:
+        """Put the bytes of a small slice in its place."""
+        data = part.read()
+        if len(data) != part.length:
+            end = part.offset + part.length
+            raise OSError(errno.EIO, f"the file ends before byte {end}", part.file.path)
+        self._parts[index] = data
+        self._slices -= 1
+        part.release()
+        return data
+
+    def _drop(self, taken: int) -> None:
+        """Forget that many bytes at the front; they are bytes, not files."""
+        parts = self._parts
+        whole = 0
+        for part in parts:
+            if isinstance(part, FileSlice) or len(part) > taken:
+                break
+            taken -= len(part)
+            whole += 1
+        if taken:
+            head = parts[whole]
+            assert not isinstance(head, FileSlice)
+            parts[whole] = memoryview(head)[taken:]
+        del parts[:whole]
+
+    def discard(self) -> None:
+        """Drop everything and release the files."""
+        parts, self._parts = self._parts, []
+        self.queued_bytes = self._slices = self._slice_sent = 0
+        release_all(parts)
+
+
+def release_all(parts: Sequence[Part]) -> None:
+    """Release the file slices among parts that will not be sent."""
+    for part in parts:
+        if isinstance(part, FileSlice):
+            part.release()

@@ -1,0 +1,83 @@
+"""Which descriptors are ready: epoll as it is, everything else behind the same four methods.
+
+`select.epoll` hands out plain `(descriptor, mask)` pairs, and half of what a small request costs
+the reactor would go into the `SelectorKey` objects that `selectors` puts around them. So epoll is
+used directly where there is one, and `selectors` (kqueue on macOS and the BSDs, poll, select)
+answers in epoll's terms elsewhere.
+"""
+
+from __future__ import annotations
+
+import select
+import selectors
+from typing import Protocol
+
+READ = 0x001
+WRITE = 0x004
+
+
+class Poller(Protocol):
+    """The part of `select.epoll` that the reactor uses. Level-triggered."""
+
+    def register(self, fd: int, eventmask: int, /) -> None: ...
+
+    def modify(self, fd: int, eventmask: int, /) -> None: ...
+
+    def unregister(self, fd: int, /) -> None: ...
+
+    def poll(self, timeout: float, /) -> list[tuple[int, int]]:
+        """Wait up to `timeout` seconds, for ever if negative; who is ready, with masks."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SelectorPoller:
+    """Any of the standard library's selectors in epoll's terms."""
+
+    def __init__(self, selector: selectors.BaseSelector | None = None) -> None:
+        self._selector = selector or selectors.DefaultSelector()
+        self._silent: set[int] = set()
+
+    def register(self, fd: int, eventmask: int, /) -> None:
+        events = _events(eventmask)
+        if events:
+            self._selector.register(fd, events)
+        else:
+            self._silent.add(fd)
+
+    def modify(self, fd: int, eventmask: int, /) -> None:
+        self.unregister(fd)
+        self.register(fd, eventmask)
+
+    def unregister(self, fd: int, /) -> None:
+        if fd in self._silent:
+            self._silent.discard(fd)
+        else:
+            self._selector.unregister(fd)
+
+    def poll(self, timeout: float, /) -> list[tuple[int, int]]:
+        ready = self._selector.select(None if timeout < 0 else timeout)
+        return [(key.fd, _mask(events)) for key, events in ready]
+
+    def close(self) -> None:
+        self._selector.close()
+
+
+def _events(mask: int) -> int:
+    read = selectors.EVENT_READ if mask & READ else 0
+    write = selectors.EVENT_WRITE if mask & WRITE else 0
+    return read | write
+
+
+def _mask(events: int) -> int:
+    read = READ if events & selectors.EVENT_READ else 0
+    write = WRITE if events & selectors.EVENT_WRITE else 0
+    return read | write
+
+
+def default_poller() -> Poller:
+    """The fastest this system has."""
+    if hasattr(select, "epoll"):
+        return select.epoll()
+    return SelectorPoller()

@@ -1,0 +1,242 @@
+"""The reactor: one thread, one sleep, and every callback of the broker.
+
+    forever:
+        sleep until I/O, the timer's next deadline, or a wake-up from another thread
+        timer.advance_clock(now)            whatever is due
+        for each ready transport: readable, writable
+        callbacks of call_soon              those that were there when this began
+
+There is no tick: with nothing to do it sleeps until something happens, and `wakeups` counts how
+often it woke. `call_soon_threadsafe` and `stop` may be called from any thread and from a signal
+handler; everything else belongs to the thread that runs `run`, which need not be the main one.
+
+A callback that raises is a bug: it is logged with its traceback, counted in `bugs`, and told to
+`on_bug`, and the loop goes on; a transport whose callback raised is closed. `SystemExit` and
+`KeyboardInterrupt` end `run`.
+
+A descriptor number may be used again within one round of events; then its new owner may get an
+event that was the old one's. Readiness is only ever a hint here, so that does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from odradek.model.env import Clock, Listening, Transport
+from odradek.network.listener import SocketListening
+from odradek.network.poller import READ, WRITE, Poller, default_poller
+from odradek.timing.timer import SystemTimer
+
+log = logging.getLogger(__name__)
+
+MAX_SLEEP_MS = 2**31 - 1
+"""What epoll can be told, 24 days."""
+
+
+class Watchable(Protocol):
+    """What the reactor can watch: anything with a descriptor."""
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Watch:
+    """One watched descriptor."""
+
+    __slots__ = ("fd", "mask", "readable", "subject", "writable")
+
+    def __init__(
+        self, subject: Watchable, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None:
+        self.subject = subject
+        self.fd = subject.fileno()
+        self.readable = readable
+        self.writable = writable
+        self.mask = READ
+
+
+class Reactor:
+    """The owner loop; implements `model.env.Network` over sockets."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        timer: SystemTimer,
+        *,
+        poller: Poller | None = None,
+        on_bug: Callable[[str, Exception], None] | None = None,
+    ) -> None:
+        self.timer = timer
+        self.wakeups = 0
+        """How often the sleep ended."""
+        self.bugs = 0
+        self._clock = clock
+        self._on_bug = on_bug
+        self._poller = poller or default_poller()
+        self._watches: dict[int, Watch] = {}
+        self._soon: deque[Callable[[], None]] = deque()
+        self._from_threads: deque[Callable[[], None]] = deque()
+        self._stopping = False
+        self._wake_pending = False
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._poller.register(self._wake_read, READ)
+
+    # The Network protocol.
+
+    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening:
+        """Bind and accept. Raises `OSError`; `AddressInUseError` says who has the port."""
+        return SocketListening(self, self.timer, host, port, accepted)
+
+    def register(
+        self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None:
+        """`transport` has a `fileno`. A failed one is told as readable, whatever the interest."""
+        self.watch(cast("Watchable", transport), readable, writable)
+
+    def watch(
+        self, subject: Watchable, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None:
+        """`register`, for what is not a transport."""
+        watch = Watch(subject, readable, writable)
+        self._poller.register(watch.fd, READ)
+        self._watches[watch.fd] = watch
+
+    def set_interest(self, transport: Transport, *, read: bool, write: bool) -> None:
+        self.set_mask(cast("Watchable", transport), (READ if read else 0) | (WRITE if write else 0))
+
+    def set_mask(self, subject: Watchable, mask: int) -> None:
+        """`set_interest`, for what is not a transport."""
+        watch = self._watches[subject.fileno()]
+        if mask != watch.mask:
+            watch.mask = mask
+            self._poller.modify(watch.fd, mask)
+
+    def unregister(self, transport: Transport) -> None:
+        self.unwatch(cast("Watchable", transport))
+
+    def unwatch(self, subject: Watchable) -> None:
+        """Stop watching; does nothing if it is not watched."""
+        fd = subject.fileno()
+        watch = self._watches.get(fd)
+        if watch is not None and watch.subject is subject:
+            del self._watches[fd]
+            self._poller.unregister(fd)
+
+    # The loop.
+
+    @property
+    def wakeup_fd(self) -> int:
+        """For `signal.set_wakeup_fd`: any byte written there ends the sleep."""
+        return self._wake_write
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run it after the current event. Owner thread only."""
+        self._soon.append(callback)
+
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
+        """`call_soon` from any thread or signal handler. Many calls before the loop wakes cost one
+        wake-up.
+        """
+        self._from_threads.append(callback)
+        self._wake()
+
+    def stop(self) -> None:
+        """Let `run` return once the current round is over. Any thread, any signal handler."""
+        self._stopping = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._wake_pending:
+            self._wake_pending = True
+            # A pipe full of wake-ups (of signals) would not tell more with another one.
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake_write, b"\0")
+
+    def run(self) -> None:
+        """Until `stop`. May be called again after it returned."""
+        self._stopping = False
+        while not self._stopping:
+            self.run_once()
+
+    def run_once(self) -> None:
+        """One round: sleep, timers, events, callbacks."""
+        timer = self.timer
+        deadline = timer.next_deadline_ms()
+        if self._soon:
+            timeout = 0.0
+        elif deadline is None:
+            timeout = -1.0
+        else:
+            wait_ms = deadline - self._clock.monotonic_ms()
+            timeout = min(wait_ms, MAX_SLEEP_MS) / 1000 if wait_ms > 0 else 0.0
+        events = self._poller.poll(timeout)
+        self.wakeups += 1
+        now_ms = self._clock.monotonic_ms()
+        if now_ms != timer.now_ms or (deadline is not None and deadline <= now_ms):
+            try:
+                timer.advance_clock(now_ms)
+            except Exception as error:
+                self.bug("running a timer", error)
+        watches = self._watches
+        for fd, mask in events:
+            watch = watches.get(fd)
+            if watch is None:
+                if fd == self._wake_read:
+                    self._woken()
+                continue
+            try:
+                if mask & watch.mask & WRITE:
+                    watch.writable()
+                if mask & ~WRITE:
+                    watch.readable()
+            except Exception as error:
+                self.bug("handling an event", error)
+                self.unwatch(watch.subject)
+                watch.subject.close()
+        if self._soon:
+            self._run_soon()
+
+    def _woken(self) -> None:
+        """Another thread or a signal ended the sleep."""
+        os.read(self._wake_read, 4096)
+        # Before the callbacks are taken: who adds one after this sees that another wake-up is
+        # needed.
+        self._wake_pending = False
+        callbacks = self._from_threads
+        while callbacks:
+            self._soon.append(callbacks.popleft())
+
+    def _run_soon(self) -> None:
+        """Those that are there now; what they add waits for the next round, after I/O had its
+        turn.
+        """
+        soon = self._soon
+        for _ in range(len(soon)):
+            callback = soon.popleft()
+            try:
+                callback()
+            except Exception as error:
+                self.bug(f"calling {callback!r}", error)
+
+    def bug(self, where: str, error: Exception) -> None:
+        """Log and count what must not happen, and tell the hook."""
+        self.bugs += 1
+        log.error("a bug while %s", where, exc_info=error)
+        if self._on_bug is not None:
+            self._on_bug(where, error)
+
+    def close(self) -> None:
+        """Give the descriptors back. After `run` returned; listeners and connections are closed by
+        their owners.
+        """
+        self._poller.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)

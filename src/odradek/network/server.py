@@ -1,0 +1,136 @@
+"""All connections of a listener or several: admission, registry, shutdown.
+
+    accepted ─► too many in all, or from that address? ── yes ─► closed at once
+                        │ no
+                        ▼
+              Connection, told to the handler, in `connections` until it is closed
+
+It does not accept (that is `listener`, or a simulated network) and does not know what a request
+is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.model.env import Listening, Network, Transport
+from odradek.network.connection import Connection, Handler
+from odradek.network.limits import ConnectionLimits, NetworkCounters
+from odradek.timing.timer import SystemTimer
+
+log = logging.getLogger(__name__)
+
+REFUSED_LOG_MS = 10_000
+"""At most one line about refused connections in this time."""
+
+BugHook = Callable[[str, Exception], None]
+"""Told of what must not happen: where, and what. Called after it was logged and counted."""
+
+
+class SocketServer:
+    """Serves connections of any `Network` with one handler. Everything is called on the owner
+    thread.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        call_soon: Callable[[Callable[[], None]], None],
+        timer: SystemTimer,
+        handler: Handler,
+        limits: ConnectionLimits | None = None,
+        on_bug: BugHook | None = None,
+    ) -> None:
+        self.network = network
+        self.call_soon = call_soon
+        self.timer = timer
+        self.handler = handler
+        self.limits = limits or ConnectionLimits()
+        """May be replaced at any time; applies from the next event of each connection."""
+        self.counters = NetworkCounters()
+        self.connections: dict[int, Connection] = {}
+        """The open ones, oldest first."""
+        self._on_bug = on_bug
+        self._per_address: dict[str, int] = {}
+        self._next_id = 0
+        self._listening: list[Listening] = []
+        self._refused_logged_ms: int | None = None
+        self._refused_unlogged = 0
+
+    def listen(self, host: str, port: int) -> Listening:
+        """Accept connections there; port 0 is any free one. Raises `OSError`
+        (`AddressInUseError`).
+        """
+        listening = self.network.listen(host, port, self._accepted)
+        self._listening.append(listening)
+        return listening
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; open connections go on."""
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    def close(self, reason: str = "the broker stops") -> None:
+        """Stop accepting and close all connections; unsent answers are dropped."""
+        self.stop_accepting()
+        for connection in list(self.connections.values()):
+            connection.close(reason)
+
+    def _accepted(self, transport: Transport) -> None:
+        address = transport.peer[0]
+        of_address = self._per_address.get(address, 0)
+        if len(self.connections) >= self.limits.max_connections:
+            self._refuse(transport, f"max.connections={self.limits.max_connections}")
+            return
+        if of_address >= self.limits.max_connections_per_ip:
+            self._refuse(transport, f"max.connections.per.ip={self.limits.max_connections_per_ip}")
+            return
+        self.counters.connections_accepted += 1
+        self._next_id += 1
+        connection = Connection(self, transport, self._next_id)
+        self._per_address[address] = of_address + 1
+        self.connections[connection.id] = connection
+        connection.start()
+        try:
+            self.handler.connected(connection)
+        except Exception as error:
+            self.bug(f"taking the connection of {connection}", error)
+            connection.close("a bug in the handler")
+
+    def _refuse(self, transport: Transport, limit: str) -> None:
+        self.counters.connections_refused += 1
+        self._refused_unlogged += 1
+        address = transport.peer[0]
+        transport.close()
+        now_ms = self.timer.now_ms
+        if self._refused_logged_ms is None or now_ms - self._refused_logged_ms >= REFUSED_LOG_MS:
+            count, self._refused_unlogged = self._refused_unlogged, 0
+            self._refused_logged_ms = now_ms
+            log.warning("refused %d connections, the last from %s: %s", count, address, limit)
+
+    def gone(self, connection: Connection) -> None:
+        """A connection closed itself. The handler is told later, not within a call it made."""
+        del self.connections[connection.id]
+        self.counters.connections_closed += 1
+        address = connection.peer[0]
+        left = self._per_address[address] - 1
+        if left:
+            self._per_address[address] = left
+        else:
+            del self._per_address[address]
+        self.call_soon(lambda: self._tell_gone(connection))
+
+    def _tell_gone(self, connection: Connection) -> None:
+        try:
+            self.handler.disconnected(connection)
+        except Exception as error:
+            self.bug(f"ending the connection of {connection}", error)
+
+    def bug(self, where: str, error: Exception) -> None:
+        """Log and count what must not happen, and tell the hook."""
+        self.counters.bugs += 1
+        log.error("a bug while %s", where, exc_info=error)
+        if self._on_bug is not None:
+            self._on_bug(where, error)
