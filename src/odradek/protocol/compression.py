@@ -1,29 +1,26 @@
-"""The codecs of a record batch: how its records section is compressed, and the cap on what comes
-out.
+"""The codecs of a record batch: how its records section is compressed, and the cap on what
+comes out.
 
     gzip    one or more gzip members
-    snappy  xerial framing: magic 82 'SNAPPY' 00, version i32, compatible i32, then (length i32,
-    raw snappy block)*;
-            a bare raw snappy block is read too, as Java does
-    lz4     the LZ4 frame format (the header checksum is the standard one since record format v2)
+    snappy  xerial framing: magic 82 'SNAPPY' 00, version i32, compatible version i32, then
+            (length i32, raw snappy block)*; a bare raw snappy block is read too, as Java does
+    lz4     one frame of the LZ4 frame format, its blocks independent of each other
     zstd    one or more zstd frames
 
-A compressed section tells how long it is, never truthfully how long it becomes. So nothing here
-believes a size: the
-output buffer starts at a guess taken from the section's own claim, doubles while it is too small,
-and never exceeds the
-caller's cap. A bomb costs at most twice the cap of work and the cap of memory, and ends in
+A compressed section tells how long it is, never truthfully how long it becomes. So no size in it
+is believed: the output buffer starts at a guess, doubles while it is too small, and never exceeds
+the caller's cap. A bomb costs at most twice the cap of work and the cap of memory, and ends in
 `TooLarge`.
 
-Facts of the codec libraries that this rests on are pinned by tests: `decompress_into` never
-writes past its buffer and
-says `failed to write whole buffer` when it is too small.
+Facts of the codec library that this rests on are pinned by tests: `decompress_into` never writes
+past its buffer and says `failed to write whole buffer` when that is too small.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import cramjam
 
@@ -38,21 +35,32 @@ class CompressionType(IntEnum):
     ZSTD = 4
 
 
-NAMES: Final = {
-    "none": CompressionType.NONE,
-    "uncompressed": CompressionType.NONE,
-    "gzip": CompressionType.GZIP,
-    "snappy": CompressionType.SNAPPY,
-    "lz4": CompressionType.LZ4,
-    "zstd": CompressionType.ZSTD,
-}
+# What `compression.type` may say, beside `producer`.
+NAMES: Final = MappingProxyType(
+    {
+        "uncompressed": CompressionType.NONE,
+        "gzip": CompressionType.GZIP,
+        "snappy": CompressionType.SNAPPY,
+        "lz4": CompressionType.LZ4,
+        "zstd": CompressionType.ZSTD,
+    }
+)
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK_BYTES: Final = 32 * 1024
-DEFAULT_LEVELS: Final = {CompressionType.GZIP: 6, CompressionType.LZ4: 9, CompressionType.ZSTD: 3}
+GZIP_LEVEL: Final = 6
+LZ4_LEVEL: Final = 1
+ZSTD_LEVEL: Final = 3
 MIN_GUESS_BYTES: Final = 4096
 BUFFER_FULL: Final = "failed to write whole buffer"
+LZ4_HEADER_BYTES: Final = 7
+LZ4_VERSION_AND_INDEPENDENCE: Final = 0b1110_0000
+LZ4_VERSION_1_INDEPENDENT: Final = 0b0110_0000
+LZ4_BLOCK_CHECKSUM: Final = 0b0001_0000
+LZ4_CONTENT_SIZE: Final = 0b0000_1000
+LZ4_CONTENT_CHECKSUM: Final = 0b0000_0100
+LZ4_DICTIONARY: Final = 0b0000_0001
 
 
 class CorruptCompression(Exception):
@@ -64,54 +72,83 @@ class TooLarge(Exception):
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """`data` as a records section of `codec`; `level` None means Kafka's default level of that
-    codec."""
-    if codec == CompressionType.NONE:
-        return data
-    if codec == CompressionType.SNAPPY:
-        return _compress_xerial(data)
-    level = DEFAULT_LEVELS[CompressionType(codec)] if level is None else level
-    if codec == CompressionType.GZIP:
-        return bytes(cramjam.gzip.compress(data, level=level))
-    if codec == CompressionType.LZ4:
-        return bytes(cramjam.lz4.compress(data, level=level))
-    return bytes(cramjam.zstd.compress(data, level=level))
+    """`data` as a records section of `codec`; `level` None is the codec's default here."""
+    match CompressionType(codec):
+        case CompressionType.NONE:
+            return data
+        case CompressionType.GZIP:
+            return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL if level is None else level))
+        case CompressionType.SNAPPY:
+            return _compress_snappy(data)
+        case CompressionType.LZ4:
+            frame = cramjam.lz4.Compressor(
+                level=LZ4_LEVEL if level is None else level,
+                content_checksum=False,
+                block_linked=False,
+            )
+            frame.compress(data)
+            return bytes(frame.finish())
+        case CompressionType.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL if level is None else level))
 
 
 def decompress(codec: int, data: bytes, max_bytes: int) -> bytes:
-    """What the section `data` of `codec` holds: at most `max_bytes`, else `TooLarge`;
-    `CorruptCompression` if undecodable."""
-    if codec == CompressionType.NONE:
-        return data
-    if codec == CompressionType.SNAPPY:
-        return _decompress_snappy(data, max_bytes)
-    if codec not in (CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD):
-        raise CorruptCompression(f"unknown compression type {codec}")
-    module = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}[int(codec)]
-    size = min(max_bytes, max(MIN_GUESS_BYTES, _claimed_bytes(codec, data)))
+    """What the section `data` of `codec` holds, at most `max_bytes`.
+
+    Raises `TooLarge` beyond that, `CorruptCompression` for what cannot be decoded.
+    """
+    match codec:
+        case CompressionType.NONE:
+            return data
+        case CompressionType.GZIP:
+            return _decompress(cramjam.gzip, data, max_bytes)
+        case CompressionType.SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        case CompressionType.LZ4:
+            _check_lz4_frame(data)
+            return _decompress(cramjam.lz4, data, max_bytes)
+        case CompressionType.ZSTD:
+            return _decompress(cramjam.zstd, data, max_bytes)
+        case _:
+            raise CorruptCompression(f"unknown compression type {codec}")
+
+
+def _decompress(library: Any, data: bytes, max_bytes: int) -> bytes:
+    size = min(max_bytes, max(MIN_GUESS_BYTES, 4 * len(data)))
     while True:
         output = bytearray(size)
         try:
-            written = module.decompress_into(data, output)
+            written = library.decompress_into(data, output)
         except cramjam.DecompressionError as error:
             if BUFFER_FULL not in str(error):
                 raise CorruptCompression(str(error)) from None
             if size >= max_bytes:
                 raise TooLarge(f"more than {max_bytes} bytes after decompression") from None
-            size = min(max_bytes, size * 2)
+            size = min(max_bytes, 2 * size)
         else:
             return bytes(memoryview(output)[:written])
 
 
-def _claimed_bytes(codec: int, data: bytes) -> int:
-    """A first guess at the decompressed size: what the section claims where that is cheap to
-    read, else four times it."""
-    if codec == CompressionType.GZIP and len(data) >= 18:
-        return int.from_bytes(data[-4:], "little")
-    return 4 * len(data)
+def _check_lz4_frame(data: bytes) -> None:
+    """That the section is one frame of independent blocks and nothing else.
+
+    Java's reader stops after the first frame and refuses linked blocks, other readers go on and
+    accept them: what is not this would be read differently by different consumers.
+    """
+    if len(data) < LZ4_HEADER_BYTES:
+        raise CorruptCompression("lz4 frame is too short")
+    flags = data[4]
+    if flags & LZ4_VERSION_AND_INDEPENDENCE != LZ4_VERSION_1_INDEPENDENT or flags & LZ4_DICTIONARY:
+        raise CorruptCompression("lz4 frame must be of version 1 with independent blocks")
+    block_checksum = 4 if flags & LZ4_BLOCK_CHECKSUM else 0
+    pos = LZ4_HEADER_BYTES + (8 if flags & LZ4_CONTENT_SIZE else 0)
+    while block := int.from_bytes(data[pos : pos + 4], "little"):
+        pos += 4 + (block & 0x7FFF_FFFF) + block_checksum
+    if pos + 4 + (4 if flags & LZ4_CONTENT_CHECKSUM else 0) != len(data):
+        raise CorruptCompression("lz4 section must be exactly one frame")
 
 
-def _compress_xerial(data: bytes) -> bytes:
+def _compress_snappy(data: bytes) -> bytes:
     parts = [XERIAL_HEADER]
     for start in range(0, len(data), XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK_BYTES]))
@@ -123,8 +160,11 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
     if not data.startswith(XERIAL_MAGIC):
         return _decompress_snappy_block(data, max_bytes)
     parts: list[bytes] = []
-    total, pos = 0, len(XERIAL_HEADER)
+    total, pos = 0, 0
     while pos < len(data):
+        if data.startswith(XERIAL_MAGIC, pos):  # a stream may be several, one after the other
+            pos += len(XERIAL_HEADER)
+            continue
         length = int.from_bytes(data[pos : pos + 4], "big")
         pos += 4
         if pos + length > len(data):
@@ -132,14 +172,20 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
         parts.append(_decompress_snappy_block(data[pos : pos + length], max_bytes - total))
         total += len(parts[-1])
         pos += length
+    if pos > len(data):
+        raise CorruptCompression("snappy stream ends within its header")
     return b"".join(parts)
 
 
 def _decompress_snappy_block(block: bytes, max_bytes: int) -> bytes:
+    """A raw block begins with its decompressed length, which no honest encoder makes more than
+    some twenty times (and no decoder more than about 64 times) the block's own."""
     try:
         length = cramjam.snappy.decompress_raw_len(block)
         if length > max_bytes:
             raise TooLarge(f"more than {max_bytes} bytes after decompression")
+        if length > 64 * len(block):
+            raise CorruptCompression(f"snappy block of {len(block)} bytes claims {length}")
         output = bytearray(length)
         written = cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:

@@ -1,37 +1,35 @@
-"""Record batch, format v2: what producers send, what lies on disk, what consumers fetch; the same
+"""Record batch, format v2: what producers send, what lies on disk, what consumers fetch. The same
 bytes in all three.
 
     offset  size
          0     8  baseOffset             of the first record; stamped by the leader
-         8     4  batchLength            bytes after this field; so the batch has batchLength + 12
+         8     4  batchLength            bytes after this field: the batch has 12 more
         12     4  partitionLeaderEpoch   stamped by the leader
         16     1  magic                  2
         17     4  crc                    CRC-32C of everything from `attributes` to the end
         21     2  attributes             see below
         23     4  lastOffsetDelta
-        27     8  baseTimestamp          ms; compaction's delete horizon if that bit is set
-        35     8  maxTimestamp           ms; the append time if the timestamp type says so
+        27     8  baseTimestamp          ms; the delete horizon, if that bit is set
+        35     8  maxTimestamp           ms; the append time, if the timestamp type says so
         43     8  producerId             -1: not idempotent
         51     2  producerEpoch
         53     4  baseSequence
         57     4  records                count
         61        records, compressed as a whole (see `records.py`, `compression.py`)
 
-    attributes  bits 0-2 compression type, 3 timestamp type (1: LogAppendTime), 4 transactional, 5
-    control,
-                6 base timestamp is the delete horizon, others unused
+    attributes  bits 0-2 compression type, 3 timestamp type (1: LogAppendTime), 4 transactional,
+                5 control, 6 base timestamp is compaction's delete horizon, others unused
 
 Base offset and leader epoch lie outside the CRC: a leader stamps them with `stamp` and writes the
-rest of the batch as it
-came. Only a change of maximum timestamp or timestamp type (LogAppendTime) makes a new CRC
-necessary: `with_max_timestamp`.
+rest of the batch as it came. Only another maximum timestamp or timestamp type (LogAppendTime)
+makes a new CRC necessary: `with_max_timestamp`.
 
-This module reads headers, builds batches and iterates; it judges nothing (see `validate.py`).
+This module reads, iterates and stamps. `record_batch_builder.py` builds, `validate.py` judges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import google_crc32c
@@ -47,7 +45,7 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from odradek.protocol import compression, records
-from odradek.protocol.records import Header, Record
+from odradek.protocol.records import Record
 
 MAGIC: Final = 2
 LOG_OVERHEAD: Final[i64] = 12
@@ -67,6 +65,7 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
+MAX_SECTION_BYTES: Final = (1 << 31) - 1
 CRC_CHUNK_BYTES: Final[i64] = 64 * 1024
 
 
@@ -80,8 +79,10 @@ class CorruptBatch(Exception):
 
 
 class RecordBatchHeader:
-    """The fields of the batch at `position` of `data`; `size` is the whole batch, `end` where the
-    next one starts."""
+    """The fields of the batch at `position` of its data.
+
+    `size` is that of the whole batch, `end` where the next one starts.
+    """
 
     def __init__(self, data: bytes, position: i64) -> None:
         """Read 61 bytes; IndexError if they are not there. Nothing is checked."""
@@ -230,151 +231,14 @@ def with_max_timestamp(
     return data[pos : pos + 17] + crc32c(body, 0, len(body)).to_bytes(4, "big") + body
 
 
-def assemble(
-    section: bytes,
-    count: int,
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = NO_LEADER_EPOCH,
-    attributes: int = 0,
-    last_offset_delta: int | None = None,
-    base_timestamp: int = NO_TIMESTAMP,
-    max_timestamp: int = NO_TIMESTAMP,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-) -> bytes:
-    """A batch around a records section that is already encoded (and compressed, as `attributes`
-    say)."""
-    body = BytesWriter()
-    write_i16_be(body, attributes)
-    write_i32_be(body, count - 1 if last_offset_delta is None else last_offset_delta)
-    write_i64_be(body, base_timestamp)
-    write_i64_be(body, max_timestamp)
-    write_i64_be(body, producer_id)
-    write_i16_be(body, producer_epoch)
-    write_i32_be(body, base_sequence)
-    write_i32_be(body, count)
-    body.write(section)
-    covered = body.getvalue()
-    head = BytesWriter()
-    write_i64_be(head, base_offset)
-    write_i32_be(head, len(covered) + 9)
-    write_i32_be(head, leader_epoch)
-    head.append(MAGIC)
-    head.write(crc32c(covered, 0, len(covered)).to_bytes(4, "big"))
-    return head.getvalue() + covered
-
-
-class RecordBatchBuilder:
-    """Records go in, one batch comes out. Offsets are 0, 1, ... unless appended with their own
-    delta."""
-
-    def __init__(
-        self,
-        codec: int = 0,
-        *,
-        level: int | None = None,
-        base_offset: int = 0,
-        leader_epoch: int = NO_LEADER_EPOCH,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        transactional: bool = False,
-        control: bool = False,
-    ) -> None:
-        self.codec = codec
-        self.level = level
-        self.base_offset = base_offset
-        self.leader_epoch = leader_epoch
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.attributes = codec | transactional * TRANSACTIONAL_BIT | control * CONTROL_BIT
-        self.count: i64 = 0
-        self.last_offset_delta: i64 = -1
-        self.base_timestamp: i64 = NO_TIMESTAMP
-        self.max_timestamp: i64 = NO_TIMESTAMP
-        self._writer = BytesWriter()
-
-    @property
-    def size(self) -> int:
-        """Bytes of the batch as it stands, before compression."""
-        return HEADER_BYTES + len(self._writer)
-
-    def append(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header] = (),
-        timestamp: i64 = NO_TIMESTAMP,
-    ) -> int:
-        """Add a record (`timestamp` in ms); returns the batch's size so far, before
-        compression."""
-        if self.count == 0:
-            self.base_timestamp = timestamp
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-        self.last_offset_delta += 1
-        records.encode(
-            self._writer,
-            self.last_offset_delta,
-            timestamp - self.base_timestamp,
-            key,
-            value,
-            headers,
-        )
-        self.count += 1
-        return HEADER_BYTES + len(self._writer)
-
-    def build(self) -> bytes:
-        """The batch. The builder can go on and build again."""
-        return assemble(
-            compression.compress(self.codec, self._writer.getvalue(), self.level),
-            self.count,
-            base_offset=self.base_offset,
-            leader_epoch=self.leader_epoch,
-            attributes=self.attributes,
-            last_offset_delta=self.last_offset_delta,
-            base_timestamp=self.base_timestamp,
-            max_timestamp=self.max_timestamp,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            base_sequence=self.base_sequence,
-        )
-
-
-def build(
-    contents: Sequence[tuple[bytes | None, bytes | None, Sequence[Header], int]],
-    codec: int = 0,
-    *,
-    base_offset: int = 0,
-    leader_epoch: int = NO_LEADER_EPOCH,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    transactional: bool = False,
-) -> bytes:
-    """A batch of (key, value, headers, timestamp in ms) in one call."""
-    builder = RecordBatchBuilder(
-        codec,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-    )
-    for key, value, headers, timestamp in contents:
-        builder.append(key, value, headers, timestamp)
-    return builder.build()
-
-
 def records_section(
-    data: bytes, header: RecordBatchHeader, max_bytes: int = 1 << 31
+    data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> tuple[bytes, int, int]:
-    """Where the batch's records are, decompressed: (bytes, start, end). Uncompressed ones are not
-    copied."""
+    """Where the batch's records are, decompressed: (bytes, start, end).
+
+    Uncompressed ones are where they were. Raises `compression.TooLarge` beyond `max_bytes`,
+    `compression.CorruptCompression` for what does not decompress.
+    """
     start = header.position + HEADER_BYTES
     if header.compression_type == 0:
         return data, start, header.end
@@ -383,10 +247,12 @@ def records_section(
 
 
 def records_of(
-    data: bytes, header: RecordBatchHeader, max_bytes: int = 1 << 31
+    data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> Iterator[Record]:
-    """The batch's records, lazily. With LogAppendTime every record carries the append time, as in
-    Kafka."""
+    """The batch's records, lazily; with LogAppendTime each carries the append time, as in Kafka.
+
+    Raises what `records_section` and `records.decode` raise.
+    """
     section, start, end = records_section(data, header, max_bytes)
     found = records.decode(
         section, start, end, header.count, header.base_offset, header.base_timestamp

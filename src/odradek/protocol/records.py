@@ -1,5 +1,4 @@
-"""The records inside a batch: their encoding, and the three ways to read them (walk, objects,
-columns).
+"""The records inside a batch: their encoding, and what reads them one by one.
 
 One record, all varints zigzag as in protocol buffers:
 
@@ -11,21 +10,20 @@ One record, all varints zigzag as in protocol buffers:
     key             bytes
     valueLength     varint   negative: null
     value           bytes
-    headers         varint   count, then each: keyLength varint, key UTF-8, valueLength varint
-    (negative: null), value
+    headers         varint   count, then each: keyLength varint, key in UTF-8,
+                             valueLength varint (negative: null), value
 
-This module is a compiled leaf and the broker's and the clients' inner loop. `walk` checks every
-field and makes no object
-per record; the broker uses nothing else. Records are always read within `start..end` of a larger
-`bytes`.
+A compiled leaf: the inner loop of the broker and of the clients. `walk` checks every field and
+makes no object per record; the broker needs nothing else. `decode` makes `Record`s;
+`record_columns` makes columns. Records are read in place, from `start` to `end` of larger `bytes`.
 
 Bounds. All movement is forward, so one test at the end of a record (`pos == record_end`) proves
-that no field of it ran
-over; reading past the data itself raises IndexError and is turned into `InvalidRecords` at the
-door.
+that none of its fields ran over. Reading past the data itself raises IndexError, which becomes
+`InvalidRecords` at the door.
 
-Stricter than Kafka: varints that do not fit 32 bits and timestamp deltas beyond 62 bits are
-refused instead of wrapped.
+Stricter than Kafka, where it would store what readers understand differently: offset deltas must
+be 0, 1, 2, ...; varints that do not fit 32 bits and timestamps beyond 61 bits are refused instead
+of wrapped.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from mypy_extensions import i64
 Header = tuple[str, bytes | None]
 
 NO_TIMESTAMP: Final = -1
-MAX_TIMESTAMP: Final[i64] = 1 << 62
+MAX_TIMESTAMP: Final[i64] = 1 << 61
 MIN_RECORD_BYTES: Final[i64] = 7
 
 
@@ -51,6 +49,10 @@ class InvalidRecords(Exception):
         super().__init__(reason)
         self.reason = reason
         self.index = index
+
+
+class InvalidTimestamp(InvalidRecords):
+    """A timestamp that no clock shows: millions of years away."""
 
 
 class Record:
@@ -108,15 +110,14 @@ def varint(data: bytes, pos: i64) -> tuple[i64, i64]:
 
 
 def varlong(data: bytes, pos: i64) -> tuple[i64, i64]:
-    """The zigzag varint at `pos` (at most 63 bits, see the module's text) and the position after
-    it."""
+    """The zigzag varint at `pos`, at most 63 bits before zigzag, and the position after it."""
     byte: i64 = data[pos]
     pos += 1
     raw: i64 = byte & 0x7F
     shift: i64 = 7
     while byte >= 0x80:
         if shift > 56:
-            raise InvalidRecords("varlong is too long")
+            raise InvalidTimestamp("timestamp delta is out of range")
         byte = data[pos]
         pos += 1
         raw |= (byte & 0x7F) << shift
@@ -124,29 +125,40 @@ def varlong(data: bytes, pos: i64) -> tuple[i64, i64]:
     return (raw >> 1) ^ -(raw & 1), pos
 
 
-def walk(data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64) -> Walk:
-    """Check all `count` records in `data[start:end]`: structure, sequential offset deltas,
-    nothing left over.
+def check_bounds(data: bytes, start: i64, end: i64, base_timestamp: i64) -> None:
+    """What every reader of a records section makes sure of before its first record.
 
-    Raises `InvalidRecords`. Timestamps are judged by the caller: -1 (none) does not count as the
-    minimum.
+    With it no sum of positions, offsets or timestamps leaves 64 bits.
     """
     if end > len(data) or start < 0:
         raise InvalidRecords("records run past the end of the data")
     if base_timestamp > MAX_TIMESTAMP or base_timestamp < -MAX_TIMESTAMP:
-        raise InvalidRecords(f"base timestamp {base_timestamp} is out of range")
+        raise InvalidTimestamp(f"base timestamp {base_timestamp} is out of range", 0)
+
+
+def walk(data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64) -> Walk:
+    """Check all `count` records in `data[start:end]`: structure, offset deltas 0, 1, ..., nothing
+    left over.
+
+    Raises `InvalidRecords`. Timestamps are for the caller to judge: -1 (none) does not count as
+    the minimum.
+    """
+    check_bounds(data, start, end, base_timestamp)
+    result = Walk(-1, 0, MAX_TIMESTAMP, False)
+    pos = start
     index: i64 = 0
     try:
-        result = Walk(-1, 0, MAX_TIMESTAMP, False)
-        pos = start
         while index < count:
             pos = _walk_one(data, pos, end, index, base_timestamp, result)
             index += 1
-        if pos != end:
-            raise InvalidRecords("bytes remain after the declared number of records")
-        return result
     except IndexError:
         raise InvalidRecords("a record runs past the end of the data", index) from None
+    except InvalidRecords as error:
+        error.index = index
+        raise
+    if pos != end:
+        raise InvalidRecords("bytes remain after the declared number of records")
+    return result
 
 
 def _walk_one(
@@ -202,12 +214,12 @@ def _walk_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> 
 def decode(
     data: bytes, start: i64, end: i64, count: i64, base_offset: i64, base_timestamp: i64
 ) -> Iterator[Record]:
-    """The records in `data[start:end]`, one object each, lazily. Raises `InvalidRecords` where it
-    comes to it."""
-    if end > len(data) or start < 0:
-        raise InvalidRecords("records run past the end of the data")
-    if base_timestamp > MAX_TIMESTAMP or base_timestamp < -MAX_TIMESTAMP:
-        raise InvalidRecords(f"base timestamp {base_timestamp} is out of range")
+    """The records in `data[start:end]`, one object each, lazily.
+
+    Raises `InvalidRecords` when it comes to one that is not right. Offset deltas may have gaps,
+    as compaction leaves them.
+    """
+    check_bounds(data, start, end, base_timestamp)
     pos = start
     index: i64 = 0
     while index < count:
@@ -259,10 +271,13 @@ def _decode_bytes(data: bytes, pos: i64, end: i64) -> tuple[bytes | None, i64]:
 def write_varint(writer: BytesWriter, value: i64) -> None:
     """Zigzag varint of `value`, which fits 63 bits."""
     raw: i64 = (value << 1) ^ (value >> 63)
+    byte: int  # not i64: only an int goes to the compiled `append`, an i64 to a method call
     while raw > 0x7F:
-        writer.append((raw & 0x7F) | 0x80)
+        byte = (raw & 0x7F) | 0x80
+        writer.append(byte)
         raw >>= 7
-    writer.append(raw)
+    byte = raw
+    writer.append(byte)
 
 
 def varint_size(value: i64) -> i64:
@@ -284,20 +299,32 @@ def encode(
     headers: Sequence[Header],
 ) -> None:
     """Append one record."""
-    encoded_headers = _encode_headers(headers) if headers else b"\x00"
-    length = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + len(encoded_headers)
-    length += 1 if key is None else varint_size(len(key)) + len(key)
-    length += 1 if value is None else varint_size(len(value)) + len(value)
-    write_varint(writer, length)
+    length: i64 = 1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+    length += _field_size(key) + _field_size(value)
+    if not headers:
+        write_varint(writer, length + 1)
+    else:
+        encoded_headers = _encode_headers(headers)
+        write_varint(writer, length + len(encoded_headers))
     writer.append(0)
     write_varint(writer, timestamp_delta)
     write_varint(writer, offset_delta)
-    _write_bytes(writer, key)
-    _write_bytes(writer, value)
-    writer.write(encoded_headers)
+    _write_field(writer, key)
+    _write_field(writer, value)
+    if not headers:
+        writer.append(0)
+    else:
+        writer.write(encoded_headers)
 
 
-def _write_bytes(writer: BytesWriter, content: bytes | None) -> None:
+def _field_size(content: bytes | None) -> i64:
+    if content is None:
+        return 1
+    size: i64 = len(content)
+    return varint_size(size) + size
+
+
+def _write_field(writer: BytesWriter, content: bytes | None) -> None:
     if content is None:
         writer.append(1)
     else:
@@ -309,6 +336,6 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
     writer = BytesWriter()
     write_varint(writer, len(headers))
     for name, content in headers:
-        _write_bytes(writer, name.encode())
-        _write_bytes(writer, content)
+        _write_field(writer, name.encode())
+        _write_field(writer, content)
     return writer.getvalue()

@@ -28,15 +28,18 @@ from mypy_extensions import i64
 
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
-from odradek.protocol import compression, record_batch, records
-from odradek.protocol.record_batch import HEADER_BYTES, RecordBatchHeader
-from odradek.protocol.records import InvalidRecords, Walk
+from odradek.protocol import compression, record_batch, record_batch_builder, records
+from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, RecordBatchHeader
+from odradek.protocol.records import InvalidRecords, InvalidTimestamp, Walk
 
 UNBOUNDED_MS: Final[i64] = (1 << 63) - 1
 MIN_DECOMPRESSED_CAP: Final[i64] = 16 * 1024 * 1024
-ZSTD_SINCE_PRODUCE_VERSION: Final = 7
+MIN_LEGACY_LENGTH: Final[i64] = 14
+MAGIC_END: Final[i64] = 17
+ZSTD_PRODUCE_VERSION: Final = 7
+NEWEST_PRODUCE_VERSION: Final = 13
 KEEP_CODEC: Final = -1
-MAX_RECORD_ERRORS: Final = 100
+TIMESTAMPS_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
 
 
 class BatchRules:
@@ -54,6 +57,7 @@ class BatchRules:
         timestamp_before_max_ms: i64 = UNBOUNDED_MS,
         timestamp_after_max_ms: i64 = 3_600_000,
         compacted: bool = False,
+        segment_bytes: i64 = 1 << 30,
         codec: i64 = KEEP_CODEC,
         level: int | None = None,
     ) -> None:
@@ -62,6 +66,7 @@ class BatchRules:
         self.timestamp_before_max_ms = timestamp_before_max_ms
         self.timestamp_after_max_ms = timestamp_after_max_ms
         self.compacted = compacted
+        self.segment_bytes = segment_bytes
         self.codec = codec
         self.level = level
 
@@ -105,23 +110,31 @@ class RecordError:
 
 
 class InvalidBatch:
-    """A refused batch: the answer to its producer."""
+    """A refused batch: the answer to its producer.
+
+    `log_start_known` says whether Kafka's answer shows the log start offset (else -1).
+    """
 
     def __init__(
-        self, error: ErrorCode, message: str, record_errors: list[RecordError] | None = None
+        self,
+        error: ErrorCode,
+        message: str,
+        record_errors: list[RecordError] | None = None,
+        log_start_known: bool = False,
     ) -> None:
         self.error = error
         self.message = message
         self.record_errors: list[RecordError] = [] if record_errors is None else record_errors
+        self.log_start_known = log_start_known
 
     def __repr__(self) -> str:
         return f"InvalidBatch({self.error!r}, {self.message!r}, {self.record_errors!r})"
 
 
 def validate(
-    span: Span, rules: BatchRules, now_ms: int, produce_version: int = 13
+    span: Span, rules: BatchRules, now_ms: int, produce_version: int = NEWEST_PRODUCE_VERSION
 ) -> ValidBatch | InvalidBatch:
-    """Decide on the records of one partition in a Produce request."""
+    """Decide on the records of one partition in a Produce request, at the time `now_ms`."""
     data, start, end = span.data, span.start, span.end
     refusal = _check_whole(data, start, end, produce_version)
     if refusal is not None:
@@ -137,10 +150,13 @@ def validate(
         walked = records.walk(
             section, records_start, records_end, header.count, header.base_timestamp
         )
+    except InvalidTimestamp as error:
+        errors = [RecordError(error.index, error.reason)]
+        return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, TIMESTAMPS_REFUSED, errors, True)
     except InvalidRecords as error:
-        return InvalidBatch(ErrorCode.INVALID_RECORD, str(error))
+        return _invalid(f"Record {error.index}: {error.reason}")
     except compression.CorruptCompression as error:
-        return InvalidBatch(ErrorCode.INVALID_RECORD, f"The records do not decompress: {error}")
+        return _invalid(f"The records do not decompress: {error}")
     except compression.TooLarge as error:
         return InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"The records are {error}")
     if not _records_fit(header, walked, rules, now_ms):
@@ -148,38 +164,52 @@ def validate(
     if rules.codec != KEEP_CODEC and rules.codec != header.compression_type:
         data = _recompressed(header, section[records_start:records_end], rules)
         header = RecordBatchHeader(data, 0)
-        if header.size > rules.max_message_bytes:
-            return _too_large(header, rules)
-    return _with_timestamps(data, header, walked, rules, now_ms, data is not span.data)
+    return _fitted(data, header, walked, rules, now_ms, data is not span.data)
+
+
+def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
+    """Size of the batch at `pos`; 0 if the rest is too short to be one, -1 if it cannot be one."""
+    if end - pos < LOG_OVERHEAD:
+        return 0
+    length: i64 = int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+    if length < MIN_LEGACY_LENGTH:
+        return -1
+    if end - pos < MAGIC_END:
+        return 0
+    if data[pos + MAGIC_END - 1] > record_batch.MAGIC:
+        return -1
+    return 0 if length > end - pos - LOG_OVERHEAD else length + LOG_OVERHEAD
 
 
 def _check_whole(data: bytes, start: i64, end: i64, produce_version: i64) -> InvalidBatch | None:
-    if end - start < HEADER_BYTES:
-        return InvalidBatch(ErrorCode.INVALID_RECORD, "The partition's records hold no batch")
-    header = RecordBatchHeader(data, start)
-    if header.magic != record_batch.MAGIC:
+    """One v2 batch; like Kafka, a torn piece of another one after it is passed over."""
+    size = _next_batch(data, start, end)
+    if size < 0:
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "Not a record batch: bad length or magic")
+    if size == 0:
         return InvalidBatch(
-            ErrorCode.INVALID_RECORD, f"Record batches must be of magic 2, not {header.magic}"
+            ErrorCode.INVALID_RECORD, "There must be a whole record batch per partition"
         )
-    if header.batch_length < HEADER_BYTES - record_batch.LOG_OVERHEAD:
+    magic = data[start + MAGIC_END - 1]
+    if magic != record_batch.MAGIC:
         return InvalidBatch(
-            ErrorCode.CORRUPT_MESSAGE, f"The batch length {header.batch_length} is too small"
+            ErrorCode.INVALID_RECORD, f"Record batches must have magic 2, not {magic}"
         )
-    if header.end > end:
+    codec = data[start + 22] & record_batch.COMPRESSION_MASK
+    if codec == compression.CompressionType.ZSTD and produce_version < ZSTD_PRODUCE_VERSION:
         return InvalidBatch(
-            ErrorCode.INVALID_RECORD, "The batch is longer than the partition's records"
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs Produce version {ZSTD_PRODUCE_VERSION} or later",
         )
-    if header.end < end:
+    following = _next_batch(data, start + size, end)
+    if following < 0:
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "What follows the batch is not a batch")
+    if following > 0:
         return InvalidBatch(
             ErrorCode.INVALID_RECORD, "There must be exactly one record batch per partition"
         )
-    if (
-        header.compression_type == compression.CompressionType.ZSTD
-        and produce_version < ZSTD_SINCE_PRODUCE_VERSION
-    ):
-        return InvalidBatch(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
-        )
+    if size < HEADER_BYTES:
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"A batch of {size} bytes has no header")
     return None
 
 
@@ -189,17 +219,18 @@ def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> 
     if header.size > rules.max_message_bytes:
         return _too_large(header, rules)
     if not record_batch.is_intact(data, header):
-        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"The CRC is not {header.crc}")
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"The batch's CRC is not {header.crc}")
     if header.compression_type > compression.CompressionType.ZSTD:
         return InvalidBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Unknown compression type {header.compression_type}",
+            log_start_known=True,
         )
     if header.count <= 0:
         return _invalid(f"The batch claims {header.count} records")
     if header.last_offset_delta + 1 != header.count:
         return _invalid(
-            f"Offsets 0..{header.last_offset_delta} do not agree with {header.count} records"
+            f"Offsets 0 to {header.last_offset_delta} do not agree with {header.count} records"
         )
     if header.is_control:
         return _invalid("Clients may not write control records")
@@ -214,56 +245,85 @@ def _records_fit(header: RecordBatchHeader, walked: Walk, rules: BatchRules, now
     """Whether no record need be reported, judged by the extremes alone."""
     if rules.compacted and walked.null_keys:
         return False
-    if rules.log_append_time or header.is_log_append_time:
+    if rules.log_append_time:
         return not header.is_log_append_time
-    latest = now_ms + rules.timestamp_after_max_ms
-    if latest < now_ms:  # beyond 63 bits: unbounded
-        latest = UNBOUNDED_MS
     return (
-        walked.max_timestamp <= latest
+        walked.max_timestamp - now_ms <= rules.timestamp_after_max_ms
         and now_ms - walked.min_timestamp <= rules.timestamp_before_max_ms
     )
 
 
 def _refuse_records(
-    header: RecordBatchHeader,
-    section: bytes,
-    start: int,
-    end: int,
-    rules: BatchRules,
-    now_ms: int,
+    header: RecordBatchHeader, section: bytes, start: int, end: int, rules: BatchRules, now_ms: int
 ) -> InvalidBatch:
     """The second look, record by record, that says which ones and why."""
     errors: list[RecordError] = []
-    kind = ErrorCode.INVALID_RECORD
+    timestamps = False
     for record in records.decode(section, start, end, header.count, 0, header.base_timestamp):
-        message = ""
         if rules.compacted and record.key is None:
-            message = "A compacted topic does not accept a record without a key"
-        elif header.is_log_append_time:
-            message = "A producer may not set the timestamp type to LogAppendTime"
-            kind = ErrorCode.INVALID_TIMESTAMP
-        elif not rules.log_append_time and record.timestamp != record_batch.NO_TIMESTAMP:
-            age_ms = now_ms - record.timestamp
-            if age_ms > rules.timestamp_before_max_ms or -age_ms > rules.timestamp_after_max_ms:
-                message = f"The timestamp {record.timestamp} is out of range"
-                kind = ErrorCode.INVALID_TIMESTAMP
-        if message:
-            errors.append(RecordError(record.offset, message))
-    if kind == ErrorCode.INVALID_TIMESTAMP:
-        text = "One or more records have been rejected due to invalid timestamp"
-    else:
-        text = f"One or more records have been rejected due to {len(errors)} record errors"
-    return InvalidBatch(kind, text, errors)
+            errors.append(
+                RecordError(record.offset, "A compacted topic takes no record without a key")
+            )
+            continue
+        reason = _timestamp_fault(record.timestamp, header, rules, now_ms)
+        if reason:
+            errors.append(RecordError(record.offset, reason))
+            timestamps = True
+    if timestamps:
+        return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, TIMESTAMPS_REFUSED, errors, True)
+    return InvalidBatch(
+        ErrorCode.INVALID_RECORD, f"{len(errors)} records have been rejected", errors, True
+    )
+
+
+def _timestamp_fault(
+    timestamp: int, header: RecordBatchHeader, rules: BatchRules, now_ms: int
+) -> str:
+    if rules.log_append_time:
+        if header.is_log_append_time:
+            return "A producer may not set the timestamp type to LogAppendTime"
+        return ""
+    age_ms = now_ms - timestamp
+    if timestamp == record_batch.NO_TIMESTAMP:
+        return ""
+    if age_ms > rules.timestamp_before_max_ms or -age_ms > rules.timestamp_after_max_ms:
+        return (
+            f"The timestamp {timestamp} is not within {now_ms - rules.timestamp_before_max_ms} "
+            f"and {now_ms + rules.timestamp_after_max_ms}"
+        )
+    return ""
+
+
+def _fitted(
+    data: bytes,
+    header: RecordBatchHeader,
+    walked: Walk,
+    rules: BatchRules,
+    now_ms: int,
+    rewritten: bool,
+) -> ValidBatch | InvalidBatch:
+    """The batch with the maximum timestamp and timestamp type that the topic wants."""
+    if header.size > rules.max_message_bytes:
+        return _too_large(header, rules)
+    max_timestamp = now_ms if rules.log_append_time else walked.max_timestamp
+    if header.max_timestamp != max_timestamp or header.is_log_append_time != rules.log_append_time:
+        data = record_batch.with_max_timestamp(data, header, max_timestamp, rules.log_append_time)
+        header = RecordBatchHeader(data, 0)
+        rewritten = True
+    if header.size > rules.segment_bytes:
+        return InvalidBatch(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"The record batch has {header.size} bytes, more than a segment",
+        )
+    delta = 0 if rules.log_append_time else walked.max_timestamp_delta
+    return ValidBatch(data, header, delta, rewritten)
 
 
 def _recompressed(header: RecordBatchHeader, section: bytes, rules: BatchRules) -> bytes:
-    """The batch with its records compressed as the topic wants them."""
-    attributes = (header.attributes & ~record_batch.COMPRESSION_MASK) | rules.codec
-    return record_batch.assemble(
+    return record_batch_builder.assemble(
         compression.compress(rules.codec, section, rules.level),
         header.count,
-        attributes=attributes,
+        attributes=(header.attributes & record_batch.TRANSACTIONAL_BIT) | rules.codec,
         base_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp,
         producer_id=header.producer_id,
@@ -272,25 +332,8 @@ def _recompressed(header: RecordBatchHeader, section: bytes, rules: BatchRules) 
     )
 
 
-def _with_timestamps(
-    data: bytes,
-    header: RecordBatchHeader,
-    walked: Walk,
-    rules: BatchRules,
-    now_ms: int,
-    rewritten: bool,
-) -> ValidBatch:
-    """The batch with the maximum timestamp and timestamp type the topic wants."""
-    due = now_ms if rules.log_append_time else walked.max_timestamp
-    delta = 0 if rules.log_append_time else walked.max_timestamp_delta
-    if header.max_timestamp == due and header.is_log_append_time == rules.log_append_time:
-        return ValidBatch(data, header, delta, rewritten)
-    data = record_batch.with_max_timestamp(data, header, due, rules.log_append_time)
-    return ValidBatch(data, RecordBatchHeader(data, 0), delta, True)
-
-
 def _invalid(message: str) -> InvalidBatch:
-    return InvalidBatch(ErrorCode.INVALID_RECORD, message)
+    return InvalidBatch(ErrorCode.INVALID_RECORD, message, log_start_known=True)
 
 
 def _too_large(header: RecordBatchHeader, rules: BatchRules) -> InvalidBatch:

@@ -1,0 +1,209 @@
+"""Records as columns: whole batches decoded straight into buffers in Arrow's memory layout.
+
+No object is made per record. What comes out is `bytes` that any Arrow library wraps without a
+copy; this module itself knows no Arrow library. All integers are little-endian.
+
+    offsets, timestamps      int64 each
+    key, value               a `BinaryBuffers` each: Arrow `binary`
+        validity             one bit per value, least significant first; 0: null
+        offsets              int32, one more than values: value i is data[offsets[i]:offsets[i+1]]
+        data
+    headers                  Arrow `list<struct<key: utf8, value: binary>>`
+        header_offsets       int32, one more than records, into the two below
+        header_key, header_value     a `BinaryBuffers` each
+
+The int32 offsets bound one set of columns to 2 GiB of keys, of values and of headers: callers cut
+by `data_bytes` long before that.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from mypy_extensions import i64
+
+from odradek.protocol.records import InvalidRecords, check_bounds, varint, varlong
+
+MAX_DATA_BYTES: Final[i64] = (1 << 31) - 1
+
+
+class BinaryBuffers:
+    """One finished column of byte strings in Arrow's `binary` (or `utf8`) layout."""
+
+    def __init__(
+        self, count: int, null_count: int, validity: bytes, offsets: bytes, data: bytes
+    ) -> None:
+        self.count = count
+        self.null_count = null_count
+        self.validity = validity
+        self.offsets = offsets
+        self.data = data
+
+
+@final
+class BinaryColumn:
+    """A growing column of byte strings, any of which may be null."""
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self.null_count: i64 = 0
+        self.length: i64 = 0
+        self._data = BytesWriter()
+        self._offsets = BytesWriter()
+        self._validity = BytesWriter()
+        self._bits: i64 = 0
+        write_i32_le(self._offsets, 0)
+
+    def append(self, data: bytes, pos: i64, size: i64) -> None:
+        """Add `data[pos:pos + size]`; a negative size adds a null."""
+        bit = self.count & 7
+        if size < 0:
+            self.null_count += 1
+        else:
+            self._bits |= 1 << bit
+            if size > 0:
+                self.length += size
+                if self.length > MAX_DATA_BYTES:
+                    raise OverflowError("a column holds at most 2 GiB")
+                self._data.write(data[pos : pos + size])
+        length: int = self.length
+        write_i32_le(self._offsets, length)
+        if bit == 7:
+            byte: int = self._bits
+            self._validity.append(byte)
+            self._bits = 0
+        self.count += 1
+
+    def finish(self) -> BinaryBuffers:
+        """The buffers of what was added so far."""
+        validity = self._validity.getvalue()
+        if self.count & 7:
+            bits: int = self._bits
+            validity += bits.to_bytes(1, "little")
+        return BinaryBuffers(
+            self.count,
+            self.null_count,
+            validity,
+            self._offsets.getvalue(),
+            self._data.getvalue(),
+        )
+
+
+@final
+class RecordColumns:
+    """The columns of records, batch after batch.
+
+    After an `InvalidRecords` they hold a part of that batch and are to be thrown away.
+    """
+
+    def __init__(self, with_headers: bool = True) -> None:
+        self.with_headers = with_headers
+        self.count: i64 = 0
+        self.key = BinaryColumn()
+        self.value = BinaryColumn()
+        self.header_key = BinaryColumn()
+        self.header_value = BinaryColumn()
+        self._offsets = BytesWriter()
+        self._timestamps = BytesWriter()
+        self._header_offsets = BytesWriter()
+        write_i32_le(self._header_offsets, 0)
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of keys, values and headers so far."""
+        return (
+            self.key.length + self.value.length + self.header_key.length + self.header_value.length
+        )
+
+    @property
+    def offsets(self) -> bytes:
+        return self._offsets.getvalue()
+
+    @property
+    def timestamps(self) -> bytes:
+        return self._timestamps.getvalue()
+
+    @property
+    def header_offsets(self) -> bytes:
+        return self._header_offsets.getvalue()
+
+    def append(
+        self,
+        data: bytes,
+        start: i64,
+        end: i64,
+        count: i64,
+        base_offset: i64,
+        base_timestamp: i64,
+        first_offset: i64,
+        end_offset: i64,
+        append_time: i64 = -1,
+    ) -> None:
+        """Add the `count` records in `data[start:end]` with `first_offset <= offset < end_offset`.
+
+        `append_time` other than -1 (LogAppendTime) takes the place of every timestamp. Raises
+        `InvalidRecords`.
+        """
+        check_bounds(data, start, end, base_timestamp)
+        pos = start
+        index: i64 = 0
+        try:
+            while index < count:
+                length, pos = varint(data, pos)
+                record_end = pos + length
+                if length < 0 or record_end > end:
+                    raise InvalidRecords(f"record of {length} bytes runs past the end", index)
+                timestamp_delta, pos = varlong(data, pos + 1)
+                offset_delta, pos = varint(data, pos)
+                offset = base_offset + offset_delta
+                if first_offset <= offset < end_offset:
+                    write_i64_le(self._offsets, offset)
+                    timestamp = base_timestamp + timestamp_delta
+                    write_i64_le(self._timestamps, timestamp if append_time < 0 else append_time)
+                    self._append_fields(data, pos, record_end, index)
+                pos = record_end
+                index += 1
+        except IndexError:
+            raise InvalidRecords("a record runs past the end of the data", index) from None
+        if pos != end:
+            raise InvalidRecords("bytes remain after the declared number of records")
+
+    def _append_fields(self, data: bytes, pos: i64, end: i64, index: i64) -> None:
+        size, pos = varint(data, pos)
+        if size > end - pos:
+            raise InvalidRecords("a key runs past the end of its record", index)
+        self.key.append(data, pos, size)
+        if size > 0:
+            pos += size
+        size, pos = varint(data, pos)
+        if size > end - pos:
+            raise InvalidRecords("a value runs past the end of its record", index)
+        self.value.append(data, pos, size)
+        if size > 0:
+            pos += size
+        headers, pos = varint(data, pos)
+        if headers < 0 or headers > end - pos:
+            raise InvalidRecords(f"invalid number of record headers {headers}", index)
+        while headers > 0:
+            pos = self._append_header(data, pos, end, index)
+            headers -= 1
+        if pos != end:
+            raise InvalidRecords("the fields of a record do not add up to its length", index)
+        header_count: int = self.header_key.count
+        write_i32_le(self._header_offsets, header_count)
+        self.count += 1
+
+    def _append_header(self, data: bytes, pos: i64, end: i64, index: i64) -> i64:
+        size, pos = varint(data, pos)
+        if size < 0 or size > end - pos:
+            raise InvalidRecords(f"invalid header key size {size}", index)
+        if self.with_headers:
+            self.header_key.append(data, pos, size)
+        pos += size
+        size, pos = varint(data, pos)
+        if size > end - pos:
+            raise InvalidRecords("a header value runs past the end of its record", index)
+        if self.with_headers:
+            self.header_value.append(data, pos, size)
+        return pos + size if size > 0 else pos
