@@ -1,9 +1,10 @@
 """Which modules are compiled, and the promise that an edit never runs against a stale binary.
 
-The leaves are ordinary typed Python. `make compile` (and a wheel built with `ODRADEK_COMPILE=1`) turns them into
-extension modules with mypyc and writes `compiled_leaves.json`, the SHA-256 of every source that was compiled. Python
-prefers an extension module to the `.py` beside it, so `install`, called by the package before any leaf is imported,
-puts a finder in front that loads the sources instead whenever
+The leaves are ordinary typed Python. `make compile` (and a wheel built with `ODRADEK_COMPILE=1`)
+turns them into extension modules with mypyc and writes `compiled_leaves.json`, the SHA-256 of every
+source that was compiled. Python prefers an extension module to the `.py` beside it, so `install`,
+called by the package before any leaf is imported, puts a finder in front that loads the sources
+instead whenever
 
 - `ODRADEK_INTERPRETED=1` asks for it (the tests of the leaves run in both forms), or
 - a source no longer has the digest it was compiled from.
@@ -27,7 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-LEAVES: tuple[str, ...] = ()
+LEAVES: tuple[str, ...] = (
+    "odradek.protocol.record_batch",
+    "odradek.protocol.record_batch_builder",
+    "odradek.protocol.record_columns",
+    "odradek.protocol.records",
+    "odradek.protocol.validate",
+)
 
 PACKAGE = Path(__file__).parent
 MANIFEST = PACKAGE / "compiled_leaves.json"
@@ -44,7 +51,9 @@ def digests() -> dict[str, str]:
 
 
 def mode() -> str:
-    """`compiled` or `interpreted`: the form in which the leaves run in this process, with the reason."""
+    """`compiled` or `interpreted`: the form in which the leaves run in this process, with the
+    reason.
+    """
     if not MANIFEST.exists():
         return "interpreted (not compiled)"
     if os.environ.get("ODRADEK_INTERPRETED") == "1":
@@ -64,7 +73,8 @@ def install() -> None:
 
 
 class SourceFinder(MetaPathFinder):
-    """Finds the leaves in their `.py` files, before the import system sees the extension modules."""
+    """Finds the leaves in their `.py` files, before the import system sees the extension modules.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

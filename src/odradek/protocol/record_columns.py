@@ -23,6 +23,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i64
 
+from odradek.protocol.record_batch import MAX_SECTION_BYTES, RecordBatchHeader, records_section
 from odradek.protocol.records import InvalidRecords, check_bounds, varint, varlong
 
 MAX_DATA_BYTES: Final[i64] = (1 << 31) - 1
@@ -127,6 +128,32 @@ class RecordColumns:
     @property
     def header_offsets(self) -> bytes:
         return self._header_offsets.getvalue()
+
+    def append_batch(
+        self,
+        data: bytes,
+        header: RecordBatchHeader,
+        first_offset: i64,
+        end_offset: i64,
+        max_bytes: int = MAX_SECTION_BYTES,
+    ) -> None:
+        """Add the batch's records with `first_offset <= offset < end_offset`.
+
+        Control batches are the caller's to pass over. Raises what `append` and
+        `record_batch.records_section` raise.
+        """
+        section, start, end = records_section(data, header, max_bytes)
+        self.append(
+            section,
+            start,
+            end,
+            header.count,
+            header.base_offset,
+            header.base_timestamp,
+            first_offset,
+            end_offset,
+            header.max_timestamp if header.is_log_append_time else -1,
+        )
 
     def append(
         self,
