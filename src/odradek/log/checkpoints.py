@@ -1,0 +1,77 @@
+"""Kafka's checkpoint files: small texts, replaced as a whole.
+
+    recovery-point-offset-checkpoint     below this offset a partition is durable: log, indexes,
+                                         leader epochs and a producer snapshot
+    log-start-offset-checkpoint          first offset that may be read, where records were deleted
+    replication-offset-checkpoint        high watermark
+
+each, in the data directory, of the form
+
+    0                                    version
+    2                                    number of entries
+    5NsPyNF0SqqBQk9mHqmFbw 0 1042        topic, partition, offset
+
+with the topic's id where Kafka writes its name; and in a partition's directory
+
+    leader-epoch-checkpoint              the first offset of every leader epoch
+
+    0
+    2
+    0 0                                  epoch, start offset
+    3 1042
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.model.env import Disk
+from odradek.model.ids import TopicIdPartition, uuid_from_text, uuid_text
+
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_FILE = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+VERSION = "0"
+
+
+class BadCheckpoint(Exception):
+    """A checkpoint file that is not of its form."""
+
+
+def encode(rows: Iterable[Iterable[object]]) -> bytes:
+    """A checkpoint file with these rows."""
+    lines = [" ".join(map(str, row)) for row in rows]
+    return "\n".join([VERSION, str(len(lines)), *lines, ""]).encode()
+
+
+def decode(data: bytes, path: str, columns: int) -> list[list[str]]:
+    """The rows of a checkpoint file. Raises `BadCheckpoint`."""
+    lines = data.decode("utf-8", "replace").split("\n")
+    if len(lines) < 2 or lines[0] != VERSION or not lines[1].isdecimal():
+        raise BadCheckpoint(f"{path}: not a checkpoint of version {VERSION}")
+    rows = [line.split(" ") for line in lines[2:] if line]
+    if len(rows) != int(lines[1]) or any(len(row) != columns for row in rows):
+        raise BadCheckpoint(f"{path}: {lines[1]} rows of {columns} announced, {len(rows)} found")
+    return rows
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicIdPartition, int]:
+    """What a checkpoint of offsets says; empty if there is none. Raises `BadCheckpoint`."""
+    if not disk.exists(path):
+        return {}
+    offsets = {}
+    for topic, partition, offset in decode(disk.read_file(path), path, 3):
+        try:
+            key = TopicIdPartition(uuid_from_text(topic), int(partition))
+            offsets[key] = int(offset)
+        except ValueError as error:
+            raise BadCheckpoint(f"{path}: {error}") from error
+    return offsets
+
+
+def encode_offsets(offsets: dict[TopicIdPartition, int]) -> bytes:
+    """A checkpoint of offsets, in order of topic id and partition."""
+    return encode(
+        (uuid_text(key.topic_id), key.partition, offset) for key, offset in sorted(offsets.items())
+    )

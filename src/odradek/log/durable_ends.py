@@ -1,0 +1,139 @@
+"""How far every log of a data directory is known to be durable: the file `durable-ends`.
+
+One slot of 64 bytes per partition, so that none crosses a sector; big-endian:
+
+    offset  size
+         0    16  topic id             zero: the slot is free
+        16     4  partition
+        20     8  durable end          the bytes before this offset have been synced
+        28     8  recovery point       so have indexes, leader epochs and a producer snapshot
+        36     4  crc                  CRC-32C of the 36 bytes before it
+
+A worker that has synced a log writes its slot, and only then is anything acknowledged. The write
+itself is not synced, and need not be: what it says is true whenever it is read. After the death of
+the process, the page cache lives on and the slot is exact: damage to a single acknowledged byte is
+told from a torn tail. After a power loss the slot may be as old as the last `sync` of this file
+(called by the directory's checkpoint), never newer than the truth. Truncation of durable bytes is
+the one step back, so `lower` syncs before it returns.
+
+A slot that does not check counts as absent; recovery then goes by
+`recovery-point-offset-checkpoint`.
+"""
+
+from __future__ import annotations
+
+import threading
+from struct import Struct
+from uuid import UUID
+
+import google_crc32c
+
+from odradek.model.env import Disk, File
+from odradek.model.ids import ZERO_UUID, TopicIdPartition
+
+DURABLE_ENDS_FILE = "durable-ends"
+SLOT_BYTES = 64
+SLOT = Struct(">16siqq")
+CRC = Struct(">I")
+FREE = bytes(SLOT_BYTES)
+
+
+class DurableEnd:
+    """The slot of one log."""
+
+    __slots__ = ("_ends", "_position", "generation", "key", "offset", "recovery_point")
+
+    def __init__(
+        self, ends: DurableEnds, position: int, key: TopicIdPartition, offset: int, point: int
+    ) -> None:
+        self._ends = ends
+        self._position = position
+        self.key = key
+        self.offset = offset
+        self.recovery_point = point
+        self.generation = 0
+
+    def note(self, offset: int, recovery_point: int, generation: int) -> None:
+        """The log is durable up to `offset`. From any thread, one at a time per log.
+
+        `generation` is the one in which that work began; after a truncation it says nothing.
+        """
+        with self._ends.lock:
+            if generation == self.generation:
+                self._write(offset, recovery_point)
+
+    def _write(self, offset: int, recovery_point: int) -> None:
+        self.offset = offset
+        self.recovery_point = recovery_point
+        body = SLOT.pack(self.key.topic_id.bytes, self.key.partition, offset, recovery_point)
+        self._ends.file.write(self._position, body + CRC.pack(google_crc32c.value(body)))
+
+    def lower(self, offset: int) -> None:
+        """The log is about to be truncated to `offset`. Blocks until that is durable."""
+        with self._ends.lock:
+            self.generation += 1
+            if offset >= self.offset:
+                return
+            self._write(offset, min(offset, self.recovery_point))
+        self._ends.file.sync()
+
+
+class DurableEnds:
+    """The slots of a data directory."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """Open or create the file. The owner thread; `OSError` if that fails."""
+        self.file: File = disk.open(f"{directory}/{DURABLE_ENDS_FILE}", create=True)
+        self.file.pin()
+        self.lock = threading.Lock()
+        self._slots: dict[TopicIdPartition, DurableEnd] = {}
+        self._free: list[int] = []
+        self._load()
+
+    def _load(self) -> None:
+        data = self.file.read(0, self.file.size())
+        self._end = len(data) - len(data) % SLOT_BYTES
+        for position in range(0, self._end, SLOT_BYTES):
+            body = data[position : position + SLOT.size]
+            (crc,) = CRC.unpack_from(data, position + SLOT.size)
+            topic, partition, offset, point = SLOT.unpack(body)
+            key = TopicIdPartition(UUID(bytes=topic), partition)
+            sound = key.topic_id != ZERO_UUID and google_crc32c.value(body) == crc
+            if sound and key not in self._slots:
+                self._slots[key] = DurableEnd(self, position, key, offset, point)
+            else:
+                self._free.append(position)
+
+    def get(self, key: TopicIdPartition) -> DurableEnd | None:
+        """The slot of a log; None if it has none that can be believed."""
+        return self._slots.get(key)
+
+    def slot(self, key: TopicIdPartition) -> DurableEnd:
+        """The slot of a log, made if it has none. Owner thread."""
+        end = self._slots.get(key)
+        if end is None:
+            if self._free:
+                position = self._free.pop()
+            else:
+                position, self._end = self._end, self._end + SLOT_BYTES
+                self.file.write(position, FREE)
+            end = self._slots[key] = DurableEnd(self, position, key, 0, 0)
+        return end
+
+    def forget(self, key: TopicIdPartition) -> None:
+        """The log is gone; its slot is free. Owner thread."""
+        end = self._slots.pop(key, None)
+        if end is not None:
+            self.file.write(end._position, FREE)
+            self._free.append(end._position)
+
+    def keys(self) -> list[TopicIdPartition]:
+        return list(self._slots)
+
+    def sync(self) -> None:
+        """Blocks until all notes are durable. Worker."""
+        self.file.sync()
+
+    def close(self) -> None:
+        self.file.unpin()
+        self.file.close()

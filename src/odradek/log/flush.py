@@ -1,0 +1,103 @@
+"""One flush of one log: made by `Log.begin_flush`, run by a worker, ended by `Log.end_flush`.
+
+    owner    begin_flush   captures the log end offset, pins what has unsynced bytes
+    worker   run           syncs the data, in order; the directory, if it has new files; then writes
+                           the durable end
+    owner    end_flush     raises flushed_offset to the captured offset, unpins
+
+A log has at most one flush under way; what is appended meanwhile is the next one's. Many logs flush
+at once: that is the group in group commit.
+
+A flush that also moves the recovery point ("checkpoint") syncs indexes, writes the leader epochs
+and a producer snapshot as of the captured offset, and thins out older snapshots.
+"""
+
+from __future__ import annotations
+
+from odradek.log import producer_snapshot
+from odradek.log.durable_ends import DurableEnd
+from odradek.log.fence import Fence
+from odradek.log.producer_state import SnapshotEntry
+from odradek.log.segment import LOG_SUFFIX, segment_file_name
+from odradek.model.env import Disk, File
+
+SNAPSHOTS_KEPT = 2
+
+
+class LogFlush:
+    """The captured work. `succeeded` after `run` has returned; `void` after a truncation."""
+
+    __slots__ = (
+        "_disk",
+        "_fence",
+        "directory",
+        "durable",
+        "end_offset",
+        "epochs",
+        "files",
+        "generation",
+        "recovery_point",
+        "snapshot",
+        "succeeded",
+        "sync_directories",
+        "void",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        fence: Fence,
+        directory: str,
+        durable: DurableEnd | None,
+        files: list[File],
+        end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self._disk = disk
+        self._fence = fence
+        self.directory = directory
+        self.durable = durable
+        self.generation = durable.generation if durable is not None else 0
+        self.files = files
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.sync_directories: list[str] = []
+        self.epochs: tuple[str, bytes] | None = None
+        self.snapshot: list[SnapshotEntry] | None = None
+        self.succeeded = False
+        self.void = False
+        for file in files:
+            file.pin()
+
+    def run(self) -> None:
+        """Make it durable. Blocks; for a worker. An error fences the directory: `LogDirFailure`."""
+        self._fence.check()
+        try:
+            for file in self.files:
+                file.sync()
+            for directory in self.sync_directories:
+                self._disk.sync_directory(directory)
+            if self.epochs is not None:
+                self._disk.replace_file(*self.epochs)
+            if self.snapshot is not None:
+                self._write_snapshot(self.snapshot)
+            if self.durable is not None:
+                self.durable.note(self.end_offset, self.recovery_point, self.generation)
+        except OSError as error:
+            raise self._fence.fail(error) from error
+        self.succeeded = True
+
+    def _write_snapshot(self, entries: list[SnapshotEntry]) -> None:
+        """The snapshot at the end; of older ones the last and those of segments stay."""
+        path = producer_snapshot.snapshot_path(self.directory, self.end_offset)
+        self._disk.replace_file(path, producer_snapshot.encode(entries))
+        names = list(self._disk.list(self.directory))
+        for offset in producer_snapshot.snapshot_offsets(names)[:-SNAPSHOTS_KEPT]:
+            if segment_file_name(offset, LOG_SUFFIX) not in names:
+                self._disk.remove(producer_snapshot.snapshot_path(self.directory, offset))
+
+    def release(self) -> None:
+        """Unpin the files. Owner thread, once."""
+        for file in self.files:
+            file.unpin()
+        self.files = []

@@ -1,0 +1,219 @@
+"""Offset index and time index of a segment: sparse, sorted, rebuilt from the log on any doubt.
+
+`<base offset>.index`, 8 bytes per entry, big-endian, ascending:
+
+    offset  size
+         0     4  relativeOffset   last offset of an indexed batch, minus the segment's base offset
+         4     4  position         where that batch starts in the `.log` file
+
+`<base offset>.timeindex`, 12 bytes per entry, ascending in both fields:
+
+    offset  size
+         0     8  timestamp        the largest timestamp in the segment so far, ms
+         8     4  relativeOffset   last offset of the batch that has it
+
+An entry is added with the first batch that starts more than `index.interval.bytes` after the last
+indexed one. The time index gets a last entry when its segment stops being the active one.
+
+In memory an index is what its file is: a `bytearray` of entries, searched by bisection. The active
+segment's entries are appended there and written to the file in portions (a full page, a checkpoint,
+a roll, a close): nothing but speed depends on the file, so nothing is written for durability on the
+way of an append, and there is no mmap. Those of older segments are loaded on first use and kept by
+a `LoadedIndexes` of bounded size.
+
+Kafka's formats have no room for a checksum. Instead an entry is believed only after the batch it
+points to has been seen to have the last offset (and largest timestamp) it claims: see `segment`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+
+from odradek.model.env import Disk, File
+
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+OFFSET_AT = Struct(">i")
+TIMESTAMP_AT = Struct(">q")
+PORTION_BYTES = 4096
+DEFAULT_LOADED_BYTES = 64 << 20
+
+
+class LoadedIndexes:
+    """Which indexes of inactive segments are in memory: the most recently used, up to a limit."""
+
+    def __init__(self, limit_bytes: int = DEFAULT_LOADED_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.bytes = 0
+        self._indexes: dict[SparseIndex, int] = {}
+
+    def loaded(self, index: SparseIndex) -> None:
+        """`index` has come into memory, or has been used again."""
+        self.forget(index)
+        size = len(index.entries)
+        self._indexes[index] = size
+        self.bytes += size
+        while self.bytes > self.limit_bytes and len(self._indexes) > 1:
+            oldest = next(iter(self._indexes))
+            self.forget(oldest)
+            oldest.unload()
+
+    def forget(self, index: SparseIndex) -> None:
+        """`index` need not be counted any longer."""
+        self.bytes -= self._indexes.pop(index, 0)
+
+
+class SparseIndex:
+    """What both indexes share: entries in file format, a lazily opened file, portions to write."""
+
+    __slots__ = ("_disk", "_file", "base_offset", "entries", "entry", "loaded", "path", "written")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, entry: Struct) -> None:
+        """An empty index in memory. `load` replaces it by what the file says."""
+        self._disk = disk
+        self._file: File | None = None
+        self.path = path
+        self.base_offset = base_offset
+        self.entry = entry
+        self.entries = bytearray()
+        self.written = 0
+        self.loaded = True
+
+    def __len__(self) -> int:
+        return len(self.entries) // self.entry.size
+
+    @property
+    def size(self) -> int:
+        """Bytes of the index."""
+        return len(self.entries) if self.loaded or self._file is None else self._file.size()
+
+    def load(self) -> bool:
+        """Read the file; False (and the index is empty) if it is missing or no whole entries."""
+        self.entries = bytearray()
+        self.written = 0
+        self.loaded = True
+        try:
+            data = self._disk.read_file(self.path)
+        except FileNotFoundError:
+            return False
+        if len(data) % self.entry.size != 0:
+            return False
+        self.entries += data
+        self.written = len(data)
+        return True
+
+    def unload(self) -> None:
+        """Forget the entries; only for an index that is wholly written."""
+        assert self.written == len(self.entries), self.path
+        self.entries = bytearray()
+        self.loaded = False
+
+    def keep(self, count: int) -> None:
+        """Cut to the first `count` entries."""
+        del self.entries[count * self.entry.size :]
+        if self.written > len(self.entries):
+            self.file().truncate(len(self.entries))
+            self.written = len(self.entries)
+
+    def file(self) -> File:
+        """The file, created if it does not exist."""
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def write_out(self) -> None:
+        """Bring the file up to the entries in memory. Not synced."""
+        file = self.file()
+        if file.size() > self.written:
+            file.truncate(self.written)
+        if self.written < len(self.entries):
+            file.append([bytes(self.entries[self.written :])])
+            self.written = len(self.entries)
+
+    def _added(self) -> None:
+        if len(self.entries) - self.written >= PORTION_BYTES:
+            self.write_out()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class OffsetIndex(SparseIndex):
+    """Offset -> position of a batch at or before it."""
+
+    __slots__ = ()
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        super().__init__(disk, path, base_offset, OFFSET_ENTRY)
+
+    def append(self, last_offset: int, position: int) -> None:
+        """Index the batch at `position` whose last offset is `last_offset`."""
+        self.entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
+        self._added()
+
+    def at(self, slot: int) -> tuple[int, int]:
+        """(last offset of the batch, its position) of an entry."""
+        relative, position = OFFSET_ENTRY.unpack_from(self.entries, slot * 8)
+        return self.base_offset + relative, position
+
+    def lookup(self, offset: int) -> int:
+        """Slot of the last entry whose batch ends at or before `offset`; -1: none."""
+        entries, read = self.entries, OFFSET_AT.unpack_from
+        slots = range(len(entries) // 8)
+        relative = offset - self.base_offset
+        return bisect_right(slots, relative, key=lambda slot: read(entries, slot * 8)[0]) - 1
+
+    def floor(self, position: int) -> int:
+        """Position of the last indexed batch that starts at or before `position`; 0: none."""
+        entries, read = self.entries, OFFSET_AT.unpack_from
+        slots = range(len(entries) // 8)
+        slot = bisect_right(slots, position, key=lambda slot: read(entries, slot * 8 + 4)[0]) - 1
+        return int(read(entries, slot * 8 + 4)[0]) if slot >= 0 else 0
+
+    def cut(self, position: int) -> None:
+        """Drop the entries of batches that start at or after `position`."""
+        entries, read = self.entries, OFFSET_AT.unpack_from
+        slots = range(len(entries) // 8)
+        self.keep(
+            bisect_right(slots, position - 1, key=lambda slot: read(entries, slot * 8 + 4)[0])
+        )
+
+
+class TimeIndex(SparseIndex):
+    """Timestamp -> an offset at or before the first record that is as late."""
+
+    __slots__ = ()
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        super().__init__(disk, path, base_offset, TIME_ENTRY)
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Note the largest timestamp so far; ignored unless it is later than the last entry's."""
+        if timestamp >= 0 and timestamp > self.last()[0]:
+            self.entries += TIME_ENTRY.pack(timestamp, offset - self.base_offset)
+            self._added()
+
+    def at(self, slot: int) -> tuple[int, int]:
+        """(timestamp, offset) of an entry."""
+        timestamp, relative = TIME_ENTRY.unpack_from(self.entries, slot * 12)
+        return timestamp, self.base_offset + relative
+
+    def last(self) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
+        size = len(self.entries)
+        return self.at(size // 12 - 1) if size else (-1, self.base_offset)
+
+    def lookup(self, timestamp: int) -> int:
+        """Slot of the last entry that is earlier than `timestamp`; -1: none."""
+        entries, read = self.entries, TIMESTAMP_AT.unpack_from
+        slots = range(len(entries) // 12)
+        return bisect_right(slots, timestamp - 1, key=lambda slot: read(entries, slot * 12)[0]) - 1
+
+    def cut(self, offset: int) -> None:
+        """Drop the entries of offsets at or after `offset`."""
+        entries, read = self.entries, OFFSET_AT.unpack_from
+        slots = range(len(entries) // 12)
+        relative = offset - self.base_offset - 1
+        self.keep(bisect_right(slots, relative, key=lambda slot: read(entries, slot * 12 + 8)[0]))

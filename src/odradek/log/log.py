@@ -1,0 +1,520 @@
+"""The log of one partition: append, read, and where everything is.
+
+    log_start_offset    the first offset that may be read; deletion raises it
+    recovery_point      everything before it is durable, with its indexes and producer snapshot
+    flushed_offset      everything before it is durable: what an acknowledgement may count on
+    log_end_offset      the offset the next record gets
+
+        log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
+
+Appends go to the page cache; `begin_flush` and `end_flush` (see `flush`) move the durable end. The
+high watermark belongs to replication and is kept here only since nothing above it is ever deleted.
+
+A batch is stamped with its base offset and leader epoch and written as two parts in one system
+call, [16 bytes, the rest as it came]. Reading answers with slices of files that begin and end with
+batches, and reads at most a few headers itself.
+
+All methods are the owner thread's. `OSError` from an append: nothing was appended. `LogDirFailure`:
+the directory is fenced. `LogDamaged`: durable bytes are not what they were; take the partition
+offline. Everything else is a value.
+
+Not here: opening after a stop or crash (`recovery`), what is deleted when (`retention`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from odradek.log import time_lookup
+from odradek.log.durable_ends import DurableEnd
+from odradek.log.fence import Fence, LogDamaged
+from odradek.log.flush import LogFlush
+from odradek.log.index import LoadedIndexes
+from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
+from odradek.log.log_config import LogConfig
+from odradek.log.producer_state import ProducerState
+from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, TimestampAndOffset
+from odradek.log.scan import BadBatch
+from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.model.env import Buffer, Disk
+from odradek.model.errors import ErrorCode
+from odradek.model.spans import FileSlice
+from odradek.protocol.record_batch import RecordBatchHeader, stamp
+from odradek.protocol.validate import ValidBatch
+
+NONE = ErrorCode.NONE
+STAMP_BYTES = 16
+
+
+class Log:
+    """One partition's segments, epochs and producers. Made by `recovery.open_log`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        fence: Fence,
+        cache: LoadedIndexes,
+        durable: DurableEnd | None,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        producers: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.fence = fence
+        self.durable = durable
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.flushed_offset = log_end_offset
+        self.recovery_point = log_end_offset
+        self.high_watermark = log_start_offset
+        self.segments = segments
+        self.active = segments[-1]
+        self._bases = [segment.base_offset for segment in segments]
+        self._cache = cache
+        self._flushing: LogFlush | None = None
+        self._unsynced_directories: list[str] = []
+        self.unflushed_since_ms = -1
+        self._stop_offset = self._stop_base = self._stop_at = -1  # see _stop_position
+        self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
+        self.rolled = False
+        self.configure(config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Take new settings; they count from the next append on."""
+        self.config = config
+        self._segment_bytes = config.segment_bytes
+        self._offset_index_full = config.segment_index_bytes // 8 * 8
+        self._time_index_full = config.segment_index_bytes // 12 * 12 - 12
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    # Appending
+
+    def append(self, batch: ValidBatch, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append one batch as the leader of `leader_epoch`; `now_ms` is wall time."""
+        if self.fence.failure is not None:
+            raise self.fence.failure
+        header = batch.header
+        if header.producer_id >= 0:
+            answer = self._check_producer(header)
+            if answer is not None:
+                return answer
+        size = batch.size
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        active = self.active
+        if self._roll_due(active, size, last_offset, header.max_timestamp, now_ms):
+            if size > self._segment_bytes:
+                return self._refused(ErrorCode.RECORD_LIST_TOO_LARGE)
+            active = self.roll(now_ms)
+        data, start = batch.data, batch.start
+        parts: list[Buffer] = [
+            stamp(data, start, base_offset, leader_epoch),
+            memoryview(data)[start + STAMP_BYTES : batch.end],
+        ]
+        self._write(active, parts, size, now_ms)
+        self._note(active, header, base_offset, active.size - size, leader_epoch)
+        return AppendInfo(
+            NONE,
+            base_offset,
+            last_offset,
+            header.max_timestamp if header.is_log_append_time else -1,
+            self.log_start_offset,
+            False,
+        )
+
+    def append_all(
+        self, batches: Sequence[ValidBatch], leader_epoch: int, now_ms: int
+    ) -> list[AppendInfo]:
+        """Append several batches, those that may go together with one write; an answer for each.
+
+        `OSError`: those of the last write, and all after, were not appended.
+        """
+        answers: list[AppendInfo] = []
+        group: list[ValidBatch] = []
+        producers: set[int] = set()
+        size = records = 0
+        for batch in batches:
+            header = batch.header
+            if group and (
+                header.producer_id in producers
+                or self.active.size + size + batch.size > self._segment_bytes
+            ):
+                answers += self._append_group(group, leader_epoch, now_ms)
+                group, producers, size, records = [], set(), 0, 0
+            last_offset = self.log_end_offset + records + header.last_offset_delta
+            roll = self._roll_due(
+                self.active, size + batch.size, last_offset, header.max_timestamp, now_ms
+            )
+            known = header.producer_id >= 0 and self._check_producer(header) is not None
+            if roll or known:
+                answers += self._append_group(group, leader_epoch, now_ms)
+                group, producers, size, records = [], set(), 0, 0
+                answers.append(self.append(batch, leader_epoch, now_ms))
+                continue
+            group.append(batch)
+            size += batch.size
+            records += header.last_offset_delta + 1
+            if header.producer_id >= 0:
+                producers.add(header.producer_id)
+        return answers + self._append_group(group, leader_epoch, now_ms)
+
+    def _append_group(
+        self, group: list[ValidBatch], leader_epoch: int, now_ms: int
+    ) -> list[AppendInfo]:
+        """Write batches that are all wanted and all fit into the active segment."""
+        if len(group) < 2:
+            return [self.append(batch, leader_epoch, now_ms) for batch in group]
+        self.fence.check()
+        parts: list[Buffer] = []
+        base_offset, size = self.log_end_offset, 0
+        for batch in group:
+            parts.append(stamp(batch.data, batch.start, base_offset, leader_epoch))
+            parts.append(memoryview(batch.data)[batch.start + STAMP_BYTES : batch.end])
+            base_offset += batch.header.last_offset_delta + 1
+            size += batch.size
+        active = self.active
+        position = active.size
+        self._write(active, parts, size, now_ms)
+        answers = []
+        for batch in group:
+            header = batch.header
+            base_offset = self.log_end_offset
+            self._note(active, header, base_offset, position, leader_epoch)
+            position += batch.size
+            time_ms = header.max_timestamp if header.is_log_append_time else -1
+            last_offset = self.log_end_offset - 1
+            answers.append(
+                AppendInfo(NONE, base_offset, last_offset, time_ms, self.log_start_offset, False)
+            )
+        return answers
+
+    def _write(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
+        try:
+            active.append(parts, size)
+        except OSError as error:
+            raise self.fence.judge(error) from error
+        self.checkpointed_bytes += size
+        if self.unflushed_since_ms < 0:
+            self.unflushed_since_ms = now_ms
+
+    def _note(
+        self,
+        active: Segment,
+        header: RecordBatchHeader,
+        base_offset: int,
+        position: int,
+        leader_epoch: int,
+    ) -> None:
+        """A batch is in the file: indexes, epochs, producers, log end offset."""
+        last_offset = base_offset + header.last_offset_delta
+        active.note(base_offset, last_offset, position, header.size, header.max_timestamp)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            self.producers.append(header, base_offset)
+        self.log_end_offset = last_offset + 1
+
+    def _check_producer(self, header: RecordBatchHeader) -> AppendInfo | None:
+        """The answer to a batch that is not to be appended; None: it is the next one."""
+        entry = self.producers.entry(header.producer_id)
+        if entry is None:
+            return None
+        known = entry.find_duplicate(header)
+        if known is not None:
+            return AppendInfo(
+                NONE,
+                known.first_offset,
+                known.last_offset,
+                known.timestamp if header.is_log_append_time else -1,
+                self.log_start_offset,
+                True,
+            )
+        error = entry.check(header)
+        return None if error == NONE else self._refused(error)
+
+    def _refused(self, error: ErrorCode) -> AppendInfo:
+        return AppendInfo(error, -1, -1, -1, self.log_start_offset, False)
+
+    # Rolling
+
+    def _roll_due(
+        self, active: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether a batch must go to a new segment (Kafka's conditions, in Kafka's order)."""
+        if active.size + size > self._segment_bytes:
+            return True
+        if active.size > 0:
+            first = active.first_timestamp
+            if first is None:
+                first = active.read_first_timestamp()
+            waited = (
+                max_timestamp - first
+                if first is not None and first >= 0 and max_timestamp >= 0
+                else now_ms - active.created_ms
+            )
+            if waited > self.config.segment_ms - self.config.segment_jitter_ms:
+                return True
+        return (
+            len(active.offset_index.entries) >= self._offset_index_full
+            or len(active.time_index.entries) >= self._time_index_full
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def roll(self, now_ms: int) -> Segment:
+        """Begin a new active segment at the log end offset (none if the active one is empty)."""
+        if self.active.size == 0 and self.active.base_offset == self.log_end_offset:
+            return self.active
+        try:
+            self.active.seal()
+            segment = Segment(self.disk, self.directory, self.log_end_offset, create=True)
+        except OSError as error:
+            raise self.fence.judge(error) from error
+        segment.created_ms = now_ms
+        segment.index_interval_bytes = self.config.index_interval_bytes
+        self._cache.loaded(self.active.offset_index)
+        self._cache.loaded(self.active.time_index)
+        self.segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+        self.rolled = True
+        self.directory_changed()
+        return segment
+
+    def directory_changed(self, *also: str) -> None:
+        """Files were created: the next flush syncs the directory too (and `also`)."""
+        for path in (self.directory, *also):
+            if path not in self._unsynced_directories:
+                self._unsynced_directories.append(path)
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> LogRead:
+        """Batches from the one that holds `offset` on, none of which reaches `up_to_offset`.
+
+        At most `max_bytes`, but with `min_one` at least one batch if there is one. The slices are
+        pinned; release each.
+        """
+        if offset > self.log_end_offset or offset < self.log_start_offset:
+            return LogRead(ErrorCode.OFFSET_OUT_OF_RANGE, [], 0, None)
+        end_offset = up_to_offset if up_to_offset < self.log_end_offset else self.log_end_offset
+        if offset >= end_offset:
+            return LogRead(NONE, [], 0, self.offset_metadata(offset))
+        try:
+            return self._read(offset, max_bytes, end_offset, min_one)
+        except BadBatch as bad:
+            raise LogDamaged(self.directory, str(bad)) from bad
+
+    def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool) -> LogRead:
+        number, segment = self._segment_of(offset)
+        base_offset, position, first_size = segment.locate(offset)
+        if base_offset < 0:  # the offsets up to the next segment were compacted away
+            number, segment = self._loaded(number + 1)
+            base_offset, position, first_size = segment.locate(segment.base_offset)
+        start = LogOffsetMetadata(offset, segment.base_offset, position)
+        stop = self._stop_position(number, segment, end_offset)
+        length = stop - position
+        if length > max_bytes:
+            if first_size > max_bytes:
+                if not min_one:
+                    return LogRead(NONE, [], 0, start, True)
+                length = first_size
+            else:
+                length = segment.align_from(position, position + max_bytes) - position
+        if length <= 0:
+            return LogRead(NONE, [], 0, start)
+        slices = [self._slice(segment, position, length)]
+        size = length
+        while segment is not self.active and position + length == segment.size:
+            number, segment = self._loaded(number + 1)
+            position, length = 0, self._stop_position(number, segment, end_offset)
+            if length > max_bytes - size:
+                length = segment.align(max_bytes - size)
+            if length <= 0:
+                break
+            slices.append(self._slice(segment, 0, length))
+            size += length
+        return LogRead(NONE, slices, size, start)
+
+    def _slice(self, segment: Segment, position: int, length: int) -> FileSlice:
+        segment.file.pin()
+        return FileSlice(segment.file, position, length)
+
+    def _stop_position(self, number: int, segment: Segment, end_offset: int) -> int:
+        """Where reading in this segment must stop so as not to reach `end_offset`."""
+        if segment is self.active:
+            if end_offset == self.log_end_offset:
+                return segment.size
+        elif end_offset >= self._bases[number + 1]:
+            return segment.size
+        if self._stop_offset != end_offset or self._stop_base != segment.base_offset:
+            begins_after = end_offset <= segment.base_offset
+            self._stop_at = 0 if begins_after else segment.position_of(end_offset)
+            self._stop_offset, self._stop_base = end_offset, segment.base_offset
+        return self._stop_at
+
+    def _segment_of(self, offset: int) -> tuple[int, Segment]:
+        """The segment that holds `offset`, with its number."""
+        if offset >= self.active.base_offset:
+            return len(self.segments) - 1, self.active
+        return self._loaded(max(0, bisect_right(self._bases, offset) - 1))
+
+    def _loaded(self, number: int) -> tuple[int, Segment]:
+        segment = self.segments[number]
+        if segment is not self.active:
+            segment.load(self._cache, self._bases[number + 1])
+        return number, segment
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Where an offset of this log is (the batch that holds it, or the end)."""
+        if offset >= self.log_end_offset:
+            return LogOffsetMetadata(self.log_end_offset, self.active.base_offset, self.active.size)
+        _, segment = self._segment_of(offset)
+        try:
+            position = segment.locate(offset)[1]
+        except BadBatch as bad:
+            raise LogDamaged(self.directory, str(bad)) from bad
+        return LogOffsetMetadata(offset, segment.base_offset, position)
+
+    # Looking up
+
+    def _each(self) -> Iterator[Segment]:
+        """The segments in order, each with its indexes in memory when it is yielded."""
+        for number in range(len(self.segments)):
+            yield self._loaded(number)[1]
+
+    def offset_for_timestamp(self, timestamp: int, up_to_offset: int) -> TimestampAndOffset | None:
+        """The first record before `up_to_offset` with this timestamp (ms) or a later one."""
+        found = time_lookup.first_at_or_after(self._each(), timestamp, self.log_start_offset)
+        return self._with_epoch(found, up_to_offset)
+
+    def offset_for_max_timestamp(self, up_to_offset: int) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of all before `up_to_offset`."""
+        found = time_lookup.latest(self._each(), up_to_offset)
+        return self._with_epoch(found, up_to_offset)
+
+    def _with_epoch(
+        self, found: tuple[int, int] | None, up_to_offset: int
+    ) -> TimestampAndOffset | None:
+        if found is None or found[1] >= up_to_offset:
+            return None
+        return TimestampAndOffset(*found, self.epochs.epoch_at(found[1]))
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """See `LeaderEpochs.end_offset_for`."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @property
+    def latest_epoch(self) -> int:
+        """Leader epoch of the last batch; -1: none."""
+        return self.epochs.latest
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    # Durability
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there are bytes that are not durable."""
+        return self.flushed_offset < self.log_end_offset or bool(self._unsynced_directories)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the next flush should move the recovery point."""
+        return self.rolled or self.checkpointed_bytes >= self.config.checkpoint_bytes
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether `flush.messages`, `flush.ms`, a roll or a due checkpoint call for a flush."""
+        if not self.dirty:
+            return False
+        return (
+            self.checkpoint_due
+            or self.log_end_offset - self.flushed_offset >= self.config.flush_messages
+            or now_ms - self.unflushed_since_ms >= self.config.flush_ms
+        )
+
+    def begin_flush(self, checkpoint: bool = False) -> LogFlush | None:
+        """The work of making everything appended so far durable; None: nothing to do, or under way.
+
+        With `checkpoint`, or if it is due, the recovery point moves too. Call `end_flush` when the
+        work has been run, whatever came of it.
+        """
+        checkpoint = checkpoint or self.checkpoint_due
+        checkpoint = checkpoint and self.recovery_point < self.log_end_offset
+        if self._flushing is not None or not (checkpoint or self.dirty):
+            return None
+        self.fence.check()
+        flush = self._capture(checkpoint)
+        self._flushing = flush
+        self._unsynced_directories = []
+        self.unflushed_since_ms = -1
+        return flush
+
+    def _capture(self, checkpoint: bool) -> LogFlush:
+        end = self.log_end_offset
+        first = max(0, bisect_right(self._bases, self.flushed_offset) - 1)
+        files = [segment.file for segment in self.segments[first:]]
+        if checkpoint:
+            try:
+                first = max(0, bisect_right(self._bases, self.recovery_point) - 1)
+                for segment in self.segments[first:]:
+                    if segment is self.active:
+                        segment.write_indexes()
+                    files += [segment.offset_index.file(), segment.time_index.file()]
+            except OSError as error:
+                raise self.fence.judge(error) from error
+        recovery_point = end if checkpoint else self.recovery_point
+        flush = LogFlush(
+            self.disk, self.fence, self.directory, self.durable, files, end, recovery_point
+        )
+        flush.sync_directories = self._unsynced_directories
+        if self.epochs.dirty:
+            flush.epochs = (self.epochs.path, self.epochs.encode())
+            self.epochs.dirty = False
+        if checkpoint:
+            flush.snapshot = self.producers.snapshot()
+            self.checkpointed_bytes = 0
+            self.rolled = False
+        return flush
+
+    def end_flush(self, flush: LogFlush) -> int:
+        """Take over what came of a flush; the flushed offset. `LogDirFailure` if it failed."""
+        assert flush is self._flushing, "not the flush under way"
+        self._flushing = None
+        flush.release()
+        self.fence.check()
+        assert flush.succeeded, "ended before it was run"
+        self.flushed_offset = max(self.flushed_offset, min(flush.end_offset, self.log_end_offset))
+        self.recovery_point = max(
+            self.recovery_point, min(flush.recovery_point, self.log_end_offset)
+        )
+        return self.flushed_offset
+
+    def flush(self, checkpoint: bool = False) -> int:
+        """All of it at once, blocking: for stopping and for tools."""
+        work = self.begin_flush(checkpoint)
+        if work is not None:
+            try:
+                work.run()
+            finally:
+                self.end_flush(work)
+        return self.flushed_offset
+
+    def close(self) -> None:
+        """Flush, move the recovery point to the end and give back descriptors. Blocks."""
+        if self.fence.failure is None:
+            self.flush(checkpoint=True)
+        for segment in self.segments:
+            segment.close()

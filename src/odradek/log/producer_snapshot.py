@@ -1,0 +1,111 @@
+"""`<offset, 20 digits>.snapshot`: the producers of a partition as they were before that offset.
+
+All big-endian:
+
+    offset  size
+         0     2  version                1
+         2     4  crc                    CRC-32C of everything after this field
+         6     4  count
+        10        entries, 46 bytes each
+
+    entry    0     8  producerId
+             8     2  producerEpoch
+            10     4  lastSequence           -1: none
+            14     8  lastOffset             -1: none
+            22     4  offsetDelta            of the last batch
+            26     8  timestamp              largest of the last batch, ms
+            34     4  coordinatorEpoch       -1: none
+            38     8  currentTxnFirstOffset  -1: no open transaction
+
+A snapshot is taken when the recovery point moves, when a segment is rolled (its offset is the new
+segment's base offset) and at a clean stop. The newest at or below the recovery point is where
+recovery begins; one that does not check is removed and the one before it taken.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+
+import google_crc32c
+
+from odradek.log.producer_state import ProducerState, SnapshotEntry
+from odradek.log.segment import SNAPSHOT_SUFFIX, segment_file_name
+from odradek.model.env import Disk
+
+VERSION = 1
+PREFIX = Struct(">hI")
+COUNT = Struct(">i")
+ENTRY = Struct(">qhiqiqiq")
+
+
+class BadSnapshot(Exception):
+    """A snapshot file that is not sound."""
+
+
+def encode(entries: list[SnapshotEntry]) -> bytes:
+    """The file's bytes."""
+    body = COUNT.pack(len(entries)) + b"".join(
+        ENTRY.pack(
+            row.producer_id,
+            row.producer_epoch,
+            row.last_sequence,
+            row.last_offset,
+            row.offset_delta,
+            row.timestamp,
+            row.coordinator_epoch,
+            row.current_txn_first_offset,
+        )
+        for row in entries
+    )
+    return PREFIX.pack(VERSION, google_crc32c.value(body)) + body
+
+
+def decode(data: bytes) -> list[SnapshotEntry]:
+    """The entries. Raises `BadSnapshot`."""
+    try:
+        version, crc = PREFIX.unpack_from(data, 0)
+        (count,) = COUNT.unpack_from(data, PREFIX.size)
+    except StructError as error:
+        raise BadSnapshot("too short") from error
+    body = data[PREFIX.size :]
+    if version != VERSION:
+        raise BadSnapshot(f"version {version}")
+    if google_crc32c.value(body) != crc:
+        raise BadSnapshot("checksum mismatch")
+    if len(body) != COUNT.size + count * ENTRY.size:
+        raise BadSnapshot(f"{count} entries announced")
+    return [SnapshotEntry(*row) for row in ENTRY.iter_unpack(body[COUNT.size :])]
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    return f"{directory}/{segment_file_name(offset, SNAPSHOT_SUFFIX)}"
+
+
+def snapshot_offsets(names: list[str]) -> list[int]:
+    """The offsets of the snapshots among these file names, ascending."""
+    return sorted(
+        int(name[:20]) for name in names if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdecimal()
+    )
+
+
+def load_newest(
+    disk: Disk, directory: str, names: list[str], at_most: int, state: ProducerState
+) -> int:
+    """Bring `state` to the newest sound snapshot at or before `at_most`; its offset, -1: none.
+
+    Later ones, which speak of a log that is no more, and unsound ones are removed.
+    """
+    for offset in reversed(snapshot_offsets(names)):
+        path = snapshot_path(directory, offset)
+        if offset <= at_most:
+            try:
+                state.reset(decode(disk.read_file(path)), offset)
+            except BadSnapshot:
+                disk.remove(path)
+                continue
+            state.snapshot_offset = offset
+            return offset
+        disk.remove(path)
+    state.reset()
+    return -1

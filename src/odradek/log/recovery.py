@@ -1,0 +1,350 @@
+"""Opening a log: what is believed after a clean stop, after the death of the process, after a power
+loss.
+
+What is known before a byte of the log is read:
+
+    R  recovery point   bytes, indexes, leader epochs and a producer snapshot below it were synced
+    K  durable end      bytes below it were synced, and may have been acknowledged; K >= R
+
+both from the log's slot in `durable-ends`, or, if that is absent, R from the checkpoint and K = R.
+
+The rule. After a **clean stop** R = K = log end: only the tail after the last index entry is
+walked. Otherwise every batch from R on is read and its checksum verified, to the end of the last
+segment or to the first batch that is not sound (cut short, impossible header, checksum, offset
+going back):
+
+    not sound below K, or the log ends below K     durable bytes are lost: **damage**. The partition
+                                                   stays offline, nothing is changed on disk.
+    not sound at or above K                        a **torn tail**: what the dying process or the
+                                                   power loss left of unsynced appends. The log is
+                                                   cut there; whole segments after it are removed.
+
+So nothing that was durable is ever cut away, and nothing that was not is ever waited for. In what
+is above K, the order of sound and unsound batches says nothing (pages reach the disk in any order);
+below K it needs no interpretation. K is exact after the death of the process; after a power loss it
+may be older by one interval of the directory's checkpoint, and bytes between the two are judged as
+a torn tail would be: for that a disk must damage acknowledged bytes and the power fail within that
+interval.
+
+Damage below R is found when it is met, not here: a closed segment is checked on first use (its last
+batch must end with the file and just before the next segment; index entries must point to the
+batches they name), and clients check every batch they fetch.
+
+Indexes are kept up to R and made again from there; if they are missing or do not fit, from the
+start of their segment. Producers start from the newest sound snapshot at or below R and take in the
+batches after it. The leader epochs' file is a summary of the log and made again if it does not
+check.
+
+Afterwards what was read is synced and R = K = log end, so that a second crash costs nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from odradek.log import producer_snapshot
+from odradek.log.durable_ends import DurableEnd
+from odradek.log.fence import Fence, LogDamaged
+from odradek.log.index import LoadedIndexes
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.producer_state import ProducerState
+from odradek.log.scan import SCAN_BYTES, BadBatch, walk
+from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from odradek.model.env import Disk
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What opening a log took, for the broker's log and tests."""
+
+    scanned_bytes: int = 0
+    truncated_bytes: int = 0
+    removed_segments: int = 0
+    torn: str = ""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a log before it is read. `log_start_offset` None: not recorded."""
+
+    clean: bool = False
+    recovery_point: int = 0
+    durable_end: int = 0
+    log_start_offset: int | None = None
+
+
+def open_log(
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    fence: Fence,
+    cache: LoadedIndexes,
+    *,
+    now_ms: int,
+    known: Known | None = None,
+    durable: DurableEnd | None = None,
+) -> tuple[Log, Recovery]:
+    """Open the log in `directory`, or make a new one there if it has no files.
+
+    Blocks; may run on a worker, for it touches nothing but this log's files. Raises `LogDamaged`,
+    `OSError`.
+    """
+    opening = _Opening(disk, directory, config, known if known is not None else Known())
+    segments = opening.find_segments()
+    is_new = not segments
+    if is_new:
+        segments = [opening.first_segment(now_ms)]
+    with _pinned(segments[-1:] if opening.known.clean else opening.from_recovery_point(segments)):
+        end = opening.reload(segments) if opening.known.clean else opening.recover(segments)
+        opening.load_epochs(segments)
+        log = Log(
+            disk,
+            directory,
+            config,
+            fence=fence,
+            cache=cache,
+            durable=durable,
+            segments=segments,
+            epochs=opening.epochs,
+            producers=opening.producers,
+            log_start_offset=opening.log_start(segments),
+            log_end_offset=end,
+        )
+        log.active.created_ms = now_ms
+        log.recovery_point = log.flushed_offset = min(opening.known.durable_end, end)
+        if is_new:
+            log.directory_changed(directory.rpartition("/")[0])
+        elif opening.found.scanned_bytes + opening.found.truncated_bytes > 0:
+            log.recovery_point = min(opening.known.recovery_point, end)
+            log.directory_changed()
+            log.flush(checkpoint=True)
+    return log, opening.found
+
+
+@contextmanager
+def _pinned(segments: list[Segment]) -> Iterator[None]:
+    """Keep the files open, as a worker must."""
+    files = [segment.file for segment in segments]
+    for segment in segments:
+        files += [segment.offset_index.file(), segment.time_index.file()]
+    for file in files:
+        file.pin()
+    try:
+        yield
+    finally:
+        for file in files:
+            file.unpin()
+
+
+class _Opening:
+    """The steps of opening one log."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, known: Known) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.config = config
+        self.known = known
+        self.found = Recovery()
+        self.epochs = LeaderEpochs(directory)
+        self.producers = ProducerState()
+        self.names: list[str] = []
+
+    def find_segments(self) -> list[Segment]:
+        """The segments there are; leftovers of deletions and replacements are removed."""
+        names = list(self.disk.list(self.directory))
+        logs = [name for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]
+        stems = {name[:20] for name in logs}
+        for name in names:
+            orphan = name.endswith("index") and name[:20] not in stems
+            if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
+                self.disk.remove(f"{self.directory}/{name}")
+        self.names = [name for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+        segments = [
+            Segment(self.disk, self.directory, int(name[:20]), create=False) for name in logs
+        ]
+        start = self.known.log_start_offset
+        if segments:
+            if start is not None and segments[0].base_offset > start:
+                self._damaged(f"begins with offset {segments[0].base_offset} instead of {start}")
+        elif self.known.durable_end > (start or 0):
+            self._damaged(f"has no segments, though offset {self.known.durable_end} was reached")
+        for segment in segments:
+            segment.index_interval_bytes = self.config.index_interval_bytes
+        return segments
+
+    def first_segment(self, now_ms: int) -> Segment:
+        """The first segment of a new log."""
+        start = self.known.log_start_offset or 0
+        segment = Segment(self.disk, self.directory, start, create=True)
+        segment.created_ms = now_ms
+        segment.index_interval_bytes = self.config.index_interval_bytes
+        return segment
+
+    def _damaged(self, what: str) -> None:
+        raise LogDamaged(self.directory, what)
+
+    def from_recovery_point(self, segments: list[Segment]) -> list[Segment]:
+        """The segments that recovery reads: the one that holds R, and those after it."""
+        first = 0
+        for number, segment in enumerate(segments):
+            if segment.base_offset <= self.known.recovery_point:
+                first = number
+        return segments[first:]
+
+    def log_start(self, segments: list[Segment]) -> int:
+        """The first offset that may be read."""
+        recorded = self.known.log_start_offset
+        return max(segments[0].base_offset, recorded if recorded is not None else 0)
+
+    # After a clean stop
+
+    def reload(self, segments: list[Segment]) -> int:
+        """Active segment and producers as they were; the log end offset."""
+        try:
+            end = segments[-1].reload_active()
+            if end < self.known.durable_end:
+                self._damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
+            self._replay_producers(segments, end)
+        except BadBatch as bad:
+            raise LogDamaged(self.directory, str(bad)) from bad
+        return end
+
+    def _replay_producers(self, segments: Iterable[Segment], end: int) -> None:
+        """Producers from the newest snapshot at or before `end`, and the batches after it."""
+        replay_producers(self.disk, self.directory, self.producers, list(segments), end, self.names)
+
+    # After anything else
+
+    def recover(self, segments: list[Segment]) -> int:
+        """Verify from R on, cut a torn tail, make indexes and producers again; the end offset."""
+        point = self.known.recovery_point
+        reading = self.from_recovery_point(segments)
+        position, offset = self._begin(reading[0])
+        self._replay_producers(segments[: len(segments) - len(reading) + 1], point)
+        for segment in reading:
+            if segment is not reading[0]:
+                if segment.base_offset != offset:
+                    self._judge(segment, offset, f"the next segment is {segment.base_offset}")
+                    return self._cut(segments, segment, 0, offset)
+                position = 0
+                segment.clear_indexes(0, segment.base_offset)
+            try:
+                offset = self._verify(segment, position, offset)
+            except BadBatch as bad:
+                self._judge(segment, bad.offset, str(bad))
+                return self._cut(segments, segment, bad.position, bad.offset)
+        if offset < self.known.durable_end:
+            self._damaged(f"ends at offset {offset}, but {self.known.durable_end} was durable")
+        return offset
+
+    def _begin(self, segment: Segment) -> tuple[int, int]:
+        """Position and offset of the first batch at or after R, indexes kept up to there."""
+        point = self.known.recovery_point
+        if not (segment.offset_index.load() and segment.time_index.load()):
+            segment.clear_indexes(0, segment.base_offset)
+            return 0, segment.base_offset
+        end = segment.base_offset
+        try:
+            for position, header in segment.headers_from(point):
+                if header.base_offset >= point:
+                    segment.clear_indexes(position, point)
+                    self._take_timestamps(segment, position)
+                    return position, point
+                end = header.next_offset
+        except BadBatch as bad:
+            if bad.offset < point:
+                raise LogDamaged(segment.file.path, str(bad)) from bad
+            segment.clear_indexes(bad.position, point)
+            return bad.position, bad.offset
+        if end < point:
+            self._damaged(f"ends at offset {end}, but {point} was durable")
+        segment.clear_indexes(segment.size, point)
+        self._take_timestamps(segment, segment.size)
+        return segment.size, end
+
+    def _take_timestamps(self, segment: Segment, position: int) -> None:
+        """The largest timestamp of the batches after the last index entry, up to `position`."""
+        start = segment.offset_index.floor(position)
+        for _, header in walk(segment.file, start, position, segment.base_offset):
+            segment.remember_timestamp(header)
+
+    def _verify(self, segment: Segment, position: int, offset: int) -> int:
+        """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
+        for start, header in walk(
+            segment.file, position, segment.size, offset, verify=True, chunk_bytes=SCAN_BYTES
+        ):
+            segment.index(header.last_offset, start, header.size, header.max_timestamp)
+            if header.base_offset >= self.producers.end_offset:
+                self.producers.append(header, header.base_offset)
+            offset = header.next_offset
+            self.found.scanned_bytes += header.size
+        return offset
+
+    def _judge(self, segment: Segment, offset: int, what: str) -> None:
+        """Damage below K, a torn tail at or above it."""
+        if offset < self.known.durable_end:
+            raise LogDamaged(
+                segment.file.path, f"{what}; offsets below {self.known.durable_end} were durable"
+            )
+        self.found.torn = f"{segment.file.path}: {what}"
+
+    def _cut(self, segments: list[Segment], segment: Segment, position: int, offset: int) -> int:
+        """Cut the log at `position` of `segment`, where `offset` would have been."""
+        number = segments.index(segment)
+        if position == 0 and number > 0 and segment.base_offset != offset:
+            number -= 1  # this segment does not follow: it goes as a whole
+        else:
+            self.found.truncated_bytes += segment.size - position
+            segment.truncate(offset, position)
+        for later in segments[number + 1 :]:
+            self.found.truncated_bytes += later.size
+            self.found.removed_segments += 1
+            later.close()
+            for path in later.files():
+                if self.disk.exists(path):
+                    self.disk.remove(path)
+        del segments[number + 1 :]
+        return offset
+
+    # Leader epochs
+
+    def load_epochs(self, segments: list[Segment]) -> None:
+        """Epochs from their file, or else from the whole log; those past R in any case."""
+        known = self.epochs.load(self.disk)
+        reading = self.from_recovery_point(segments) if known else segments
+        if known and self.known.clean:
+            return
+        for segment in reading:
+            for _, header in segment.headers_from(
+                self.known.recovery_point if known else segment.base_offset
+            ):
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+
+def replay_producers(
+    disk: Disk,
+    directory: str,
+    producers: ProducerState,
+    segments: list[Segment],
+    end: int,
+    names: list[str],
+) -> None:
+    """Bring `producers` to where they were at `end`: a snapshot, and the headers after it."""
+    start = producer_snapshot.load_newest(disk, directory, names, end, producers)
+    start = max(start, segments[0].base_offset if segments else 0)
+    for number, segment in enumerate(segments):
+        last = number == len(segments) - 1
+        if not last and segments[number + 1].base_offset <= start:
+            continue
+        if start >= end:
+            break
+        for _, header in segment.headers_from(start):
+            if header.base_offset >= end:
+                break
+            if header.base_offset >= producers.end_offset:
+                producers.append(header, header.base_offset)
+    producers.end_offset = max(producers.end_offset, end)

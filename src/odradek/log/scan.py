@@ -1,0 +1,103 @@
+"""Walking through the batches of a `.log` file, with or without their checksums.
+
+Reads forward in large chunks; a batch larger than a chunk is checksummed piece by piece, so a
+header that lies about its length costs time but no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import google_crc32c
+
+from odradek.model.env import File
+from odradek.protocol import record_batch
+from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, RecordBatchHeader
+
+SCAN_BYTES = 1 << 20
+LOOK_UP_BYTES = 8 << 10
+CRC_START = int(record_batch.CRC_START)
+HEADER = int(HEADER_BYTES)
+MIN_LENGTH = int(HEADER_BYTES - LOG_OVERHEAD)
+
+
+class BadBatch(Exception):
+    """At `position` there is no sound batch; everything before it is one."""
+
+    def __init__(self, position: int, offset: int, reason: str) -> None:
+        super().__init__(f"{reason} at position {position}, where offset {offset} is expected")
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+def walk(
+    file: File,
+    start: int,
+    end: int,
+    expected: int,
+    *,
+    verify: bool = False,
+    chunk_bytes: int = LOOK_UP_BYTES,
+) -> Iterator[tuple[int, RecordBatchHeader]]:
+    """(position, header) of every batch in `start..end` of the file.
+
+    `expected` is the lowest offset the first one may have. With `verify`, checksums too. Raises
+    `BadBatch` where the next one is not sound or not all there; `OSError` if reading fails.
+    """
+    position = start
+    chunk_start, chunk = start, b""
+    while position < end:
+        at = position - chunk_start
+        if at + HEADER > len(chunk):
+            chunk_start, chunk, at = (
+                position,
+                file.read(position, min(chunk_bytes, end - position)),
+                0,
+            )
+            if len(chunk) < HEADER:
+                raise BadBatch(position, expected, f"only {end - position} bytes of a batch")
+        header = RecordBatchHeader(chunk, at)
+        size = int(header.batch_length) + 12
+        reason = _unsound(header, size, end - position, expected)
+        if reason is None and verify:
+            if at + size > len(chunk) and size <= chunk_bytes:
+                chunk_start, chunk, at = (
+                    position,
+                    file.read(position, min(chunk_bytes, end - position)),
+                    0,
+                )
+                header = RecordBatchHeader(chunk, 0)
+            if _crc(file, position, chunk, at, size) != header.crc:
+                reason = "checksum mismatch"
+        if reason is not None:
+            raise BadBatch(position, expected, reason)
+        yield position, header
+        expected = header.next_offset
+        position += size
+
+
+def _unsound(header: RecordBatchHeader, size: int, available: int, expected: int) -> str | None:
+    if header.magic != MAGIC:
+        return f"magic {header.magic}"
+    if header.batch_length < MIN_LENGTH or header.last_offset_delta < 0:
+        return f"impossible header ({header.batch_length} bytes)"
+    if size > available:
+        return f"only {available} of the {size} bytes of a batch"
+    if header.base_offset < expected:
+        return f"offset {header.base_offset}"
+    return None
+
+
+def _crc(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
+    if at + size <= len(chunk):
+        return record_batch.crc32c(chunk, at + CRC_START, at + size)
+    crc = 0
+    offset, end = position + CRC_START, position + size
+    while offset < end:
+        piece = file.read(offset, min(SCAN_BYTES, end - offset))
+        if not piece:
+            break
+        crc = google_crc32c.extend(crc, piece)
+        offset += len(piece)
+    return crc

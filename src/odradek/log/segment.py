@@ -1,0 +1,324 @@
+"""A segment: `<base offset, 20 digits>.log`, which is batches as on the wire, and its two indexes.
+
+    00000000000000000000.log        record batches, one after the other (see protocol.record_batch)
+    00000000000000000000.index      see `index`
+    00000000000000000000.timeindex  see `index`
+    00000000000000000000.snapshot   producer state before this offset, see `producer_state`
+
+Invariants: batches lie in ascending order of offset, the first at or after the base offset; every
+offset is less than 2^31 above it. Only the last segment of a log is appended to.
+
+`position` is always a byte in this segment's `.log` where a batch starts. The positions of the last
+few hundred batches appended are kept in memory, so that followers and tail consumers are served
+without reading; others are found by the index and a short walk. What the walk meets must agree with
+the index entry it started from; if not, the index is made anew from the log.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from odradek.log.fence import LogDamaged
+from odradek.log.index import LoadedIndexes, OffsetIndex, TimeIndex
+from odradek.log.scan import SCAN_BYTES, BadBatch, walk
+from odradek.model.env import Buffer, Disk, File
+from odradek.protocol.record_batch import RecordBatchHeader
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+RECENT_BATCHES = 128
+INDEX_INTERVAL_BYTES = 4096
+
+
+def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """`00000000000000368769.log`"""
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """One `.log` file with its indexes."""
+
+    __slots__ = (
+        "base_offset",
+        "created_ms",
+        "directory",
+        "disk",
+        "file",
+        "first_timestamp",
+        "index_interval_bytes",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "offset_index",
+        "recent_offsets",
+        "recent_positions",
+        "size",
+        "time_index",
+        "unindexed_bytes",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, create: bool) -> None:
+        """Open (or create) the file; `OSError` if that fails. Nothing is read yet."""
+        stem = f"{directory}/{base_offset:020d}"
+        self.disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.file: File = disk.open(stem + LOG_SUFFIX, create=create)
+        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX, base_offset)
+        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX, base_offset)
+        self.offset_index.loaded = self.time_index.loaded = create
+        self.size = self.file.size()
+        self.unindexed_bytes = 0
+        self.max_timestamp = -1  # ms; -1: no record has one
+        self.max_timestamp_offset = -1  # last offset of the batch that has it
+        self.first_timestamp: int | None = None  # largest of the first batch, ms
+        self.created_ms = 0
+        self.index_interval_bytes = INDEX_INTERVAL_BYTES
+        self.recent_offsets = array("q")
+        self.recent_positions = array("q")
+
+    # Appending
+
+    def append(self, parts: list[Buffer], size: int) -> int:
+        """Write at the end; returns where the bytes start. `OSError`: nothing is in the file."""
+        position = self.size
+        self.size = self.file.append(parts)
+        assert self.size == position + size, f"{self.file.path}: {self.size} bytes"
+        return position
+
+    def note(
+        self, base_offset: int, last_offset: int, position: int, size: int, max_timestamp: int
+    ) -> None:
+        """Take a batch that is in the file into the indexes and the memory of recent positions."""
+        offsets = self.recent_offsets
+        if len(offsets) >= 2 * RECENT_BATCHES:
+            del offsets[:RECENT_BATCHES]
+            del self.recent_positions[:RECENT_BATCHES]
+        offsets.append(base_offset)
+        self.recent_positions.append(position)
+        self.index(last_offset, position, size, max_timestamp)
+
+    def index(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
+        """Take a batch into the indexes."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if self.unindexed_bytes > self.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+            self.unindexed_bytes = 0
+        self.unindexed_bytes += size
+
+    def seal(self) -> None:
+        """Stop being the active segment: last entry of the time index, indexes to their files."""
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.write_indexes()
+        self.recent_offsets = array("q")
+        self.recent_positions = array("q")
+
+    def write_indexes(self) -> None:
+        """Bring both index files up to memory. Not synced."""
+        self.offset_index.write_out()
+        self.time_index.write_out()
+
+    # Looking up
+
+    def locate(self, offset: int) -> tuple[int, int, int]:
+        """(base offset, position, size) of the first batch that ends at or after `offset`.
+
+        At the end of an inactive segment: (-1, its size, 0); the active one must hold `offset`.
+        Raises `BadBatch`, `OSError`.
+        """
+        offsets = self.recent_offsets
+        slot = bisect_right(offsets, offset) - 1
+        if slot >= 0:
+            positions = self.recent_positions
+            start = positions[slot]
+            end = positions[slot + 1] if slot + 1 < len(positions) else self.size
+            return offsets[slot], start, end - start
+        for position, header in self.headers_from(offset):
+            if header.last_offset >= offset:
+                return header.base_offset, position, header.size
+        return -1, self.size, 0
+
+    def headers_from(self, offset: int) -> Iterator[tuple[int, RecordBatchHeader]]:
+        """Batches from at most an index interval before `offset` on. Rebuilds a wrong index."""
+        slot = self.offset_index.lookup(offset)
+        if slot < 0:
+            return walk(self.file, 0, self.size, self.base_offset)
+        last_offset, position = self.offset_index.at(slot)
+        if not self._agrees(last_offset, position):
+            self.rebuild_indexes()
+            return self.headers_from(offset)
+        return walk(self.file, position, self.size, self.base_offset)
+
+    def all_earlier_before(self, timestamp: int) -> int:
+        """An offset before which every record is earlier than `timestamp`, by the time index."""
+        slot = self.time_index.lookup(timestamp)
+        if slot < 0:
+            return self.base_offset
+        if not self._time_agrees(*self.time_index.at(slot)):
+            self.rebuild_indexes()
+            return self.all_earlier_before(timestamp)
+        return self.time_index.at(slot)[1]
+
+    def _time_agrees(self, timestamp: int, offset: int) -> bool:
+        """Whether a batch that ends with `offset` has the largest timestamp `timestamp`."""
+        for _, header in self.headers_from(offset):
+            if header.last_offset >= offset:
+                return header.last_offset == offset and header.max_timestamp == timestamp
+        return False
+
+    def _agrees(self, last_offset: int, position: int) -> bool:
+        """Whether a sound batch that ends with `last_offset` starts at `position`."""
+        if not 0 <= position < self.size:
+            return False
+        try:
+            _, header = next(walk(self.file, position, self.size, self.base_offset))
+        except (BadBatch, StopIteration):
+            return False
+        return header.last_offset == last_offset
+
+    def position_of(self, offset: int) -> int:
+        """Where to stop so as not to pass `offset`: at the batch that holds it, or the end."""
+        offsets = self.recent_offsets
+        slot = bisect_left(offsets, offset)
+        if slot < len(offsets) and offsets[slot] == offset:
+            return self.recent_positions[slot]
+        return self.locate(offset)[1]
+
+    def align(self, position: int) -> int:
+        """The start of the last batch known to start at or before `position`; 0 if none is."""
+        positions = self.recent_positions
+        if positions and positions[0] <= position:
+            return positions[bisect_right(positions, position) - 1]
+        return self.offset_index.floor(position)
+
+    def align_from(self, position: int, limit: int) -> int:
+        """The last start of a batch between `position`, which is one, and `limit`."""
+        known = self.align(limit)
+        if known > position:
+            return known
+        end = position
+        for start, header in walk(self.file, position, self.size, self.base_offset):
+            end = start
+            if start + header.size > limit:
+                break
+        return end
+
+    # Reading in and making anew
+
+    def load(self, cache: LoadedIndexes, next_base: int) -> None:
+        """Have the indexes of this inactive segment in memory, and see that its end is there.
+
+        `next_base`: base offset of the segment after this one. Raises `LogDamaged` if this one does
+        not reach up to it.
+        """
+        if not self.offset_index.loaded or not self.time_index.loaded:
+            if not (self.offset_index.load() and self.time_index.load()):
+                self.rebuild_indexes()
+            self.check_end(next_base)
+        cache.loaded(self.offset_index)
+        cache.loaded(self.time_index)
+
+    def check_end(self, next_base: int) -> None:
+        """Raise `LogDamaged` unless the last batch ends with the file, just before `next_base`."""
+        end = self.base_offset
+        try:
+            for _, header in self.headers_from(next_base - 1):
+                end = header.next_offset
+        except BadBatch as bad:
+            raise LogDamaged(self.file.path, str(bad)) from bad
+        if len(self.time_index) > 0 and not self._time_agrees(*self.time_index.last()):
+            self.rebuild_indexes()
+        if end != next_base:
+            raise LogDamaged(
+                self.file.path, f"ends before offset {end}, but the next segment is {next_base}"
+            )
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+
+    def reload_active(self) -> int:
+        """Make this the active segment after a clean stop; returns the log end offset.
+
+        Raises `BadBatch` if what follows the last index entry is not sound.
+        """
+        if not (self.offset_index.load() and self.time_index.load()):
+            return self.rebuild_indexes()
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        end, start = self.base_offset, -1
+        for position, header in self.headers_from((1 << 63) - 1):
+            if start < 0:
+                start = position
+            self.remember_timestamp(header)
+            end = header.next_offset
+        self.unindexed_bytes = self.size - max(start, 0)
+        return end
+
+    def remember_timestamp(self, header: RecordBatchHeader) -> None:
+        """Take the largest timestamp of a batch that is in the segment."""
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = header.max_timestamp
+            self.max_timestamp_offset = header.last_offset
+
+    def rebuild_indexes(self) -> int:
+        """Make both indexes anew from the log; returns the offset after its last batch."""
+        self.clear_indexes(0, self.base_offset)
+        end = self.base_offset
+        try:
+            for position, header in walk(
+                self.file, 0, self.size, self.base_offset, verify=True, chunk_bytes=SCAN_BYTES
+            ):
+                self.index(header.last_offset, position, header.size, header.max_timestamp)
+                end = header.next_offset
+        except BadBatch as bad:
+            raise LogDamaged(self.file.path, str(bad)) from bad
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.write_indexes()
+        return end
+
+    def clear_indexes(self, position: int, offset: int) -> None:
+        """Forget what the indexes say from `position`, which is where `offset` starts."""
+        self.offset_index.loaded = self.time_index.loaded = True
+        self.offset_index.cut(position)
+        self.time_index.cut(offset)
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+        self.unindexed_bytes = position - self.offset_index.floor(position)
+        if position == 0:
+            self.first_timestamp = None
+
+    def read_first_timestamp(self) -> int | None:
+        """Largest timestamp of the first batch; None if the segment is empty."""
+        if self.first_timestamp is None and self.size > 0:
+            _, header = next(walk(self.file, 0, self.size, self.base_offset))
+            self.first_timestamp = header.max_timestamp
+        return self.first_timestamp
+
+    def truncate(self, offset: int, position: int) -> None:
+        """Cut at `position`, where `offset` would start."""
+        if self.size > position:
+            self.file.truncate(position)
+        self.size = position
+        keep = bisect_left(self.recent_positions, position)
+        del self.recent_offsets[keep:]
+        del self.recent_positions[keep:]
+        self.clear_indexes(position, offset)
+        slot = self.offset_index.lookup(offset)
+        start = self.offset_index.at(slot)[1] if slot >= 0 else 0
+        for _, header in walk(self.file, start, position, self.base_offset):
+            self.remember_timestamp(header)
+
+    def files(self) -> list[str]:
+        """Paths of the segment's files."""
+        return [self.file.path, self.offset_index.path, self.time_index.path]
+
+    def close(self) -> None:
+        self.file.close()
+        self.offset_index.close()
+        self.time_index.close()
