@@ -1,0 +1,258 @@
+"""The pipeline: Structured Streaming from the topic of flights to clean hourly delays and a list of
+rejects.
+
+    flights ──► parse ─► check ─┬─► rejected ──────────────────────────────► topic flights.rejected
+      (JSON)                    └─► accepted ─► airline ─► watermark ─► hour ─┬─► topic flights.delays
+                                                                              └─► Parquet delays/batch=N
+
+Two queries, each with its own checkpoint, read the same topic. The aggregate runs in *update* mode:
+every micro-batch writes the windows it changed, so one can watch an hour's figures settle as late
+flights leave. Each line replaces the earlier one of the same key (hour, origin, carrier): readers
+keep the last by offset in the topic, by batch number in Parquet. A micro-batch that is run again
+after a crash overwrites its own Parquet directory and repeats its own keys, so the result is the
+same.
+
+The watermark. A flight is late in event time by as much as it left late, 21 h 41 min at worst in
+2013; the watermark trails by two days. Spark has one watermark over all partitions, and a backlog
+would be read unevenly: a partition of carriers that fly mostly in winter is months ahead of the
+others after a few batches, and what the others bring then counts as late and is dropped. So the
+source cuts its micro-batches at one record time in all partitions (`maxTimestampSpanPerTrigger`).
+Flights dropped all the same are counted by Spark; `late_rows` returns that count, and the proof
+fails unless it is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
+
+from odradek.demo import flights, rules
+
+FLIGHTS_TOPIC = "flights"
+REJECTED_TOPIC = "flights.rejected"
+DELAYS_TOPIC = "flights.delays"
+WATERMARK = "2 days"
+
+FLIGHT_FIELDS = {
+    name: "string" if name in flights.TEXT_COLUMNS else "int"
+    for name in ["year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay", "carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance", "hour", "minute", "time_hour"]
+}
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind in FLIGHT_FIELDS.items())
+NEVER_MISSING = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time")
+NEVER_MISSING_TEXT = ("carrier", "origin", "time_hour")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the pipeline reads and writes."""
+
+    bootstrap: str
+    directory: Path
+    span: str = "31d"
+    min_partitions: int = 2
+
+    def checkpoint(self, query: str) -> str:
+        return str(self.directory / "checkpoints" / query)
+
+    @property
+    def parquet(self) -> str:
+        return str(self.directory / "delays")
+
+
+def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
+    """The topic of flights as a stream, from its beginning, in time order over all partitions."""
+    return (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", places.bootstrap)
+        .option("subscribe", FLIGHTS_TOPIC)
+        .option("startingOffsets", "earliest")
+        .option("maxTimestampSpanPerTrigger", places.span)
+        .option("minPartitions", str(places.min_partitions))
+        .option("checkpointLocation", places.checkpoint(query))
+        .load()
+    )
+
+
+def parse(records: DataFrame) -> DataFrame:
+    """Records to flights: the record's own columns, `flight` (a struct, null if unreadable) and
+    `event_time`."""
+    flight = f.from_json(f.col("value").cast("string"), SCHEMA)
+    return records.withColumn("flight", flight).withColumn(
+        "event_time",
+        f.try_to_timestamp("flight.time_hour") + f.make_dt_interval(mins=f.col("flight.minute")),
+    )
+
+
+def check(parsed: DataFrame, airlines: DataFrame) -> DataFrame:
+    """Adds `airline` and `reason`: why a flight is rejected, null if it is not (see
+    `odradek.demo.rules`)."""
+    named = parsed.join(
+        f.broadcast(airlines), f.col("flight.carrier") == f.col("airline_carrier"), "left"
+    )
+    tests: list[tuple[str, Column]] = [
+        (rules.UNREADABLE, unreadable()),
+        (rules.CALENDAR, calendar_disagrees()),
+        (rules.UNKNOWN_AIRLINE, f.col("airline").isNull()),
+        (rules.NO_DEPARTURE, missing("dep_time", "dep_delay")),
+        (rules.NO_ARRIVAL, missing("arr_time")),
+        (rules.NO_ARRIVAL_DELAY, missing("arr_delay", "air_time")),
+        (rules.CLOCK, impossible_clock("dep_time", "sched_dep_time", "arr_time", "sched_arr_time")),
+        (rules.TIMES, off_by("dep") | off_by("arr")),
+        (rules.SPEED, impossible_speed()),
+    ]
+    reason = f.lit(None).cast("string")
+    for name, applies in reversed(tests):
+        reason = f.when(applies, f.lit(name)).otherwise(reason)
+    return named.withColumn("reason", reason)
+
+
+def missing(*fields: str) -> Column:
+    return f.greatest(*[f.col(f"flight.{name}").isNull() for name in (*fields, fields[0])])
+
+
+def unreadable() -> Column:
+    return (
+        f.col("flight").isNull()
+        | missing(*NEVER_MISSING, *NEVER_MISSING_TEXT)
+        | f.col("event_time").isNull()
+    )
+
+
+def calendar_disagrees() -> Column:
+    hour = f.try_make_timestamp(
+        *[f.col(f"flight.{part}") for part in ("year", "month", "day", "hour")],
+        f.lit(0),
+        f.lit(0),
+        f.lit(rules.TIME_ZONE),
+    )
+    minute = f.col("flight.hour") * 100 + f.col("flight.minute") == f.col("flight.sched_dep_time")
+    same = (hour == f.try_to_timestamp("flight.time_hour")) & minute
+    return ~f.coalesce(same, f.lit(False))
+
+
+def impossible_clock(*fields: str) -> Column:
+    bad = f.lit(False)
+    for name in fields:
+        value = f.col(f"flight.{name}")
+        bad = bad | ~value.between(1, 2400) | (value % 100 > 59)
+    return bad
+
+
+def minutes_of_day(field: str) -> Column:
+    value = f.col(f"flight.{field}")
+    return f.floor(value / 100) * 60 + value % 100
+
+
+def off_by(which: str) -> Column:
+    """Scheduled time plus delay is not the actual time, whole days aside."""
+    promised = minutes_of_day(f"sched_{which}_time") + f.col(f"flight.{which}_delay")
+    return f.pmod(promised - minutes_of_day(f"{which}_time"), f.lit(1440)) != 0
+
+
+def impossible_speed() -> Column:
+    distance, air_time = f.col("flight.distance"), f.col("flight.air_time")
+    too_fast = distance * 60 > air_time * rules.FASTEST_MPH
+    return f.coalesce(too_fast | (distance <= 0) | (air_time <= 0), f.lit(True))
+
+
+def hourly_delays(checked: DataFrame) -> DataFrame:
+    """Accepted flights per hour of scheduled departure, origin and carrier; delays in whole
+    minutes."""
+    late = f.when(f.col("flight.arr_delay") >= rules.LATE_MINUTES, 1).otherwise(0)
+    return (
+        checked.filter(f.col("reason").isNull())
+        .withWatermark("event_time", WATERMARK)
+        .groupBy(
+            f.window("event_time", "1 hour").alias("window"),
+            f.col("flight.origin").alias("origin"),
+            f.col("flight.carrier").alias("carrier"),
+            f.col("airline"),
+        )
+        .agg(
+            f.count("*").alias("flights"),
+            f.sum(late).alias("late"),
+            f.sum("flight.dep_delay").alias("departure_delay"),
+            f.sum("flight.arr_delay").alias("arrival_delay"),
+            f.max("flight.arr_delay").alias("worst_arrival_delay"),
+        )
+        .withColumn("hour", f.col("window.start"))
+        .drop("window")
+    )
+
+
+def start_rejected(checked: DataFrame, places: Places, **trigger: str | bool) -> StreamingQuery:
+    """Rejected flights, value untouched, the reason as a header beside it."""
+    reason = f.struct(f.lit("reason").alias("key"), f.encode("reason", "utf-8").alias("value"))
+    rejected = checked.filter(f.col("reason").isNotNull()).select(
+        "key", "value", f.array(reason).alias("headers")
+    )
+    return (
+        rejected.writeStream.queryName("rejected")
+        .format("odradek")
+        .option("kafka.bootstrap.servers", places.bootstrap)
+        .option("topic", REJECTED_TOPIC)
+        .option("checkpointLocation", places.checkpoint("rejected"))
+        .trigger(**trigger)  # type: ignore[call-overload, unused-ignore]
+        .start()
+    )
+
+
+def start_delays(checked: DataFrame, places: Places, **trigger: str | bool) -> StreamingQuery:
+    """Hourly delays, to the topic and to Parquet."""
+    return (
+        hourly_delays(checked)
+        .writeStream.queryName("delays")
+        .outputMode("update")
+        .foreachBatch(delays_writer(places))
+        .option("checkpointLocation", places.checkpoint("delays"))
+        .trigger(**trigger)  # type: ignore[call-overload, unused-ignore]
+        .start()
+    )
+
+
+def delays_writer(places: Places) -> Callable[[DataFrame, int], None]:
+    """What is done with each micro-batch of changed windows."""
+
+    def write(changed: DataFrame, batch: int) -> None:
+        changed.persist()
+        try:
+            changed.write.mode("overwrite").parquet(f"{places.parquet}/batch={batch}")
+            hour = f.date_format("hour", "yyyy-MM-dd'T'HH:mm:ss'Z'")
+            named = f.struct(hour.alias("hour"), *[c for c in changed.columns if c != "hour"])
+            (
+                changed.select(
+                    f.concat_ws("|", hour, "origin", "carrier").alias("key"),
+                    f.to_json(named).alias("value"),
+                )
+                .write.format("odradek")
+                .mode("append")
+                .option("kafka.bootstrap.servers", places.bootstrap)
+                .option("topic", DELAYS_TOPIC)
+                .save()
+            )
+        finally:
+            changed.unpersist()
+
+    return write
+
+
+def late_rows(query: StreamingQuery) -> int:
+    """Flights Spark dropped because they came after the watermark (over the progress it still
+    remembers)."""
+    return sum(
+        operator.numRowsDroppedByWatermark
+        for progress in query.recentProgress
+        for operator in progress.stateOperators
+    )
+
+
+def airlines_table(spark: SparkSession) -> DataFrame:
+    """Carrier and name, small enough to be sent to every task."""
+    return spark.createDataFrame(
+        sorted(flights.airlines().items()), "airline_carrier string, airline string"
+    )

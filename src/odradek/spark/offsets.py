@@ -1,0 +1,157 @@
+"""Offsets as Spark sees them: plain dicts of JSON, per topic and partition.
+
+One shape is used everywhere: in options, in Spark's checkpoint and in query progress, as Spark's
+own Kafka source writes it, so that a checkpoint can be read by a person:
+
+    {"flights": {"0": 1200, "1": 1310}, "weather": {"0": 77}}
+
+In a *resolved* offset the numbers are the next offset to read. In an option, -2 means earliest and
+-1 latest. Spark compares offsets as JSON text, so `to_json_dict` always orders topics by name and
+partitions by number.
+
+Everything here is pure: no network, no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from odradek.model.ids import TopicPartition
+
+Offsets = dict[TopicPartition, int]
+JsonOffsets = dict[str, dict[str, int]]
+
+EARLIEST = -2
+LATEST = -1
+TASK_RECORDS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Records of one partition from `start` (included) to `end` (excluded)."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def __len__(self) -> int:
+        return max(0, self.end - self.start)
+
+
+def to_json_dict(offsets: Mapping[TopicPartition, int]) -> JsonOffsets:
+    """The JSON shape, in the one order that makes equal offsets equal text."""
+    shaped: JsonOffsets = {}
+    for partition in sorted(offsets):
+        shaped.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return shaped
+
+
+def from_json_dict(shaped: object, what: str = "offsets") -> Offsets:
+    """The inverse. Raises `ValueError` naming `what` for anything of another shape."""
+    example = '{"topic": {"0": 23, "1": -1}}'
+    if not isinstance(shaped, dict):
+        raise ValueError(f"{what} is not an object like {example}: {shaped!r}")
+    offsets: Offsets = {}
+    for topic, partitions in shaped.items():
+        if not isinstance(partitions, dict):
+            raise ValueError(f"{what}: topic {topic!r} is not an object like {example}")
+        for number, offset in partitions.items():
+            if not str(number).isdecimal() or not isinstance(offset, int):
+                raise ValueError(
+                    f"{what}: {topic!r} has {number!r}: {offset!r}, expected {example}"
+                )
+            offsets[TopicPartition(topic, int(number))] = offset
+    return offsets
+
+
+def parse_json(text: str, what: str) -> Offsets:
+    """Offsets (or timestamps) per partition from the text of an option. Raises `ValueError`."""
+    try:
+        shaped = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{what} is not JSON: {error}") from None
+    return from_json_dict(shaped, what)
+
+
+def limit_offsets(start: Offsets, heads: Offsets, max_records: int) -> Offsets:
+    """At most `max_records` records in all from `start` towards `heads`, shared in proportion to
+    what is waiting.
+
+    Every partition that has something waiting gets at least one record, so that none starves; the
+    result therefore may exceed `max_records` by fewer than the number of partitions. Partitions
+    missing in `start` begin at `heads`.
+    """
+    waiting = {p: max(0, head - start.get(p, head)) for p, head in heads.items()}
+    total = sum(waiting.values())
+    if total <= max_records:
+        return dict(heads)
+    ends: Offsets = {}
+    for partition, head in heads.items():
+        begin = start.get(partition, head)
+        share = waiting[partition] * max_records // total
+        ends[partition] = begin + max(share, 1 if waiting[partition] else 0)
+    return ends
+
+
+def plan_ranges(
+    ranges: Iterable[OffsetRange], *, min_partitions: int, max_records_per_partition: int
+) -> list[list[OffsetRange]]:
+    """Groups of ranges, one group per Spark task. Each record is in exactly one group.
+
+    - `min_partitions` 0: small ranges share a task (it costs about 19 ms) until they come to
+      `TASK_RECORDS`; larger ranges have a task each.
+    - Otherwise there are about `min_partitions` tasks of equal numbers of records: small ranges
+      share one and large ones are split.
+    - No task has more than `max_records_per_partition` records (0: no limit).
+
+    A group has at most one range of a partition.
+    """
+    todo = [r for r in ranges if len(r) > 0]
+    if min_partitions:
+        share = -(-sum(len(r) for r in todo) // min_partitions)
+        share = min(share, max_records_per_partition or share)
+        return fill_groups(todo, share) if todo else []
+    pieces = [piece for r in todo for piece in split_range(r, max_records_per_partition)]
+    most = min(TASK_RECORDS, max_records_per_partition or TASK_RECORDS)
+    groups: list[list[OffsetRange]] = []
+    for piece in pieces:
+        known = groups and piece.topic_partition in {r.topic_partition for r in groups[-1]}
+        if groups and not known and len(piece) + sum(map(len, groups[-1])) <= most:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
+def fill_groups(todo: Iterable[OffsetRange], share: int) -> list[list[OffsetRange]]:
+    """Groups of `share` records each (the last may have fewer), ranges split where one is full."""
+    groups: list[list[OffsetRange]] = []
+    room = 0
+    for whole in todo:
+        start = whole.start
+        while start < whole.end:
+            if room == 0:
+                groups.append([])
+                room = share
+            end = min(start + room, whole.end)
+            groups[-1].append(OffsetRange(whole.topic, whole.partition, start, end))
+            room -= end - start
+            start = end
+    return groups
+
+
+def split_range(whole: OffsetRange, max_records: int) -> list[OffsetRange]:
+    """Pieces of at most `max_records` records (0: the whole), in order."""
+    if max_records == 0 or len(whole) <= max_records:
+        return [whole]
+    return [
+        OffsetRange(whole.topic, whole.partition, at, min(at + max_records, whole.end))
+        for at in range(whole.start, whole.end, max_records)
+    ]

@@ -1,0 +1,350 @@
+"""The options of the `odradek` data source, named and meant as in Spark's own Kafka source.
+
+| option | for | meaning |
+|---|---|---|
+| `kafka.bootstrap.servers` | all | `host:port[,host:port…]`; required |
+| `subscribe` / `subscribePattern` / `assign` | read | topics by name, by regular expression, or `{"t": [0, 1]}`; exactly one |
+| `startingOffsets`, `endingOffsets` | read | `earliest`, `latest` or JSON per partition (-2 earliest, -1 latest) |
+| `startingTimestamp`, `endingTimestamp` | read | milliseconds since the epoch, for all partitions |
+| `startingOffsetsByTimestamp`, `endingOffsetsByTimestamp` | read | JSON of timestamps per partition |
+| `startingOffsetsByTimestampStrategy` | read | `error` or `latest`: no record is that young |
+| `maxOffsetsPerTrigger` | stream | most records in a micro-batch, over all partitions |
+| `minOffsetsPerTrigger`, `maxTriggerDelay` | stream | wait for that many records, but no longer than that |
+| `maxTimestampSpanPerTrigger` | stream | cut each micro-batch at one record time in all partitions (ours; see `alignment`) |
+| `minPartitions`, `maxRecordsPerPartition` | read | about how many Spark tasks; most records in one |
+| `failOnDataLoss` | read | fail (default) or go on when offsets that should be read are gone |
+| `includeHeaders` | read | adds the column `headers` |
+| `kafka.isolation.level` | read | `read_uncommitted` (default) or `read_committed` |
+| `checkpointLocation` | stream | the query's checkpoint, to keep the initial offsets in (see `initial_offsets`) |
+| `kafka.request.timeout.ms`, `kafka.default.api.timeout.ms` | all | patience with one request; with transient errors |
+| `topic` | write | where rows without a column `topic` go |
+| `kafka.compression.type`, `kafka.batch.size`, `kafka.delivery.timeout.ms` | write | as in Kafka's producer |
+| `kafka.enable.idempotence` | write | default true: retries of a task's requests are not stored twice |
+| `kafka.client.id` | all | the name told to the broker |
+
+An unknown `kafka.*` setting is refused rather than ignored: a security setting that does nothing is
+worse than an error. Where several ways to say where to start are given, the order is Spark's:
+`startingTimestamp`, then `startingOffsetsByTimestamp`, then `startingOffsets`; likewise for the
+end. Option names are case-insensitive.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from odradek.model.ids import TopicPartition
+from odradek.spark.offsets import EARLIEST, LATEST, parse_json
+
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+KAFKA_SETTINGS = frozenset(
+    {
+        "kafka.bootstrap.servers",
+        "kafka.isolation.level",
+        "kafka.compression.type",
+        "kafka.batch.size",
+        "kafka.request.timeout.ms",
+        "kafka.default.api.timeout.ms",
+        "kafka.delivery.timeout.ms",
+        "kafka.enable.idempotence",
+        "kafka.acks",
+        "kafka.client.id",
+        "kafka.fetch.max.bytes",
+        "kafka.max.partition.fetch.bytes",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions: exactly one of the three is set."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assignment: tuple[TopicPartition, ...] = ()
+
+    def describe(self) -> str:
+        if self.pattern is not None:
+            return f"subscribePattern {self.pattern}"
+        if self.assignment:
+            return "assign " + ", ".join(map(str, self.assignment))
+        return "subscribe " + ", ".join(self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """Where to start or end: one of a timestamp, timestamps per partition, `EARLIEST`/`LATEST`,
+    offsets per partition."""
+
+    option: str
+    timestamp: int | None = None
+    timestamps: Mapping[TopicPartition, int] | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    all_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How to talk to the cluster."""
+
+    bootstrap_servers: str
+    client_id: str = "odradek-spark"
+    request_timeout_ms: int = 30_000
+    api_timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """All that a reader needs; picklable, as it travels to the workers."""
+
+    client: ClientOptions
+    subscription: Subscription
+    starting: OffsetLimit
+    ending: OffsetLimit
+    max_offsets_per_trigger: int = 0
+    min_offsets_per_trigger: int = 0
+    max_trigger_delay_ms: int = 900_000
+    max_timestamp_span_ms: int = 0
+    min_partitions: int = 0
+    max_records_per_partition: int = 0
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    read_committed: bool = False
+    timestamp_strategy: str = "error"
+    checkpoint_location: str | None = None
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 4_194_304
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """All that a writer needs; picklable."""
+
+    client: ClientOptions
+    topic: str | None = None
+    compression: str = "none"
+    batch_size: int = 262_144
+    delivery_timeout_ms: int = 120_000
+    idempotence: bool = True
+
+
+class OptionReader:
+    """Typed access to a string map, with errors that name the option."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = {name.lower(): value for name, value in given.items()}
+        unknown = sorted(
+            n for n in self.given if n.startswith("kafka.") and n not in KAFKA_SETTINGS
+        )
+        if unknown:
+            known = ", ".join(sorted(KAFKA_SETTINGS))
+            raise ValueError(f"the odradek source has no option {unknown[0]!r}; it knows {known}")
+
+    def text(self, name: str) -> str | None:
+        return self.given.get(name.lower())
+
+    def integer(self, name: str, default: int, minimum: int = 0) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise ValueError(f"{name} must be a whole number of at least {minimum}, not {text!r}")
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false, not {text!r}")
+        return text.lower() == "true"
+
+    def duration_ms(self, name: str, default: int) -> int:
+        """Milliseconds from "500", "500ms", "10s", "15m", "24h" or "30d"."""
+        text = self.text(name)
+        if text is None:
+            return default
+        found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+        unit = found.group(2) or "ms" if found else ""
+        if found is None or unit not in UNITS_MS:
+            raise ValueError(
+                f"{name} must be a duration such as 500ms, 10s, 15m or 1d, not {text!r}"
+            )
+        return int(found.group(1)) * UNITS_MS[unit]
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        return value
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """The options of a batch or stream read. Raises `ValueError` naming the option at fault."""
+    options = OptionReader(given)
+    isolation = options.choice(
+        "kafka.isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed")
+    )
+    return ReadOptions(
+        client=client_options(options),
+        subscription=subscription(options),
+        starting=starting_limit(options, streaming),
+        ending=ending_limit(options, streaming),
+        max_offsets_per_trigger=options.integer("maxOffsetsPerTrigger", 0, 1),
+        min_offsets_per_trigger=options.integer("minOffsetsPerTrigger", 0, 1),
+        max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", 900_000),
+        max_timestamp_span_ms=options.duration_ms("maxTimestampSpanPerTrigger", 0),
+        min_partitions=options.integer("minPartitions", 0, 1),
+        max_records_per_partition=options.integer("maxRecordsPerPartition", 0, 1),
+        fail_on_data_loss=options.boolean("failOnDataLoss", True),
+        include_headers=options.boolean("includeHeaders", False),
+        read_committed=isolation == "read_committed",
+        timestamp_strategy=options.choice(
+            "startingOffsetsByTimestampStrategy", "error", ("error", "latest")
+        ),
+        checkpoint_location=options.text("checkpointLocation"),
+        fetch_max_bytes=options.integer("kafka.fetch.max.bytes", 52_428_800, 1),
+        max_partition_fetch_bytes=options.integer("kafka.max.partition.fetch.bytes", 4_194_304, 1),
+    )
+
+
+def write_options(given: Mapping[str, str]) -> WriteOptions:
+    """The options of a batch or stream write. Raises `ValueError` naming the option at fault."""
+    options = OptionReader(given)
+    options.choice("kafka.acks", "all", ("all", "-1"))
+    return WriteOptions(
+        client=client_options(options),
+        topic=options.text("topic"),
+        compression=options.choice("kafka.compression.type", "none", COMPRESSION_TYPES),
+        batch_size=options.integer("kafka.batch.size", 262_144, 1),
+        delivery_timeout_ms=options.integer("kafka.delivery.timeout.ms", 120_000, 1),
+        idempotence=options.boolean("kafka.enable.idempotence", True),
+    )
+
+
+def client_options(options: OptionReader) -> ClientOptions:
+    servers = options.text("kafka.bootstrap.servers")
+    if not servers:
+        raise ValueError("option kafka.bootstrap.servers is missing, for example localhost:9092")
+    return ClientOptions(
+        bootstrap_servers=servers,
+        client_id=options.text("kafka.client.id") or "odradek-spark",
+        request_timeout_ms=options.integer("kafka.request.timeout.ms", 30_000, 1),
+        api_timeout_ms=options.integer("kafka.default.api.timeout.ms", 60_000, 1),
+    )
+
+
+def subscription(options: OptionReader) -> Subscription:
+    named = [n for n in ("subscribe", "subscribePattern", "assign") if options.text(n)]
+    if len(named) != 1:
+        given = ", ".join(named) or "none"
+        raise ValueError(
+            f"give exactly one of subscribe, subscribePattern, assign (given: {given})"
+        )
+    text = options.text(named[0]) or ""
+    if named[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ValueError(
+                f"subscribePattern {text!r} is no regular expression: {error}"
+            ) from None
+        return Subscription(pattern=text)
+    if named[0] == "subscribe":
+        topics = tuple(sorted({t.strip() for t in text.split(",") if t.strip()}))
+        if not topics:
+            raise ValueError("subscribe names no topic")
+        return Subscription(topics=topics)
+    return Subscription(assignment=assignment(text))
+
+
+def assignment(text: str) -> tuple[TopicPartition, ...]:
+    example = 'assign must be JSON like {"topic": [0, 1]}'
+    try:
+        shaped = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{example}: {error}") from None
+    if not isinstance(shaped, dict) or not all(isinstance(p, list) for p in shaped.values()):
+        raise ValueError(example)
+    chosen = {TopicPartition(t, p) for t, partitions in shaped.items() for p in partitions}
+    if not chosen or not all(isinstance(p.partition, int) and p.partition >= 0 for p in chosen):
+        raise ValueError(example)
+    return tuple(sorted(chosen))
+
+
+def starting_limit(options: OptionReader, streaming: bool) -> OffsetLimit:
+    default = LATEST if streaming else EARLIEST
+    limit = offset_limit(
+        options, "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets", default
+    )
+    if not streaming and (limit.all_at == LATEST or LATEST in values(limit.offsets)):
+        raise ValueError(
+            "startingOffsets of a batch read cannot be latest (-1): nothing is after it"
+        )
+    return limit
+
+
+def ending_limit(options: OptionReader, streaming: bool) -> OffsetLimit:
+    limit = offset_limit(
+        options, "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", LATEST
+    )
+    if streaming and any(
+        options.text(n) for n in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+    ):
+        raise ValueError(f"{limit.option} is for batch reads; a stream has no end")
+    if limit.all_at == EARLIEST or EARLIEST in values(limit.offsets):
+        raise ValueError("endingOffsets cannot be earliest (-2): nothing is before it")
+    return limit
+
+
+def offset_limit(
+    options: OptionReader, by_timestamp: str, by_timestamps: str, by_offsets: str, default: int
+) -> OffsetLimit:
+    """The strongest of the three ways that is given."""
+    if options.text(by_timestamp) is not None:
+        return OffsetLimit(by_timestamp, timestamp=options.integer(by_timestamp, 0))
+    text = options.text(by_timestamps)
+    if text is not None:
+        timestamps = parse_json(text, by_timestamps)
+        if any(t < 0 for t in timestamps.values()):
+            raise ValueError(f"{by_timestamps} has a negative timestamp")
+        return OffsetLimit(by_timestamps, timestamps=timestamps)
+    text = options.text(by_offsets)
+    named = {"earliest": EARLIEST, "latest": LATEST}
+    if text is None:
+        return OffsetLimit(by_offsets, all_at=default)
+    if text.strip().lower() in named:
+        return OffsetLimit(by_offsets, all_at=named[text.strip().lower()])
+    offsets = parse_json(text, by_offsets)
+    if any(o < EARLIEST for o in offsets.values()):
+        raise ValueError(f"{by_offsets} has an offset below -2")
+    return OffsetLimit(by_offsets, offsets=offsets)
+
+
+def values(offsets: Mapping[TopicPartition, int] | None) -> list[int]:
+    return list(offsets.values()) if offsets else []
+
+
+def missing_partitions(limit: OffsetLimit, partitions: Iterable[TopicPartition]) -> str | None:
+    """What is wrong between the partitions an option lists and those that are read; None if they
+    agree.
+
+    As in Spark: offsets and timestamps per partition must name every partition read and no other.
+    """
+    listed = limit.offsets if limit.offsets is not None else limit.timestamps
+    if listed is None:
+        return None
+    wanted = set(partitions)
+    lacking, strange = sorted(wanted - set(listed)), sorted(set(listed) - wanted)
+    if not lacking and not strange:
+        return None
+    parts = [f"it lacks {', '.join(map(str, lacking))}"] if lacking else []
+    parts += [f"it has {', '.join(map(str, strange))}, which is not read"] if strange else []
+    return f"{limit.option} must name exactly the partitions read: {' and '.join(parts)}"

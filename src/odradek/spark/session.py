@@ -1,0 +1,94 @@
+"""A local Spark session with the settings a streaming job over Odradek wants, and nothing for the
+user to set.
+
+`local_session` finds Java (`odradek.spark.java`), makes Spark's Python workers use this very
+interpreter, binds Spark to loopback, and registers the `odradek` data source. What it sets for
+speed, with the reason:
+
+- `spark.python.unix.domain.socket.enabled`: the TCP path to Python workers loses about 40 ms a task
+  to Nagle's algorithm meeting delayed acknowledgements;
+- `checkpointFileManagerClass` = the plain file-system one: the default forks processes for each
+  checkpoint file (about 40 ms a micro-batch). It checks and renames, so two queries on one
+  checkpoint are not fenced from each other: right for one machine, not for a cluster, and only set
+  here;
+- few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
+  checkpoint.
+
+A session for a cluster is built by the user with `SparkSession.builder`;
+`odradek.spark.register(spark)` is all the data source needs there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import resources
+
+from pyspark.sql import SparkSession
+
+from odradek.spark.java import java_home
+from odradek.spark.source import register
+
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+def local_session(
+    app_name: str = "odradek",
+    *,
+    master: str = "local[2]",
+    shuffle_partitions: int = 2,
+    memory: str = "1g",
+    ui: bool = False,
+    log_level: str = "ERROR",
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A Spark session in this process with the `odradek` data source registered.
+
+    `memory` is the JVM's heap ("1g"); `config` adds or overrides Spark settings. An active session
+    of this process is returned as Spark does, with the settings that can still change changed.
+    Raises `JavaNotFound`.
+    """
+    prepare_environment()
+    builder = SparkSession.builder.appName(app_name).master(master)
+    settings = local_settings(shuffle_partitions, memory, ui, log_level)
+    settings.update(config or {})
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def prepare_environment() -> None:
+    """What the JVM and the Python workers inherit; only Java is taken from the user where it is
+    good."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def local_settings(
+    shuffle_partitions: int, memory: str, ui: bool, log_level: str
+) -> dict[str, str]:
+    """The Spark settings of a local session, by name."""
+    logging = resources.files("odradek.spark") / "log4j2.properties"
+    return {
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # Quiet from the first line on; `spark.log.level` takes over once the context is up.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        "spark.log.level": log_level,
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+        "spark.python.worker.faulthandler.enabled": "true",
+    }

@@ -1,0 +1,63 @@
+"""The data source `odradek`: what Spark finds under `format("odradek")`.
+
+    from odradek.spark import register
+    register(spark)
+    spark.read.format("odradek").option("kafka.bootstrap.servers", "localhost:9092")
+        .option("subscribe", "flights").load()
+
+Options and columns are those of Spark's own Kafka source (see `options` and `arrow`), so a job
+changes over by changing the name of the format. The name `kafka` itself is reserved by Spark.
+
+This class only parses options and hands out readers and writers: Spark pickles it and makes it anew
+in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from odradek.spark.arrow import spark_schema
+from odradek.spark.options import read_options, write_options
+from odradek.spark.reader import BatchReader
+from odradek.spark.stream_reader import StreamReader
+from odradek.spark.writer import BatchWriter, StreamWriter
+
+
+class OdradekSource(DataSource):
+    """Batch and stream, read and write."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = dict(options.items())
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> StructType:
+        include = {k.lower(): v for k, v in self.options.items()}.get("includeheaders", "false")
+        return spark_schema(include.lower() == "true")
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(read_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        return StreamReader(read_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        if overwrite:
+            raise ValueError('a topic cannot be overwritten: use mode("append")')
+        return BatchWriter(write_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        if overwrite:
+            raise ValueError("a topic cannot be overwritten: use output mode append or update")
+        return StreamWriter(write_options(self.options), schema)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("odradek")` known to a session. May be called again."""
+    spark.dataSource.register(OdradekSource)

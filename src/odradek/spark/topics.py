@@ -1,0 +1,117 @@
+"""What an option means on this cluster now: which partitions, and from which offset to which.
+
+    subscription ──► partitions            subscribe · subscribePattern · assign
+    OffsetLimit  ──► offset per partition  earliest · latest · given · by timestamp
+
+Resolved offsets are those of one moment. `DataLoss` is raised (or, with `failOnDataLoss=false`, the
+loss is logged and reading goes on) wherever offsets that should be read are no longer there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+
+from odradek.client.cluster import NO_OFFSET, Cluster
+from odradek.model.ids import TopicPartition
+from odradek.spark.offsets import EARLIEST, LATEST, Offsets
+from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions
+
+log = logging.getLogger(__name__)
+
+
+class DataLoss(RuntimeError):
+    """Offsets that the query should read are gone: trimmed by retention, or the topic was
+    replaced."""
+
+
+class Topics:
+    """The options of one read, resolved against a cluster."""
+
+    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
+        self.cluster = cluster
+        self.options = options
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions to read as they are now, sorted. `KafkaError` for a topic that is not
+        there."""
+        subscription = self.options.subscription
+        if subscription.assignment:
+            existing = self.cluster.partitions({p.topic for p in subscription.assignment})
+            absent = sorted(set(subscription.assignment) - set(existing))
+            if absent:
+                raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
+            return list(subscription.assignment)
+        if subscription.pattern is not None:
+            pattern = re.compile(subscription.pattern)
+            names = [n for n in self.cluster.topic_names() if pattern.fullmatch(n)]
+            return self.cluster.partitions(names)
+        return self.cluster.partitions(subscription.topics)
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.cluster.earliest_offsets(partitions)
+
+    def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """What may be read at most: high watermarks, or last stable offsets if `read_committed`."""
+        return self.cluster.latest_offsets(partitions, read_committed=self.options.read_committed)
+
+    def start(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Where reading starts, as the starting options say."""
+        late = self.options.timestamp_strategy
+        return self.resolve(self.options.starting, partitions, none_so_young=late)
+
+    def end(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Where a batch read ends (excluded), as the ending options say."""
+        return self.resolve(self.options.ending, partitions, none_so_young="latest")
+
+    def resolve(
+        self, limit: OffsetLimit, partitions: Collection[TopicPartition], *, none_so_young: str
+    ) -> Offsets:
+        """An offset for each partition. Raises `ValueError` where the option does not fit them."""
+        wrong = missing_partitions(limit, partitions)
+        if wrong is not None:
+            raise ValueError(wrong)
+        if limit.timestamp is not None:
+            return self.by_timestamp(
+                dict.fromkeys(partitions, limit.timestamp), limit.option, none_so_young
+            )
+        if limit.timestamps is not None:
+            return self.by_timestamp(limit.timestamps, limit.option, none_so_young)
+        asked: Mapping[TopicPartition, int] = limit.offsets or dict.fromkeys(
+            partitions, LATEST if limit.all_at is None else limit.all_at
+        )
+        first = self.earliest([p for p, offset in asked.items() if offset == EARLIEST])
+        last = self.latest([p for p, offset in asked.items() if offset == LATEST])
+        return {p: first.get(p, last.get(p, offset)) for p, offset in asked.items()}
+
+    def by_timestamp(
+        self, timestamps: Mapping[TopicPartition, int], option: str, none_so_young: str
+    ) -> Offsets:
+        """The first offset at least as young as each timestamp; the end of the log where there is
+        none."""
+        found = self.cluster.list_offsets(timestamps)
+        lacking = sorted(p for p, answer in found.items() if answer.offset == NO_OFFSET)
+        if lacking and none_so_young == "error":
+            raise ValueError(
+                f"{option}: no record is as young as that in {text_of(lacking)}; set "
+                "startingOffsetsByTimestampStrategy to latest to start at the end there"
+            )
+        last = self.latest(lacking)
+        return {p: last.get(p, answer.offset) for p, answer in found.items()}
+
+    def report_data_loss(self, what: str) -> None:
+        """Raise `DataLoss`, or log it where the options say to go on."""
+        if self.options.fail_on_data_loss:
+            raise DataLoss(
+                f"{what}. Some data may have been lost. Either it was deleted (retention, "
+                "DeleteRecords) before it was read, or the topic was deleted and made again. Set "
+                "failOnDataLoss to false to go on with what is there, or start with a new checkpoint"
+            )
+        log.warning("%s; going on, as failOnDataLoss is false", what)
+
+
+def text_of(partitions: Collection[TopicPartition]) -> str:
+    """Partitions for an error message, the first few of them."""
+    shown = ", ".join(str(p) for p in sorted(partitions)[:5])
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"
