@@ -35,17 +35,20 @@ import errno
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from odradek.model.env import Transport
 from odradek.model.errors import ProtocolError
+from odradek.network.deadlines import Deadlines
+from odradek.network.exchange import Exchange, Handler
 from odradek.network.framing import Framing
-from odradek.network.output import Flush, OutputQueue, Part, release_all
-from odradek.timing.timing_wheel import TimerTask
+from odradek.network.output import BLOCKED, YIELDED, OutputQueue, Part, release_all
 
 if TYPE_CHECKING:
     from odradek.network.server import SocketServer
 
+
+__all__ = ["Connection", "Exchange", "Handler"]
 
 log = logging.getLogger(__name__)
 
@@ -53,75 +56,22 @@ BROKEN = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errn
 """What `ConnectionError` does not cover of the ways in which a connection is lost."""
 
 
-class Handler(Protocol):
-    """What is done with requests. Called on the owner thread."""
-
-    def received(self, exchange: Exchange) -> None:
-        """A request. Raises `ProtocolError` to have the connection closed with that reason."""
-        ...
-
-    def connected(self, connection: Connection) -> None: ...
-
-    def disconnected(self, connection: Connection) -> None:
-        """Once for each `connected`; the exchanges in progress will never be sent."""
-        ...
-
-
-class Exchange:
-    """One request and its answer: exactly one of `respond`, `no_response` or `close_connection`,
-    now or later.
-    """
-
-    __slots__ = ("_answer", "connection", "frame")
-
-    def __init__(self, connection: Connection, frame: bytes) -> None:
-        self.connection = connection
-        self.frame = frame
-        """The request without its length."""
-        self._answer: Sequence[Part] | None = None
-
-    @property
-    def answered(self) -> bool:
-        return self._answer is not None
-
-    def respond(self, parts: Sequence[Part]) -> None:
-        """The whole response, its length included. File slices are released once sent, or when
-        they cannot be.
-        """
-        assert self._answer is None, "answered twice"
-        self._answer = parts
-        self.connection._answered(self)
-
-    def no_response(self) -> None:
-        """Done, and the client expects nothing (`acks=0`)."""
-        self.respond(())
-
-    def close_connection(self, reason: str) -> None:
-        """The client sent what it must not. Older answers that are ready are sent if the transport
-        takes them.
-        """
-        self.connection.close_violation(reason)
-
-
 class Connection:
     """A client over any transport. Made and counted by `SocketServer`."""
 
     __slots__ = (
-        "_active_ms",
+        "_deadlines",
         "_exchanges",
-        "_frames_wait",
         "_framing",
-        "_full",
-        "_idle_deadline",
         "_in_turn",
         "_output",
-        "_progress_ms",
         "_reading",
         "_scheduled",
         "_server",
-        "_stall_deadline",
         "_transport",
         "_writing",
+        "active_ms",
+        "blocked",
         "closed",
         "id",
         "requests",
@@ -134,6 +84,11 @@ class Connection:
         self.session: object = None
         """The handler's own, for as long as the connection lives."""
         self.requests = 0
+        """Frames handed out so far."""
+        self.active_ms = server.timer.now_ms
+        """When something last arrived."""
+        self.blocked = False
+        """The transport took less than it was offered; it will tell when it takes more."""
         self.closed = False
         self._server = server
         self._transport = transport
@@ -142,14 +97,8 @@ class Connection:
         self._exchanges: deque[Exchange] = deque()
         self._reading, self._writing = True, False
         """The interest that the network knows of."""
-        self._full = False
-        """The transport took less than it was offered; it will tell when it takes more."""
-        self._frames_wait = False
-        """There may be whole frames in `_framing`."""
         self._in_turn = self._scheduled = False
-        self._active_ms = self._progress_ms = server.timer.now_ms
-        self._idle_deadline: TimerTask | None = None
-        self._stall_deadline: TimerTask | None = None
+        self._deadlines = Deadlines(self, server.timer, server.limits, server.counters)
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -182,32 +131,29 @@ class Connection:
     def start(self) -> None:
         """Begin to read."""
         self._server.network.register(self._transport, self._readable, self._writable)
-        self._watch_idle(self._server.limits.first_request_timeout_ms)
 
     # In.
 
     def _readable(self) -> None:
-        if self._frames_wait and self._reading:
-            return  # What is here goes first, and `_go_on` is on its way.
         framing = self._framing
+        if framing.pending and self._reading:
+            return  # What is here goes first, and `_go_on` is on its way.
         try:
             data = self._transport.receive(framing.wanted)
         except OSError as error:
             self._failed("receiving", error)
             return
-        if data is None:
-            return
         if not data:
-            self.close("closed by the client")
+            if data is not None:
+                self.close("closed by the client")
             return
         server = self._server
         server.counters.bytes_in += len(data)
-        self._active_ms = server.timer.now_ms
+        self.active_ms = server.timer.now_ms
         framing.feed(data)
-        if self._reading:
+        # The network tells of a failure also when reading is not wanted: then this only looks.
+        if framing.pending and self._reading:
             self._turn()
-        else:  # The network tells of a failure also when reading is not wanted.
-            self._frames_wait = True
 
     def _turn(self) -> None:
         """Hand out the frames that are here, up to the turn's share; then send the answers."""
@@ -222,33 +168,29 @@ class Connection:
         self._in_turn = False
         if self.closed:
             return
-        if self._output.queued_bytes and not self._full:
+        if self._output.queued_bytes and not self.blocked:
             self._flush()
-        elif (
-            self._frames_wait
-            or not self._reading
-            or len(self._exchanges) >= self._server.limits.max_in_progress
-        ):
+        elif self._unsettled():
             self._settle()
 
     def _take_frames(self) -> None:
         server = self._server
-        limits, counters, received = server.limits, server.counters, server.handler.received
+        limits, received = server.limits, server.handler.received
         exchanges, framing, output = self._exchanges, self._framing, self._output
-        self._frames_wait = True
-        for _ in range(limits.frames_per_turn):
+        left = limits.frames_per_turn
+        while framing.pending and left:
             if len(exchanges) >= limits.max_in_progress:
                 return
             if output.queued_bytes > limits.max_queued_bytes:
                 return
             frame = framing.next_frame()
             if frame is None:
-                self._frames_wait = False
                 return
             exchange = Exchange(self, frame)
             exchanges.append(exchange)
+            left -= 1
             self.requests += 1
-            counters.requests += 1
+            server.counters.requests += 1
             received(exchange)
             if self.closed:
                 return
@@ -257,26 +199,24 @@ class Connection:
 
     # Out.
 
-    def _answered(self, exchange: Exchange) -> None:
-        """Queue its answer and those behind it, if all older ones are queued."""
-        exchanges = self._exchanges
+    def _answered(self, exchange: Exchange, answer: Sequence[Part]) -> None:
+        """Queue an answer and those behind it, if all older ones are queued."""
         if self.closed:
-            release_all(exchange._answer or ())
+            release_all(answer)
             return
+        exchanges, output = self._exchanges, self._output
         if exchanges[0] is not exchange:
             return
-        while exchanges:
-            answer = exchanges[0]._answer
-            if answer is None:
-                break
+        exchanges.popleft()
+        output.append(answer)
+        while exchanges and (behind := exchanges[0]._answer) is not None:
             exchanges.popleft()
-            self._output.append(answer)
-            self._server.counters.responses += 1
+            output.append(behind)
         if not self._in_turn:
             self._soon()
 
     def _writable(self) -> None:
-        self._full = False
+        self.blocked = False
         self._flush()
 
     def _flush(self) -> None:
@@ -289,11 +229,13 @@ class Connection:
             return
         taken = queued - output.queued_bytes
         server.counters.bytes_out += taken
-        if end is Flush.BLOCKED:
-            self._full = True
-            self._watch_stall(taken)
-        elif end is Flush.YIELDED:
+        if end == BLOCKED:
+            self.blocked = True
+            self._deadlines.blocked(taken > 0 or not self._writing)
+        elif end == YIELDED:
             self._soon()
+        elif not self._unsettled():
+            return
         self._settle()
 
     # Between events.
@@ -308,9 +250,9 @@ class Connection:
         self._scheduled = False
         if self.closed:
             return
-        if self._frames_wait and self._may_read():
+        if self._framing.pending and self._may_read():
             self._turn()
-        elif self._output.queued_bytes and not self._full:
+        elif self._output.queued_bytes and not self.blocked:
             self._flush()
         else:
             self._settle()
@@ -322,68 +264,34 @@ class Connection:
             and self._output.queued_bytes <= limits.max_queued_bytes
         )
 
-    def _settle(self) -> None:
-        """Tell the network what is wanted now, if that changed; go on later with frames that are
-        here.
+    def _unsettled(self) -> bool:
+        """Whether `_settle` could have something to do once all output is sent. Cheap, for every
+        turn.
         """
+        return (
+            self._framing.pending
+            or self._writing
+            or not self._reading
+            or len(self._exchanges) >= self._server.limits.max_in_progress
+        )
+
+    def _settle(self) -> None:
+        """Tell the network what is wanted now, if that changed; go on later with frames here."""
         read = self._may_read()
-        if read is not self._reading or self._full is not self._writing:
-            self._reading, self._writing = read, self._full
-            self._server.network.set_interest(self._transport, read=read, write=self._full)
-        if read and self._frames_wait:
+        if read is not self._reading or self.blocked is not self._writing:
+            self._reading, self._writing = read, self.blocked
+            self._server.network.set_interest(self._transport, read=read, write=self.blocked)
+        if read and self._framing.pending:
             self._soon()
-
-    # Deadlines: one timer each, looked at when it fires and never moved by traffic.
-
-    def _watch_idle(self, delay_ms: int) -> None:
-        self._idle_deadline = self._server.timer.call_later(delay_ms, self._check_idle)
-
-    def _check_idle(self) -> None:
-        limits = self._server.limits
-        if not self.requests:
-            self.close("no request in time", logging.INFO)
-            return
-        if limits.max_idle_ms < 0:
-            return
-        left = self._active_ms + limits.max_idle_ms - self._server.timer.now_ms
-        if self._exchanges or self._output.queued_bytes:
-            left = limits.max_idle_ms
-        if left > 0:
-            self._watch_idle(left)
-        else:
-            self._server.counters.idle_closed += 1
-            self.close("idle")
-
-    def _watch_stall(self, taken: int) -> None:
-        """The client does not take more; `taken` is what it took just now."""
-        if taken or not self._writing:
-            self._progress_ms = self._server.timer.now_ms
-        if self._stall_deadline is None:
-            timeout_ms = self._server.limits.stalled_timeout_ms
-            self._stall_deadline = self._server.timer.call_later(timeout_ms, self._check_stall)
-
-    def _check_stall(self) -> None:
-        self._stall_deadline = None
-        if not self._full:
-            return
-        timeout_ms = self._server.limits.stalled_timeout_ms
-        left = self._progress_ms + timeout_ms - self._server.timer.now_ms
-        if left > 0:
-            self._stall_deadline = self._server.timer.call_later(left, self._check_stall)
-        else:
-            self._server.counters.stalled_closed += 1
-            self.close(f"it took nothing of {self.queued_bytes} bytes in time", logging.INFO)
 
     # The end.
 
     def close_violation(self, reason: str) -> None:
-        """Close for what the client sent; answers that are ready are sent if the transport takes
-        them now.
-        """
+        """Close for what the client sent; ready answers are sent if the transport takes them."""
         if self.closed:
             return
         self._server.counters.violations += 1
-        if self._output.queued_bytes and not self._full:
+        if self._output.queued_bytes and not self.blocked:
             self._flush()
         self.close(reason, logging.WARNING)
 
@@ -400,9 +308,7 @@ class Connection:
         server = self._server
         server.network.unregister(self._transport)
         self._transport.close()
-        for deadline in (self._idle_deadline, self._stall_deadline):
-            if deadline is not None:
-                deadline.cancel()
+        self._deadlines.cancel()
         self._output.discard()
         for exchange in self._exchanges:
             release_all(exchange._answer or ())

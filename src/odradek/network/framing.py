@@ -55,13 +55,15 @@ class FrameError(ProtocolError):
 class Framing:
     """The frames of one stream: `feed` what arrived, then take `next_frame` until it is None."""
 
-    __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "wanted")
+    __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "pending", "wanted")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         """The greatest length allowed, in bytes; applies from the next length on."""
         self.wanted = RECEIVE_BYTES
         """How many bytes to receive next."""
+        self.pending = False
+        """Bytes arrived that `next_frame` has not looked at: there may be another whole frame."""
         self._data = b""
         self._position = 0
         self._pieces: list[bytes | bytearray | memoryview] = []
@@ -80,6 +82,7 @@ class Framing:
             left = self._data[self._position :]
             self._data = left + data if left else data
             self._position = 0
+            self.pending = True
         elif len(data) < missing:
             self._keep(data, missing - len(data), len(data) >= RECEIVE_BYTES)
         else:
@@ -89,6 +92,7 @@ class Framing:
             self.wanted = RECEIVE_BYTES
             self._data = data
             self._position = missing
+            self.pending = True
 
     def _keep(self, data: bytes, missing: int, full: bool) -> None:
         """Keep a piece of a frame of which so much is missing; `full`: the last receive gave all
@@ -108,28 +112,37 @@ class Framing:
     def next_frame(self) -> bytes | None:
         """The next whole frame without its length; None until more arrives. Raises `FrameError`."""
         if self._pieces:
-            if self._missing:
-                return None
-            frame = b"".join(self._pieces)
-            self._pieces = []
-            return frame
+            return self._join()
         data = self._data
         start = self._position + 4
         have = len(data)
         if have < start:
             # Up to three bytes of a length: not worth keeping a whole receive buffer alive.
-            self._data, self._position = data[self._position :], 0
+            self._data, self._position, self.pending = data[self._position :], 0, False
             return None
-        length = int.from_bytes(data[start - 4 : start], "big", signed=True)
+        prefix = data[start - 4 : start]
+        length = int.from_bytes(prefix, "big", signed=True)
         if length <= 0 or length > self.limit:
-            raise self._refusal(length, data[start - 4 : start])
+            raise self._refusal(length, prefix)
         end = start + length
-        if end > have:
-            self._data, self._position = b"", 0
-            self._keep(data[start:], end - have, have >= RECEIVE_BYTES)
+        if end < have:
+            self._position = end
+            return data[start:end]
+        self._data, self._position, self.pending = b"", 0, False
+        if end == have:
+            return data[start:]
+        self._keep(data[start:], end - have, have >= RECEIVE_BYTES)
+        return None
+
+    def _join(self) -> bytes | None:
+        """The frame that came in pieces, if all are here."""
+        if self._missing:
             return None
-        self._position = end
-        return data[start:end]
+        frame = b"".join(self._pieces)
+        self._pieces = []
+        if self._position == len(self._data):
+            self._data, self._position, self.pending = b"", 0, False
+        return frame
 
     def _refusal(self, length: int, prefix: bytes) -> FrameError:
         for beginning, what in FOREIGN:

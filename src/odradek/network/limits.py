@@ -39,8 +39,6 @@ class NetworkCounters:
     bytes_in: int = 0
     bytes_out: int = 0
     requests: int = 0
-    responses: int = 0
-    """Answers released in order, those without bytes included."""
     connections_accepted: int = 0
     connections_closed: int = 0
     connections_refused: int = 0

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from enum import Enum
 
 from odradek.model.env import Buffer, Transport
 from odradek.model.spans import FileSlice
@@ -34,14 +33,12 @@ their own.
 """
 
 
-class Flush(Enum):
-    """How sending ended."""
-
-    DONE = 0
-    BLOCKED = 1
-    """The peer does not take more now."""
-    YIELDED = 2
-    """The turn's share was sent; the peer may take more."""
+DONE = 0
+"""How sending ended: all is sent."""
+BLOCKED = 1
+"""The peer does not take more now."""
+YIELDED = 2
+"""The turn's share is sent; the peer may take more."""
 
 
 class OutputQueue:
@@ -68,8 +65,9 @@ class OutputQueue:
             queue.append(part)
             self.queued_bytes += size
 
-    def flush(self, transport: Transport, share: int) -> Flush:
-        """Send until all is sent, the transport is full, or about `share` bytes are sent. Raises
+    def flush(self, transport: Transport, share: int) -> int:
+        """Send until all is sent, the transport is full, or about `share` bytes are: one of
+        `DONE`, `BLOCKED` and `YIELDED`. Raises
         `OSError`.
         """
         parts = self._parts
@@ -81,16 +79,16 @@ class OutputQueue:
         taken = transport.send((data,))
         if taken == self.queued_bytes:
             self.queued_bytes = 0
-            return Flush.DONE
+            return DONE
         self.queued_bytes -= taken
         parts.append(memoryview(data)[taken:])
-        return Flush.BLOCKED
+        return BLOCKED
 
-    def _flush_long(self, transport: Transport, share: int) -> Flush:
+    def _flush_long(self, transport: Transport, share: int) -> int:
         parts = self._parts
         while parts:
             if share <= 0:
-                return Flush.YIELDED
+                return YIELDED
             head = parts[0]
             if isinstance(head, FileSlice) and head.length > INLINE_BYTES:
                 taken, whole = self._send_slice(transport, head, share)
@@ -99,8 +97,8 @@ class OutputQueue:
             self.queued_bytes -= taken
             share -= taken
             if not whole:
-                return Flush.BLOCKED
-        return Flush.DONE
+                return BLOCKED
+        return DONE
 
     def _send_slice(self, transport: Transport, head: FileSlice, share: int) -> tuple[int, bool]:
         offered = min(head.length - self._slice_sent, share)

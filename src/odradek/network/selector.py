@@ -76,9 +76,10 @@ class Reactor:
         self.wakeups = 0
         """How often the sleep ended."""
         self.bugs = 0
-        self._clock = clock
+        self._now_ms = clock.monotonic_ms
         self._on_bug = on_bug
         self._poller = poller or default_poller()
+        self._poll = self._poller.poll
         self._watches: dict[int, Watch] = {}
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
@@ -175,11 +176,11 @@ class Reactor:
         elif deadline is None:
             timeout = -1.0
         else:
-            wait_ms = deadline - self._clock.monotonic_ms()
+            wait_ms = deadline - self._now_ms()
             timeout = min(wait_ms, MAX_SLEEP_MS) / 1000 if wait_ms > 0 else 0.0
-        events = self._poller.poll(timeout)
+        events = self._poll(timeout)
         self.wakeups += 1
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._now_ms()
         if now_ms != timer.now_ms or (deadline is not None and deadline <= now_ms):
             try:
                 timer.advance_clock(now_ms)

@@ -1,0 +1,61 @@
+"""A request and its answer, and who answers it: what the broker sees of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from odradek.network.output import Part
+
+if TYPE_CHECKING:
+    from odradek.network.connection import Connection
+
+
+class Handler(Protocol):
+    """What is done with requests. Called on the owner thread."""
+
+    def received(self, exchange: Exchange) -> None:
+        """A request. Raises `ProtocolError` to have the connection closed with that reason."""
+        ...
+
+    def connected(self, connection: Connection) -> None: ...
+
+    def disconnected(self, connection: Connection) -> None:
+        """Once for each `connected`; the exchanges in progress will never be sent."""
+        ...
+
+
+class Exchange:
+    """One request and its answer, which is exactly one of `respond`, `no_response` and
+    `close_connection`, now or later.
+    """
+
+    __slots__ = ("_answer", "connection", "frame")
+
+    def __init__(self, connection: Connection, frame: bytes) -> None:
+        self.connection = connection
+        self.frame = frame
+        """The request without its length."""
+        self._answer: Sequence[Part] | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self._answer is not None
+
+    def respond(self, parts: Sequence[Part]) -> None:
+        """The whole response, its length included. File slices are released when they are sent, or
+        cannot be.
+        """
+        assert self._answer is None, "answered twice"
+        self._answer = parts
+        self.connection._answered(self, parts)
+
+    def no_response(self) -> None:
+        """Done, and the client expects nothing (`acks=0`)."""
+        self.respond(())
+
+    def close_connection(self, reason: str) -> None:
+        """The client sent what it must not. Older answers that are ready are sent if the transport
+        takes them.
+        """
+        self.connection.close_violation(reason)
