@@ -45,6 +45,17 @@ class DiskFaults:
     crash_after_effects: int | None = None
     """That many effects are still done; the next one is the last thing the process tries."""
 
+    @property
+    def injecting(self) -> bool:
+        """Whether calls may fail now."""
+        rates = self.read_error_rate + self.write_error_rate + self.sync_error_rate
+        return self.full or rates > 0
+
+    def heal(self) -> None:
+        """No more errors (a crash point that was set stays)."""
+        self.read_error_rate = self.write_error_rate = self.sync_error_rate = 0
+        self.full = False
+
 
 @dataclass(slots=True, eq=False)
 class SimDisk:
@@ -56,17 +67,19 @@ class SimDisk:
     effects: int = 0
     syncs: int = 0
     chance: SplitMix64 = field(init=False)
+    _mounted: Mount | None = None
     _locks: dict[str, Mount] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.chance = self.scheduler.stream(f"disk/{self.name}")
 
-    def mount(self) -> Mount:
+    def mount(self, faults: DiskFaults | None = None) -> Mount:
         """The disk for a new incarnation; the one before is dead and its locks are free."""
-        for old in self._locks.values():
-            old.dead = True
+        if self._mounted is not None:
+            self._mounted.dead = True
         self._locks.clear()
-        return Mount(self)
+        self._mounted = Mount(self, faults or DiskFaults())
+        return self._mounted
 
     def power_loss(self) -> None:
         """Lose what a power failure may lose of what was not synced."""

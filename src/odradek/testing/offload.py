@@ -22,7 +22,7 @@ from odradek.testing.process import SimProcess
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Pace:
     """How long each of the two delays lasts: lowest and highest, in nanoseconds."""
 

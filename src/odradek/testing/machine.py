@@ -1,0 +1,161 @@
+"""The broker's machine: one disk, one host name, and one process after another.
+
+                 boot                     kill, Crash                 power loss
+    (off) ─────────────► running ─────────────────────► (off) ◄──────────────────── running
+      ▲                     │  disk errors: see DiskFaults  │
+      └── `restart` later ──┴───────────────────────────────┘
+
+A kill keeps the disk's cache and closes the connections; a power failure loses unsynced bytes and
+tells nobody. What runs on the machine is the business of a `Wiring`: its `start` gets the `Env`
+and the process of a new incarnation and wires a broker, the real one (`testing.world`), one with
+a broken part (a canary), or a toy.
+
+A start that fails is a failure of the run, unless disk errors were being injected: then the
+process exits and is started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from odradek.model.env import Disk, Env, Offload
+from odradek.testing.disk import DiskFaults, Mount, SimDisk
+from odradek.testing.history import Fault, History
+from odradek.testing.network import Fabric, SimNetwork
+from odradek.testing.offload import Pace, SimOffload
+from odradek.testing.prng import SplitMix64
+from odradek.testing.process import SimProcess
+from odradek.testing.scheduler import Scheduler, SimClock
+
+HOST = "broker"
+PORT = 9092
+
+Start = Callable[[Env, SimProcess], object]
+"""Wires and starts a broker that listens on `PORT`; what it returns is kept while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How a broker comes to be, with room to replace a part by a broken one (canaries)."""
+
+    start: Start
+    disk: Callable[[Mount], Disk] = lambda mount: mount
+    offload: Callable[[SimOffload], Offload] = lambda offload: offload
+
+
+@dataclass(slots=True, eq=False)
+class Machine:
+    """A machine that runs one broker at a time."""
+
+    scheduler: Scheduler
+    fabric: Fabric
+    history: History
+    wiring: Wiring
+    pace: Pace = field(default_factory=Pace)
+    disk: SimDisk = field(init=False)
+    faults: DiskFaults = field(default_factory=DiskFaults)
+    wall_skew_ms: int = 0
+    broker: object = None
+    process: SimProcess | None = None
+    boots: int = 0
+    power_on_crash: bool = False
+    """What a `Crash` (a disk's crash point) is: a kill, or a power failure."""
+    _network: SimNetwork | None = None
+    _offload: SimOffload | None = None
+    _monotonic_base_ms: int = 0
+    _chance: SplitMix64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.disk = SimDisk(self.scheduler, HOST)
+        self._chance = self.scheduler.stream("machine")
+        self._monotonic_base_ms = self._chance.between(0, 1 << 40)
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def boot(self) -> None:
+        """Start a process, if none runs."""
+        if self.running:
+            return
+        self.boots += 1
+        clock = SimClock(self.scheduler, self._monotonic_base_ms, self.wall_skew_ms)
+        process = SimProcess(self.scheduler, HOST, clock, self._crashed)
+        self.process = process
+        self._network = self.fabric.network(process, HOST)
+        self._offload = SimOffload(
+            process, self.scheduler.stream(f"offload/{self.boots}"), self.pace
+        )
+        env = Env(
+            clock=clock,
+            random=self.scheduler.stream(f"broker/{self.boots}"),
+            network=self._network,
+            disk=self.wiring.disk(self.disk.mount(self.faults)),
+            offload=self.wiring.offload(self._offload),
+            call_soon=process.call_soon,
+        )
+        self._note("boot")
+        process.run(lambda: self._start(env, process))
+
+    def _start(self, env: Env, process: SimProcess) -> None:
+        try:
+            self.broker = self.wiring.start(env, process)
+        except Exception:
+            if not self.faults.injecting:
+                raise
+            self._note("boot failed")
+            self.kill()
+            self.restart(self._chance.between(200, 2000) * 1_000_000)
+
+    def set_pace(self, pace: Pace) -> None:
+        """How fast workers (and so the disk's fsyncs) are from now on."""
+        self.pace = pace
+        if self._offload is not None:
+            self._offload.pace = pace
+
+    def restart(self, delay_ns: int) -> None:
+        """Boot after a delay, if nothing runs then."""
+        self.scheduler.after(delay_ns, HOST, "power button", self.boot)
+
+    def kill(self) -> None:
+        """SIGKILL: the process is gone, the page cache stays."""
+        if self._end("kill") and self._network is not None:
+            self._network.process_ended()
+
+    def power_loss(self) -> None:
+        """The process is gone, and of what was not synced, any part."""
+        if self._end("power loss") and self._network is not None:
+            self._network.power_failed()
+            self._lose_power()
+
+    def _lose_power(self) -> None:
+        self.history.losses += 1
+        self.disk.power_loss()
+        self._monotonic_base_ms = self._chance.between(0, 1 << 40)
+
+    def _crashed(self) -> None:
+        """The process ended at a crash point of the disk."""
+        assert self._network is not None
+        self.faults.crash_after_effects = None
+        if self.power_on_crash:
+            self._note("power loss")
+            self._network.power_failed()
+            self._lose_power()
+        else:
+            self._note("kill")
+            self._network.process_ended()
+        self.broker = None
+        self.restart(self._chance.between(50, 3000) * 1_000_000)
+
+    def _end(self, kind: str) -> bool:
+        if self.process is None or not self.process.alive:
+            return False
+        self._note(kind)
+        self.process.kill()
+        self.broker = None
+        return True
+
+    def _note(self, kind: str) -> None:
+        self.history.faults.append(Fault(self.scheduler.now_ns, kind))
+        self.scheduler.note(HOST, kind)

@@ -1,0 +1,178 @@
+"""Does to a machine and its network what a plan of faults says, and undoes it.
+
+Each kind is a method. What has a length is undone after it; what takes the broker down brings it
+back after it. `heal` ends everything: no more errors, no dead connections left half-open for ever
+(they stay as they are; clients have deadlines), and a broker that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from odradek.testing.history import Fault
+from odradek.testing.machine import Machine
+from odradek.testing.offload import Pace
+from odradek.testing.prng import SplitMix64
+from odradek.testing.scheduler import MS
+from odradek.testing.workload.schedule import FaultPlan
+
+SLOW_PACE = Pace(delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * MS), slow_rate=300)
+
+
+@dataclass(slots=True, eq=False)
+class Nemesis:
+    """Carries out fault plans on one machine."""
+
+    machine: Machine
+    chance: SplitMix64
+    healed: bool = False
+    power_after_acks: int | None = None
+    _normal_pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._normal_pace = self.machine.pace
+
+    def plan(self, faults: Sequence[FaultPlan]) -> None:
+        """Put the faults on the time line."""
+        for fault in faults:
+            self.machine.scheduler.at(fault.at_ns, "nemesis", fault.kind, self._task(fault))
+
+    def _task(self, fault: FaultPlan) -> Callable[[], None]:
+        return lambda: None if self.healed else self.strike(fault)
+
+    def strike(self, fault: FaultPlan) -> None:
+        """Do it now."""
+        machine = self.machine
+        machine.history.faults.append(Fault(machine.scheduler.now_ns, f"nemesis: {fault.kind}"))
+        actions: dict[str, Callable[[FaultPlan], None]] = {
+            "kill": self._kill,
+            "power loss": self._power_loss,
+            "crash point": self._crash_point,
+            "power loss at a crash point": self._crash_point,
+            "power loss after an ack": self._power_after_ack,
+            "cut": self._cut,
+            "half open": self._half_open,
+            "stall": self._stall,
+            "pause": self._pause,
+            "slow disk": self._slow_disk,
+            "fsync error": self._fsync_error,
+            "read error": self._read_error,
+            "write error": self._write_error,
+            "disk full": self._disk_full,
+            "clock jump": self._clock_jump,
+        }
+        actions[fault.kind](fault)
+
+    def heal(self) -> None:
+        """The world is good again."""
+        self.healed = True
+        machine = self.machine
+        machine.faults.heal()
+        machine.faults.crash_after_effects = None
+        machine.set_pace(self._normal_pace)
+        self.power_after_acks = None
+        machine.boot()
+
+    def acked(self) -> None:
+        """A client got an acknowledgement: the moment some plans wait for."""
+        if self.power_after_acks is None:
+            return
+        self.power_after_acks -= 1
+        if self.power_after_acks <= 0:
+            self.power_after_acks = None
+            self.machine.scheduler.after(
+                self.chance.between(0, 100_000), "nemesis", "power", self._power_now
+            )
+
+    # Ends of the process.
+
+    def _kill(self, fault: FaultPlan) -> None:
+        self.machine.kill()
+        self.machine.restart(fault.length_ns)
+
+    def _power_loss(self, fault: FaultPlan) -> None:
+        self.machine.power_loss()
+        self.machine.restart(fault.length_ns)
+
+    def _power_now(self) -> None:
+        self.machine.power_loss()
+        self.machine.restart(self.chance.between(1, 2000) * MS)
+
+    def _crash_point(self, fault: FaultPlan) -> None:
+        self.machine.power_on_crash = fault.kind.startswith("power")
+        self.machine.faults.crash_after_effects = fault.number % 40
+
+    def _power_after_ack(self, fault: FaultPlan) -> None:
+        self.power_after_acks = 1 + fault.number % 10
+
+    def _pause(self, fault: FaultPlan) -> None:
+        process = self.machine.process
+        if process is not None:
+            process.paused_until_ns = self.machine.scheduler.now_ns + fault.length_ns
+
+    # Network.
+
+    def _cut(self, fault: FaultPlan) -> None:
+        for connection in self.machine.fabric.connections():
+            if self.chance.chance(600):
+                connection.reset()
+
+    def _half_open(self, fault: FaultPlan) -> None:
+        for connection in self.machine.fabric.connections():
+            way = self.chance.below(4)
+            connection.blackhole(to_server=way in (0, 2), to_client=way in (1, 2))
+
+    def _stall(self, fault: FaultPlan) -> None:
+        until_ns = self.machine.scheduler.now_ns + fault.length_ns
+        for connection in self.machine.fabric.connections():
+            if self.chance.chance(600):
+                connection.stall(until_ns)
+
+    # Disk and clock.
+
+    def _slow_disk(self, fault: FaultPlan) -> None:
+        self.machine.set_pace(SLOW_PACE)
+        self._later(fault, lambda: self.machine.set_pace(self._normal_pace))
+
+    def _fsync_error(self, fault: FaultPlan) -> None:
+        self.machine.faults.sync_error_rate = 500
+        self._restart_after(fault)
+
+    def _read_error(self, fault: FaultPlan) -> None:
+        self.machine.faults.read_error_rate = 200
+        self._later(fault, self.machine.faults.heal)
+
+    def _write_error(self, fault: FaultPlan) -> None:
+        self.machine.faults.write_error_rate = 200
+        self._restart_after(fault)
+
+    def _disk_full(self, fault: FaultPlan) -> None:
+        self.machine.faults.full = True
+        self._later(fault, self.machine.faults.heal)
+
+    def _restart_after(self, fault: FaultPlan) -> None:
+        """An operator sees the fenced directory, replaces the cable and restarts the machine."""
+
+        def operator() -> None:
+            self.machine.faults.heal()
+            end = self.machine.power_loss if fault.number % 2 else self.machine.kill
+            end()
+            self.machine.restart(self.chance.between(1, 500) * MS)
+
+        self._later(fault, operator)
+
+    def _clock_jump(self, fault: FaultPlan) -> None:
+        jump_ms = self.chance.between(-3_600_000, 3_600_000)
+        self.machine.wall_skew_ms += jump_ms
+        if self.machine.process is not None:
+            self.machine.process.clock.wall_skew_ms += jump_ms
+
+    def _later(self, fault: FaultPlan, undo: Callable[[], None]) -> None:
+        scheduler = self.machine.scheduler
+
+        def end() -> None:
+            if not self.healed:
+                undo()
+
+        scheduler.after(fault.length_ns, "nemesis", f"end of {fault.kind}", end)

@@ -1,0 +1,313 @@
+"""A simulated producer: batches for several partitions, retried until it knows how they ended.
+
+Each partition is a *lane*: its unresolved batches in order, of which the first `max_in_flight`
+may be under way.
+
+    sent ──► ok: resolved
+         ├─► a retriable error, or no answer: the lane *drains* (waits for all that is under way),
+         │   backs off, and sends what is unresolved again from the first, with the same sequences
+         └─► the broker has lost the sequence (`OUT_OF_ORDER_SEQUENCE_NUMBER` for the oldest batch):
+             the batches' fate is unknown, a new producer id starts at sequence 0
+
+As in Kafka's producer an idempotent one may have five batches of a partition under way. A plain
+one is resolved as unknown after `max_attempts`; with `acks=0` every batch is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol import record_batch_builder
+from odradek.protocol.api.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.testing.history import Content, Header, History, Send
+from odradek.testing.scheduler import MS
+from odradek.testing.workload.wire import WireClient
+
+SEQUENCE_LOST = (
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerPlan:
+    """What a producer is and does. Sizes in bytes, times in ms."""
+
+    name: str
+    partitions: Sequence[TopicPartition]
+    batches: int
+    acks: int = -1
+    idempotent: bool = False
+    max_in_flight: int = 1
+    max_attempts: int = 50
+    max_records: int = 5
+    value_bytes: tuple[int, int] = (1, 300)
+    codec: int = 0
+    version: int = 13
+    pause_ms: tuple[int, int] = (1, 150)
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """A batch in its lane: the evidence and the sequence it was given."""
+
+    send: Send
+    base_sequence: int
+    under_way: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The batches of one partition that are not resolved, oldest first."""
+
+    partition: TopicPartition
+    next_sequence: int = 0
+    unresolved: list[Batch] = field(default_factory=list)
+    draining: bool = False
+
+    @property
+    def under_way(self) -> int:
+        return sum(batch.under_way for batch in self.unresolved)
+
+
+@dataclass(slots=True, eq=False)
+class SimProducer:
+    """Runs a plan; `finished` when every batch is resolved."""
+
+    client: WireClient
+    history: History
+    plan: ProducerPlan
+    topic_ids: dict[str, UUID]
+    acked: Callable[[Send], None]
+    made: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    _generation: int = 0
+    _lanes: list[Lane] = field(default_factory=list)
+    _values: int = 0
+
+    def start(self) -> None:
+        self._lanes = [Lane(partition) for partition in self.plan.partitions]
+        if self.plan.idempotent:
+            self._ask_producer_id()
+        self._pause()
+
+    @property
+    def finished(self) -> bool:
+        return self.made == self.plan.batches and not any(x.unresolved for x in self._lanes)
+
+    def pending(self) -> str:
+        """What it waits for, for a report."""
+        left = sum(len(lane.unresolved) for lane in self._lanes)
+        return f"{self.plan.name}: {left} unresolved, {self.plan.batches - self.made} to make"
+
+    # Making batches.
+
+    def _pause(self) -> None:
+        if self.made < self.plan.batches:
+            delay_ms = self.client.chance.between(*self.plan.pause_ms)
+            self.client.process.post(delay_ms * MS, "make", self._make)
+
+    def _make(self) -> None:
+        lane = self.client.chance.pick(self._lanes)
+        if len(lane.unresolved) < 2 * self.plan.max_in_flight:
+            contents = self._contents(lane.partition)
+            send = Send(
+                producer=self.plan.name,
+                partition=lane.partition,
+                contents=contents,
+                acks=self.plan.acks,
+                idempotent=self.plan.idempotent,
+                in_order=self.plan.idempotent or self.plan.max_in_flight == 1,
+                invoked_ns=self.client.process.scheduler.now_ns,
+            )
+            self.history.sends.append(send)
+            lane.unresolved.append(Batch(send, lane.next_sequence))
+            lane.next_sequence += len(contents)
+            self.made += 1
+            self._advance(lane)
+        self._pause()
+
+    def _contents(self, partition: TopicPartition) -> list[Content]:
+        chance, made = self.client.chance, []
+        for _ in range(chance.between(1, self.plan.max_records)):
+            self._values += 1
+            name = f"{self.plan.name}/{partition}/{self._values}/".encode()
+            headers: tuple[Header, ...] = ()
+            if chance.chance(200):
+                headers = (("h", name[:2]), ("nothing", None))
+            made.append(
+                Content(
+                    key=None if chance.chance(300) else name[-6:],
+                    value=name + b"." * chance.between(*self.plan.value_bytes),
+                    headers=headers,
+                    timestamp_ms=self.client.process.clock.wall_ms(),
+                )
+            )
+        return made
+
+    # Sending.
+
+    def _advance(self, lane: Lane) -> None:
+        if lane.draining or (self.plan.idempotent and self.producer_id < 0):
+            return
+        for batch in lane.unresolved[: self.plan.max_in_flight]:
+            if not batch.under_way and not lane.draining:
+                self._send(lane, batch)
+
+    def _send(self, lane: Lane, batch: Batch) -> None:
+        batch.under_way = True
+        batch.send.attempts += 1
+        batch.send.losses = self.history.losses
+        generation = self._generation
+        answered = self.plan.acks != 0
+        self.client.call(
+            self._request(batch),
+            self.plan.version,
+            ProduceResponse if answered else None,
+            lambda response: self._answered(lane, batch, generation, response),
+            lambda: self._unanswered(lane, batch, generation),
+        )
+        if not answered:
+            self._resolve(lane, batch, "info")
+
+    def _request(self, batch: Batch) -> ProduceRequest:
+        send = batch.send
+        records = record_batch_builder.build(
+            [(c.key, c.value, c.headers, c.timestamp_ms) for c in send.contents],
+            self.plan.codec,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=batch.base_sequence if self.plan.idempotent else -1,
+        )
+        partition = PartitionProduceData(index=send.partition.partition, records=records)
+        topic = TopicProduceData(
+            name=send.partition.topic,
+            topic_id=self.topic_ids[send.partition.topic],
+            partition_data=[partition],
+        )
+        return ProduceRequest(acks=self.plan.acks, timeout_ms=1500, topic_data=[topic])
+
+    # Answers.
+
+    def _answered(
+        self, lane: Lane, batch: Batch, generation: int, response: ProduceResponse
+    ) -> None:
+        if generation != self._generation:
+            return
+        batch.under_way = False
+        answer = response.responses[0].partition_responses[0]
+        error = ErrorCode(answer.error_code)
+        if error == ErrorCode.NONE:
+            self._acknowledged(lane, batch, answer)
+        elif error in SEQUENCE_LOST and lane.unresolved[0] is not batch:
+            self._drain(lane)
+        elif error in SEQUENCE_LOST:
+            self._sequence_lost(batch, error)
+        elif error.retriable or error == ErrorCode.KAFKA_STORAGE_ERROR:
+            self._try_again(lane, batch)
+        else:
+            self.history.surprise(
+                "refused",
+                f"{self.plan.name} to {lane.partition}: {error.name} {answer.error_message}",
+            )
+            self._resolve(lane, batch, "info")
+
+    def _acknowledged(self, lane: Lane, batch: Batch, answer: PartitionProduceResponse) -> None:
+        batch.send.base_offset = answer.base_offset
+        if answer.base_offset < 0:
+            self.history.surprise("refused", f"{self.plan.name}: acked without an offset")
+        self._resolve(lane, batch, "ok")
+        self.acked(batch.send)
+
+    def _unanswered(self, lane: Lane, batch: Batch, generation: int) -> None:
+        if generation == self._generation:
+            batch.under_way = False
+            self._try_again(lane, batch)
+
+    def _try_again(self, lane: Lane, batch: Batch) -> None:
+        if batch.send.attempts >= self.plan.max_attempts and not self.plan.idempotent:
+            self._resolve(lane, batch, "info")
+        else:
+            self._drain(lane)
+
+    def _drain(self, lane: Lane) -> None:
+        """Once nothing of the lane is under way, back off and send it again from the first."""
+        lane.draining = True
+        if lane.under_way == 0:
+            generation, delay_ms = self._generation, self.client.chance.between(10, 300)
+            self.client.process.post(
+                delay_ms * MS, "retry", lambda: self._drained(lane, generation)
+            )
+
+    def _drained(self, lane: Lane, generation: int) -> None:
+        if generation == self._generation and lane.under_way == 0:
+            lane.draining = False
+            self._advance(lane)
+
+    def _resolve(self, lane: Lane, batch: Batch, outcome: str) -> None:
+        send = batch.send
+        send.outcome = outcome
+        send.ended_ns = self.client.process.scheduler.now_ns
+        lane.unresolved.remove(batch)
+        if lane.draining:
+            self._drain(lane)
+        else:
+            self._advance(lane)
+
+    # Producer ids.
+
+    def _ask_producer_id(self) -> None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        self.client.call(request, 5, InitProducerIdResponse, self._identified, self._ask_later)
+
+    def _identified(self, response: InitProducerIdResponse) -> None:
+        error = ErrorCode(response.error_code)
+        if error != ErrorCode.NONE:
+            if not error.retriable:
+                self.history.surprise("refused", f"InitProducerId: {error.name}")
+            self._ask_later()
+            return
+        self.producer_id, self.producer_epoch = response.producer_id, response.producer_epoch
+        for lane in self._lanes:
+            self._advance(lane)
+
+    def _ask_later(self) -> None:
+        delay_ms = self.client.chance.between(20, 300)
+        self.client.process.post(delay_ms * MS, "retry id", self._ask_producer_id)
+
+    def _sequence_lost(self, batch: Batch, error: ErrorCode) -> None:
+        """The broker forgot batches of ours: what is unresolved may or may not be there."""
+        self.history.surprise(
+            "lost",
+            f"{self.plan.name} to {batch.send.partition}: {error.name}"
+            f" at sequence {batch.base_sequence} of {self.producer_id}",
+        )
+        self._generation += 1
+        self.producer_id = self.producer_epoch = -1
+        for lane in self._lanes:
+            lane.draining = False
+            for waiting in list(lane.unresolved):
+                if waiting.send.attempts:
+                    waiting.under_way = False
+                    self._resolve(lane, waiting, "info")
+            lane.next_sequence = 0
+            for waiting in lane.unresolved:
+                waiting.base_sequence = lane.next_sequence
+                lane.next_sequence += len(waiting.send.contents)
+        self._ask_producer_id()

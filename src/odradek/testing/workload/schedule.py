@@ -1,0 +1,177 @@
+"""What a seed's run is: swarm testing.
+
+Every seed draws not only random events but which *kinds* of things occur at all: how many clients
+of which sort, how the network and the disk behave, which faults from the list and how many. A run
+with everything in it would bury the rare combination (a slow disk and nothing else; kills but a
+perfect network) that breaks things.
+
+Faults come one after another with quiet stretches between them; after the last one everything
+heals, and what the clients still want must then come to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.model.ids import TopicPartition
+from odradek.testing.offload import Pace
+from odradek.testing.prng import SplitMix64, stream
+from odradek.testing.scheduler import MS
+from odradek.testing.transport import Link
+from odradek.testing.workload.producer import ProducerPlan
+from odradek.testing.workload.reader import ReaderPlan
+from odradek.testing.workload.topics import TopicPlan
+
+FAULTS = (
+    "kill",
+    "power loss",
+    "crash point",
+    "power loss at a crash point",
+    "power loss after an ack",
+    "cut",
+    "half open",
+    "stall",
+    "pause",
+    "slow disk",
+    "fsync error",
+    "read error",
+    "write error",
+    "disk full",
+    "clock jump",
+)
+CODECS = (0, 0, 0, 1, 2, 3, 4)
+PRODUCE_VERSIONS = (3, 7, 9, 12, 13)
+FETCH_VERSIONS = (4, 7, 11, 12, 13, 17)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """A fault: when, which kind, how long (or for how long the broker stays down), a number."""
+
+    at_ns: int
+    kind: str
+    length_ns: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Everything a seed decides before the run begins."""
+
+    durability: str
+    settings: dict[str, str]
+    topics: Sequence[TopicPlan]
+    producers: Sequence[ProducerPlan]
+    readers: Sequence[ReaderPlan]
+    faults: Sequence[FaultPlan]
+    link: Link
+    pace: Pace
+    heal_ns: int
+
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
+
+
+def draw_schedule(seed: int, steps: int) -> Schedule:
+    """The schedule of a seed with about `steps` batches to produce."""
+    chance = stream(seed, "schedule")
+    durability = chance.pick(("fsync", "fsync", "fsync", "os"))
+    topics = [draw_topic(chance, f"topic{number}") for number in range(chance.between(1, 3))]
+    partitions = [TopicPartition(t.name, p) for t in topics for p in range(t.partitions)]
+    producers = draw_producers(chance, partitions, steps)
+    horizon_ns = 1_000 * MS + steps * 60 * MS
+    faults = draw_faults(chance, horizon_ns)
+    return Schedule(
+        durability=durability,
+        settings={"log.durability": durability},
+        topics=topics,
+        producers=producers,
+        readers=[draw_reader(chance, f"reader{n}", partitions) for n in range(chance.below(3))],
+        faults=faults,
+        link=draw_link(chance),
+        pace=draw_pace(chance),
+        heal_ns=max([horizon_ns, *(fault.at_ns + fault.length_ns for fault in faults)]) + 100 * MS,
+    )
+
+
+def draw_topic(chance: SplitMix64, name: str) -> TopicPlan:
+    settings = (
+        ("segment.bytes", str(chance.pick((1 << 14, 1 << 15, 1 << 17, 1 << 20)))),
+        ("index.interval.bytes", str(chance.pick((0, 512, 4096)))),
+    )
+    return TopicPlan(name, chance.between(1, 3), settings)
+
+
+def draw_producers(
+    chance: SplitMix64, partitions: list[TopicPartition], steps: int
+) -> list[ProducerPlan]:
+    count = chance.between(1, 4)
+    plans = []
+    for number in range(count):
+        idempotent = chance.chance(600)
+        mine = [tp for tp in partitions if chance.chance(600)] or partitions
+        plans.append(
+            ProducerPlan(
+                name=f"producer{number}",
+                partitions=mine,
+                batches=-(-steps // count),
+                acks=-1 if idempotent else chance.pick((-1, -1, 1, 0)),
+                idempotent=idempotent,
+                max_in_flight=chance.between(1, 5) if idempotent else chance.pick((1, 1, 3)),
+                max_attempts=chance.pick((1, 3, 50)),
+                max_records=chance.pick((1, 5, 20)),
+                value_bytes=chance.pick(((1, 40), (1, 300), (500, 2500))),
+                codec=chance.pick(CODECS),
+                version=chance.pick(PRODUCE_VERSIONS),
+                pause_ms=chance.pick(((1, 20), (1, 150), (20, 400))),
+            )
+        )
+    return plans
+
+
+def draw_reader(
+    chance: SplitMix64, name: str, partitions: list[TopicPartition], *, final: bool = False
+) -> ReaderPlan:
+    return ReaderPlan(
+        name=name,
+        partitions=partitions if final else [tp for tp in partitions if chance.chance(700)],
+        version=chance.pick(FETCH_VERSIONS),
+        max_wait_ms=chance.pick((0, 100, 500)),
+        min_bytes=chance.pick((0, 1, 1, 1000)),
+        max_bytes=chance.pick((1, 16_384, 1 << 20)),
+        partition_max_bytes=chance.pick((1, 4096, 1 << 20)),
+        pause_ms=chance.pick(((0, 5), (1, 200))),
+        final=final,
+    )
+
+
+def draw_faults(chance: SplitMix64, horizon_ns: int) -> list[FaultPlan]:
+    kinds = [kind for kind in FAULTS if chance.chance(250)]
+    if not kinds or chance.chance(60):
+        return []
+    count = chance.between(1, 7)
+    plans = []
+    for _ in range(count):
+        at_ns = chance.between(50 * MS, horizon_ns)
+        length_ns = chance.pick((chance.between(1, 100), chance.between(100, 4000))) * MS
+        plans.append(FaultPlan(at_ns, chance.pick(kinds), length_ns, chance.below(1 << 30)))
+    return sorted(plans, key=lambda plan: (plan.at_ns, plan.number))
+
+
+def draw_link(chance: SplitMix64) -> Link:
+    return Link(
+        latency_ns=chance.pick(((20_000, 200_000), (50_000, 2_000_000))),
+        slow_rate=chance.pick((0, 20, 150)),
+        slow_latency_ns=(1_000_000, chance.pick((20, 300, 1500)) * MS),
+        capacity=chance.pick((1_500, 16_384, 65_536, 1 << 20)),
+        chop_rate=chance.pick((0, 100, 600)),
+    )
+
+
+def draw_pace(chance: SplitMix64) -> Pace:
+    return Pace(
+        delay_ns=chance.pick(((10_000, 300_000), (100_000, 8_000_000))),
+        slow_delay_ns=(5_000_000, chance.pick((30, 200, 900)) * MS),
+        slow_rate=chance.pick((0, 50, 200)),
+    )

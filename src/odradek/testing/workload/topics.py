@@ -1,0 +1,125 @@
+"""Topics of a run: created by one client, with retries; their ids learnt by all.
+
+An acknowledged creation is a promise like any other: from then on the topic is there, with its
+id. A creation that was not answered is repeated and may meet its own success
+(`TOPIC_ALREADY_EXISTS`); the id then comes from Metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from odradek.testing.history import History
+from odradek.testing.scheduler import MS
+from odradek.testing.workload.wire import WireClient
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic to create, with settings under Kafka's names."""
+
+    name: str
+    partitions: int
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class TopicCreator:
+    """Creates one topic, checks that it is there as asked for, then calls `ready`."""
+
+    client: WireClient
+    history: History
+    plan: TopicPlan
+    ready: Callable[[UUID], None]
+    create_version: int = 7
+    metadata_version: int = 12
+    acknowledged: UUID | None = None
+    topic_id: UUID | None = None
+    _waits: int = field(default=0)
+
+    def start(self) -> None:
+        topic = CreatableTopic(
+            name=self.plan.name,
+            num_partitions=self.plan.partitions,
+            replication_factor=1,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=n, value=v) for n, v in self.plan.settings],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=1500)
+        self.client.call(
+            request, self.create_version, CreateTopicsResponse, self._created, self._again
+        )
+
+    def _created(self, response: CreateTopicsResponse) -> None:
+        result = response.topics[0]
+        error = ErrorCode(result.error_code)
+        if error == ErrorCode.NONE:
+            self.acknowledged = result.topic_id
+            self.ask()
+        elif error == ErrorCode.TOPIC_ALREADY_EXISTS:
+            self.ask()
+        else:
+            self._retry_after(error, self.start)
+
+    def ask(self) -> None:
+        """Ask Metadata for the topic, until it answers."""
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=self.plan.name)], allow_auto_topic_creation=False
+        )
+        self.client.call(
+            request, self.metadata_version, MetadataResponse, self._described, self._ask_again
+        )
+
+    def _described(self, response: MetadataResponse) -> None:
+        topic = response.topics[0]
+        error = ErrorCode(topic.error_code)
+        if error != ErrorCode.NONE:
+            if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.acknowledged is not None:
+                self.history.surprise(
+                    "refused", f"topic {self.plan.name} is gone after its creation"
+                )
+            self._retry_after(error, self.start)
+            return
+        if self.acknowledged not in (None, ZERO_UUID, topic.topic_id):
+            self.history.surprise(
+                "refused",
+                f"topic {self.plan.name} was created as {self.acknowledged}, is {topic.topic_id}",
+            )
+        if len(topic.partitions) != self.plan.partitions:
+            self.history.surprise(
+                "refused", f"topic {self.plan.name} has {len(topic.partitions)} partitions"
+            )
+        self.topic_id = topic.topic_id
+        self.ready(topic.topic_id)
+
+    def _retry_after(self, error: ErrorCode, again: Callable[[], None]) -> None:
+        known = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR)
+        if not error.retriable and error not in known:
+            self.history.surprise("refused", f"creating topic {self.plan.name}: {error.name}")
+        self._later(again)
+
+    def _again(self) -> None:
+        self._later(self.start)
+
+    def _ask_again(self) -> None:
+        self._later(self.ask)
+
+    def _later(self, again: Callable[[], None]) -> None:
+        self._waits += 1
+        delay_ms = self.client.chance.between(30, 500)
+        self.client.process.post(delay_ms * MS, "retry topic", again)
