@@ -1,4 +1,4 @@
-"""Hypothesis strategies for any declared message: every field of a version drawn within its type."""
+"""Hypothesis strategies for any declared message: each field of a version within its type."""
 
 from __future__ import annotations
 
@@ -60,8 +60,6 @@ def field_values(item: Field, version: int) -> st.SearchStrategy[Any]:
 def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
     """Messages of one class with every field that the version carries."""
     present = {
-        item.name: field_values(item, version)
-        for item in fields_of(cls)
-        if item.present(version)
+        item.name: field_values(item, version) for item in fields_of(cls) if item.present(version)
     }
     return st.fixed_dictionaries(present).map(lambda given: cls(**given))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from odradek.protocol.reader import compile_reader
 from odradek.protocol.schema import declaration
-from odradek.protocol.writer import Part, compile_writer
+from odradek.protocol.writer import Part, compile_writer, joined
 
 T = TypeVar("T")
 Reader = Callable[[bytes, int], T]
@@ -59,12 +59,7 @@ def encode(message: object, version: int) -> list[Part]:
 
 def encode_bytes(message: object, version: int) -> bytes:
     """The message in one piece, for messages without stretches of files."""
-    return b"".join(bytes_of(part) for part in encode(message, version))
-
-
-def bytes_of(part: Part) -> bytes | memoryview:
-    """The bytes of a part, read from the file if that is where they are."""
-    return part if isinstance(part, bytes | memoryview) else part.read()
+    return joined(encode(message, version))
 
 
 def source(cls: type[Any], version: int) -> str:

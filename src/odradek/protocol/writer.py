@@ -80,6 +80,8 @@ def put_records(
     if isinstance(records, bytes | Span) and len(records) <= COPIED_BYTES_MAX:
         chunk.append(bytes(records))
         return
+    if not records:
+        return
     parts.append(b"".join(chunk))
     chunk.clear()
     if isinstance(records, Span):
@@ -88,6 +90,11 @@ def put_records(
         parts.append(records)
     else:
         parts.extend(records)
+
+
+def joined(parts: Sequence[Part]) -> bytes:
+    """Parts in one piece; stretches of files are read."""
+    return b"".join([part.read() if isinstance(part, FileSlice) else part for part in parts])
 
 
 class WriterCode(Code):

@@ -1,0 +1,86 @@
+"""Our bytes are kafka-python's bytes, for every message and version that it has too."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from message_strategies import messages
+
+from odradek.protocol.compile import encode_bytes
+from odradek.protocol.messages import MESSAGES
+from odradek.protocol.schema import ArrayOf, StructOf, fields_of
+
+with warnings.catch_warnings():
+    # It reads its schemas in a way that Python has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    MODULES = [
+        importlib.import_module(f"kafka.protocol.{name}")
+        for name in ("admin", "consumer", "metadata", "producer")
+    ]
+NAMES = {"enable_2pc": "enable2_pc"}
+# There they are sets under another name: compared in their default only.
+BITFIELDS = ("topic_authorized_operations", "cluster_authorized_operations")
+
+
+def theirs(name: str) -> Any:
+    """kafka-python's class of a message, or None."""
+    for module in MODULES:
+        if hasattr(module, name):
+            return getattr(module, name)
+    return None
+
+
+SHARED = [
+    pytest.param(ours, theirs(ours.__name__), version, id=f"{ours.__name__}-v{version}")
+    for api in MESSAGES.values()
+    for ours in (api.request, api.response)
+    if theirs(ours.__name__) is not None
+    for version in range(api.versions[0], api.versions[1] + 1)
+    if version <= theirs(ours.__name__).max_version
+]
+
+
+def converted(message: Any, container: Any, version: int) -> Any:
+    """The same message as an object of theirs, without tagged fields at their defaults."""
+    given: dict[str, Any] = {}
+    for item in fields_of(type(message)):
+        value = getattr(message, item.name)
+        if not item.present(version) or (item.tag is not None and value == item.default):
+            continue
+        if item.name in BITFIELDS:
+            setattr(message, item.name, item.default)
+            continue
+        name = NAMES.get(item.name, item.name)
+        kind = item.type.element if isinstance(item.type, ArrayOf) else item.type
+        if isinstance(kind, StructOf) and value is not None:
+            inner = container._struct.fields[name].data_class
+            if isinstance(item.type, ArrayOf):
+                value = [converted(element, inner, version) for element in value]
+            else:
+                value = converted(value, inner, version)
+        given[name] = value
+    return container(version=version, **given)
+
+
+def test_they_have_nearly_all_of_our_messages() -> None:
+    missing = [api.name for api in MESSAGES.values() if theirs(api.request.__name__) is None]
+    assert missing == ["OffsetForLeaderEpoch"] or missing == []
+
+
+@pytest.mark.parametrize(("ours", "container", "version"), SHARED)
+@settings(
+    max_examples=5,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(data=st.data())
+def test_equal_bytes(ours: type[Any], container: Any, version: int, data: st.DataObject) -> None:
+    message = data.draw(messages(ours, version))
+    their_message = converted(message, container, version)
+    assert encode_bytes(message, version) == bytes(their_message.encode(version=version))

@@ -1,0 +1,296 @@
+"""Readers and writers: bounds, nulls, tags, versions, and stretches that are not copied."""
+
+from __future__ import annotations
+
+import traceback
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import ZERO_UUID
+from odradek.model.spans import FileSlice, Span
+from odradek.protocol.api.create_topics import CreatableTopicResult, CreateTopicsResponse
+from odradek.protocol.api.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+)
+from odradek.protocol.api.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+    ReplicaState,
+)
+from odradek.protocol.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from odradek.protocol.api.produce import (
+    LeaderIdAndEpoch,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from odradek.protocol.compile import (
+    decode,
+    encode,
+    encode_bytes,
+    reader,
+    source,
+)
+from odradek.protocol.primitives import uvarint
+from odradek.protocol.reader import DECODED_OBJECTS_MAX
+from odradek.protocol.schema import UnsupportedVersionError
+from odradek.protocol.writer import COPIED_BYTES_MAX, joined
+
+
+def produce(records: Any, name: str = "t") -> ProduceRequest:
+    partition = PartitionProduceData(index=0, records=records)
+    topic = TopicProduceData(name=name, partition_data=[partition])
+    return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+
+
+def test_golden_bytes_of_a_produce_request() -> None:
+    assert encode_bytes(produce(b"rr"), 7).hex(" ") == (
+        "ff ff ff ff 00 00 03 e8 00 00 00 01 00 01 74 00 00 00 01 00 00 00 00 00 00 00 02 72 72"
+    )
+    assert encode_bytes(produce(b"rr"), 9).hex(" ") == (
+        "00 ff ff 00 00 03 e8 02 02 74 02 00 00 00 00 03 72 72 00 00 00"
+    )
+
+
+def test_records_are_a_span_of_the_frame() -> None:
+    frame = b"head" + encode_bytes(produce(b"batches"), 9)
+    records = decode(ProduceRequest, 9, frame, 4).topic_data[0].partition_data[0].records
+    assert isinstance(records, Span)
+    assert records.data is frame
+    assert bytes(records) == b"batches"
+
+
+class Unread:
+    """A file that must not be read."""
+
+    def read(self, offset: int, count: int) -> bytes:
+        raise AssertionError
+
+
+def test_stretches_of_files_are_parts_of_their_own() -> None:
+    slices = [FileSlice(Unread(), 0, 100), FileSlice(Unread(), 0, 50)]  # type: ignore[arg-type]
+
+    def partition(index: int, records: Any) -> PartitionData:
+        return PartitionData(
+            partition_index=index,
+            error_code=0,
+            high_watermark=9,
+            aborted_transactions=None,
+            records=records,
+        )
+
+    response = FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic="t",
+                partitions=[
+                    partition(0, slices[0]),
+                    partition(1, None),
+                    partition(2, slices),
+                    partition(3, []),
+                ],
+            )
+        ]
+    )
+    head, first, between, second, third, tail = encode(response, 12)
+    assert (first, second, third) == (slices[0], *slices)
+    assert joined([head])[-1:] == b"\x65", "100 + 1"
+    assert joined([between])[-2:] == b"\x97\x01", "150 + 1"
+    assert isinstance(tail, bytes)
+
+
+def test_large_batches_are_not_copied() -> None:
+    batch = bytes(COPIED_BYTES_MAX + 1)
+    assert encode(produce(batch), 9)[1] is batch
+    span = Span(b"x" + batch, 1, len(batch) + 1)
+    part = encode(produce(span), 9)[1]
+    assert isinstance(part, memoryview)
+    assert part.obj is span.data
+    assert len(encode(produce(batch[:-1]), 9)) == 1
+
+
+def test_unknown_tags_are_skipped_wherever_they_stand() -> None:
+    frame = encode_bytes(produce(b"rr"), 9)
+    assert frame.endswith(b"rr\0\0\0")
+    tagged = frame[:-3] + b"\1\7\3abc" + b"\1\x80\x01\0" + b"\2\0\1x\1\0"
+    assert str(decode(ProduceRequest, 9, tagged)).startswith("ProduceRequest(transactional_id=None")
+
+
+def test_known_tags_are_read_between_unknown_ones_and_in_any_order() -> None:
+    request = FetchRequest(
+        max_wait_ms=1, min_bytes=1, topics=[], replica_state=ReplicaState(replica_id=4)
+    )
+    frame = encode_bytes(request, 15)
+    state = b"\x01\x0d" + b"\x00\x00\x00\x04" + b"\xff" * 8 + b"\x00"
+    assert frame.endswith(b"\x01" + state)
+    more = frame[: -len(state) - 1] + b"\x03" + b"\x09\x01z" + state + b"\x00\x02\x02b"
+    assert decode(FetchRequest, 15, more + b"").replica_state == ReplicaState(replica_id=4)
+    assert decode(FetchRequest, 15, more).cluster_id == "b"
+
+
+def test_a_known_tag_must_fill_its_size() -> None:
+    frame = encode_bytes(FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), 15)[:-1]
+    with pytest.raises(ProtocolError, match="replica_state"):
+        decode(FetchRequest, 15, frame + b"\x01\x01\x0e" + b"\0" * 4 + b"\xff" * 8 + b"\0\0")
+
+
+def test_tagged_fields_at_their_defaults_are_not_written() -> None:
+    def response(leader: LeaderIdAndEpoch | None) -> ProduceResponse:
+        partition = PartitionProduceResponse(
+            index=0, error_code=6, base_offset=-1, current_leader=leader
+        )
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name="t", partition_responses=[partition])]
+        )
+
+    with_leader = encode_bytes(response(LeaderIdAndEpoch(leader_id=2, leader_epoch=3)), 10)
+    without = encode_bytes(response(None), 10)
+    assert len(with_leader) - len(without) == 2 + 9
+    read = decode(ProduceResponse, 10, without)
+    assert read.responses[0].partition_responses[0].current_leader is None
+
+
+def test_null_only_where_the_version_allows_it() -> None:
+    everything = MetadataRequest(topics=None)
+    assert encode_bytes(everything, 1) == b"\xff\xff\xff\xff"
+    with pytest.raises(UnsupportedVersionError, match=r"v0.*topics"):
+        encode(everything, 0)
+    with pytest.raises(ProtocolError, match="topics"):
+        decode(MetadataRequest, 0, b"\xff\xff\xff\xff")
+    nameless = MetadataRequest(topics=[MetadataRequestTopic(name=None)])
+    assert decode(MetadataRequest, 12, encode_bytes(nameless, 12)) == nameless
+    with pytest.raises(UnsupportedVersionError, match="name"):
+        encode(nameless, 9)
+
+
+def test_nullable_structs() -> None:
+    page = DescribeTopicPartitionsRequest(
+        topics=[], cursor=Cursor(topic_name="t", partition_index=3)
+    )
+    assert encode_bytes(page, 0).hex(" ") == "01 00 00 07 d0 01 02 74 00 00 00 03 00 00"
+    assert decode(DescribeTopicPartitionsRequest, 0, encode_bytes(page, 0)) == page
+    page.cursor = None
+    assert encode_bytes(page, 0).hex(" ") == "01 00 00 07 d0 ff 00"
+    assert decode(DescribeTopicPartitionsRequest, 0, encode_bytes(page, 0)) == page
+
+
+def test_a_value_the_version_lacks_is_refused_unless_it_may_be_dropped() -> None:
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    with pytest.raises(UnsupportedVersionError, match="allow_auto_topic_creation"):
+        encode(request, 3)
+    encode(request, 4)
+    response = CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name="t", error_code=0, error_message=None, num_partitions=7, configs=None
+            )
+        ]
+    )
+    read = decode(CreateTopicsResponse, 4, encode_bytes(response, 4)).topics[0]
+    assert (read.num_partitions, read.configs) == (-1, [])
+
+
+def test_fields_the_version_lacks_are_read_as_their_defaults() -> None:
+    topic = MetadataResponseTopic(error_code=0, name="t", partitions=[])
+    response = MetadataResponse(brokers=[], topics=[topic])
+    read = decode(MetadataResponse, 0, encode_bytes(response, 0))
+    assert read == response
+    assert (read.cluster_id, read.controller_id, read.topics[0].topic_id) == (None, -1, ZERO_UUID)
+
+
+def test_text_is_bounded_as_in_kafka() -> None:
+    longest = "x" * 32767
+    assert decode(ProduceRequest, 9, encode_bytes(produce(b"", longest), 9))
+    with pytest.raises(ValueError, match="32768"):
+        encode(produce(b"", longest + "x"), 9)
+    frame = b"\x00\xff\xff\x00\x00\x03\xe8\x02\x81\x80\x02" + b"x" * 32768 + b"\x01\x00\x00"
+    with pytest.raises(ProtocolError, match="name"):
+        decode(ProduceRequest, 9, frame)
+
+
+def test_text_must_be_utf_8() -> None:
+    frame = encode_bytes(produce(b"rr", "tt"), 9).replace(b"tt", b"\xc3\x28")
+    with pytest.raises(ProtocolError, match="UTF-8"):
+        decode(ProduceRequest, 9, frame)
+
+
+COUNTS = ["7fffffff", "40000000", "00030d41", "80000000", "fffffffe"]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_false_count_allocates_nothing(count: str) -> None:
+    """Not at the first level, and not in the deepest array of integers either."""
+    bomb = bytes.fromhex(count)
+    frames = [
+        (ProduceRequest, 7, b"\xff\xff\xff\xff\x00\x00\x03\xe8" + bomb + bytes(1000)),
+        (MetadataResponse, 0, b"\0\0\0\0" + b"\0\0\0\1\0\0\0\1t\0\0\0\1" + bytes(10) + bomb),
+    ]
+    for cls, version, frame in frames:
+        reader(cls, version)
+        with pytest.raises(ProtocolError):
+            decode(cls, version, frame)
+        tracemalloc.start()
+        with pytest.raises(ProtocolError):
+            decode(cls, version, frame)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20_000
+
+
+@pytest.mark.parametrize("size", ["ffffffff0f", "8080808008"])
+def test_a_false_compact_count_allocates_nothing(size: str) -> None:
+    frame = b"\x00\xff\xff\x00\x00\x03\xe8" + bytes.fromhex(size) + bytes(1000)
+    with pytest.raises(ProtocolError):
+        decode(ProduceRequest, 9, frame)
+
+
+def test_the_objects_of_one_message_are_bounded_in_total() -> None:
+    """Counts that the bytes could hold, but whose objects would be a hundred times as large."""
+
+    def topics(count: int) -> bytes:
+        empty = b"\x02t\x01\x00"
+        return b"\x00\xff\xff\x00\x00\x03\xe8" + uvarint(count + 1) + empty * count + b"\x00"
+
+    assert len(decode(ProduceRequest, 9, topics(DECODED_OBJECTS_MAX)).topic_data) == 200_000
+    with pytest.raises(ProtocolError, match="topic_data"):
+        decode(ProduceRequest, 9, topics(DECODED_OBJECTS_MAX + 1))
+
+
+def test_bytes_behind_the_message_are_refused() -> None:
+    with pytest.raises(ProtocolError, match="2 bytes more"):
+        decode(ProduceRequest, 9, encode_bytes(produce(b"rr"), 9) + b"\0\0")
+
+
+def test_versions_that_do_not_exist_are_the_callers_mistake() -> None:
+    for version in (2, 14, -1):
+        with pytest.raises(ValueError, match="versions 3 to 13"):
+            reader(ProduceRequest, version)
+        with pytest.raises(ValueError, match="versions 3 to 13"):
+            encode(produce(b""), version)
+
+
+def test_the_source_of_a_version_can_be_looked_at() -> None:
+    assert "o.acks, o.timeout_ms" in source(ProduceRequest, 9)
+
+
+def test_tracebacks_show_the_generated_source() -> None:
+    request = produce(b"rr")
+    request.acks = 40_000
+    with pytest.raises(Exception, match="format requires") as caught:
+        encode(request, 9)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "o.acks, o.timeout_ms" in text

@@ -1,0 +1,94 @@
+"""The primitive encodings, at their edges."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from odradek.model.errors import ProtocolError
+from odradek.protocol.primitives import (
+    KNOWN_IDS_MAX,
+    read_uvarint,
+    skip_tags,
+    uuid_of,
+    uvarint,
+    zigzag,
+)
+
+EDGES = [
+    (0, "00"),
+    (1, "01"),
+    (127, "7f"),
+    (128, "8001"),
+    (300, "ac02"),
+    (16383, "ff7f"),
+    (16384, "808001"),
+    (2**31 - 1, "ffffffff07"),
+    (2**32 - 1, "ffffffff0f"),
+]
+
+
+@pytest.mark.parametrize(("value", "written"), EDGES)
+def test_unsigned_varints(value: int, written: str) -> None:
+    assert uvarint(value).hex() == written
+    assert read_uvarint(b"xx" + bytes.fromhex(written) + b"yy", 2) == (
+        value,
+        2 + len(written) // 2,
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x80", b"\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80\x00", b"\xff\xff\xff\xff\x1f"],
+    ids=["empty", "unfinished", "unfinished at 4 bytes", "6 bytes", "33 bits"],
+)
+def test_what_is_no_unsigned_varint(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        read_uvarint(data, 0)
+
+
+def test_a_varint_need_not_be_minimal() -> None:
+    """As in Kafka: writers that reserve a fixed width are read."""
+    assert read_uvarint(b"\x81\x80\x80\x80\x00", 0) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0, "00"),
+        (-1, "01"),
+        (1, "02"),
+        (-64, "7f"),
+        (64, "8001"),
+        (-(2**31), "ffffffff0f"),
+        (2**63 - 1, "feffffffffffffffff01"),
+        (-(2**63), "ffffffffffffffffff01"),
+    ],
+)
+def test_signed_varints(value: int, written: str) -> None:
+    assert zigzag(value).hex() == written
+
+
+def test_tag_sections_are_passed_over_by_their_sizes() -> None:
+    section = b"\x02" + b"\x00\x03abc" + b"\xe4\x58\x00"
+    assert skip_tags(section + b"rest", 0) == len(section)
+    assert skip_tags(b"\x00", 0) == 1
+
+
+@pytest.mark.parametrize(
+    "section",
+    [b"", b"\x01", b"\x01\x00", b"\x01\x00\x02a", b"\x02\x00\x00", b"\xff\xff\xff\xff\x0f\x00\x00"],
+    ids=["none", "no tag", "no size", "short", "one of two", "4 thousand million"],
+)
+def test_false_tag_sections_end_at_the_end_of_the_frame(section: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        skip_tags(section, 0)
+
+
+def test_ids_are_the_same_whether_known_or_not() -> None:
+    first = uuid_of(bytes(range(16)))
+    assert first == UUID(bytes=bytes(range(16)))
+    for value in range(KNOWN_IDS_MAX + 10):
+        uuid_of(value.to_bytes(16, "big"))
+    assert uuid_of(bytes(range(16))) == first

@@ -1,0 +1,115 @@
+"""Declarations: what they promise in Python, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.protocol.messages import MESSAGES
+from odradek.protocol.schema import (
+    TEXT,
+    ArrayOf,
+    Fixed,
+    StructOf,
+    declaration,
+    field,
+    fields_of,
+    i16,
+    i32,
+    message,
+    struct,
+)
+
+
+@struct
+class Inner:
+    number: i16
+
+
+@message(api=77, versions=(1, 4), flexible=3)
+class Outer:
+    name: str | None = field(nullable_since=2)
+    inners: list[Inner]
+    extra: list[i32] = field(factory=list, since=2)
+    late: Inner | None = field(default=None, tag=0, since=3)
+
+
+def test_constructors_take_keywords_and_fill_in_defaults() -> None:
+    first = Outer(name="a", inners=[])
+    assert first == Outer(name="a", inners=[], extra=[], late=None)
+    assert first != Outer(name="b", inners=[])
+    assert first.extra is not Outer(name="a", inners=[]).extra
+    with pytest.raises(TypeError):
+        Outer(name="a")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Outer("a", [])  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Outer(name="a", inners=[], nmae="b")  # type: ignore[call-arg]
+
+
+def test_messages_are_plain_values() -> None:
+    value = Outer(name="a", inners=[Inner(number=1)])
+    assert repr(value) == "Outer(name='a', inners=[Inner(number=1)], extra=[], late=None)"
+    with pytest.raises(AttributeError):
+        value.other = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        hash(value)
+
+
+def test_declarations_resolve_to_wire_types() -> None:
+    name, inners, extra, late = fields_of(Outer)
+    assert (name.type, inners.type) == (TEXT, ArrayOf(StructOf(Inner)))
+    assert (extra.type, late.type) == (ArrayOf(Fixed("i", 4)), StructOf(Inner))
+    assert [name.nullable(version) for version in (1, 2)] == [False, True]
+    assert [extra.present(version) for version in (1, 2)] == [False, True]
+    assert [declaration(Outer).is_flexible(version) for version in (2, 3)] == [False, True]
+
+
+def test_a_field_that_some_version_lacks_needs_a_default() -> None:
+    with pytest.raises(TypeError, match="no default"):
+
+        @message(api=1, versions=(0, 3), flexible=None)
+        class Late:
+            number: i32 = field(since=2)
+
+
+def test_null_needs_a_type_that_admits_it() -> None:
+    @struct
+    class Wrong:
+        number: str = field(nullable_since=2)
+
+    with pytest.raises(TypeError, match="nullable"):
+        fields_of(Wrong)
+
+
+def test_a_type_without_a_wire_form_is_refused() -> None:
+    @struct
+    class Wrong:
+        number: int
+
+    with pytest.raises(TypeError, match="no wire type"):
+        fields_of(Wrong)
+
+
+def test_the_table_has_kafkas_versions() -> None:
+    """Kafka 4.4, from the floor of KIP-896 up."""
+    table = {api.name: (api.key, api.versions, api.flexible) for api in MESSAGES.values()}
+    assert table == {
+        "Produce": (0, (3, 13), 9),
+        "Fetch": (1, (4, 18), 12),
+        "ListOffsets": (2, (1, 11), 6),
+        "Metadata": (3, (0, 13), 9),
+        "ApiVersions": (18, (0, 5), 3),
+        "CreateTopics": (19, (2, 7), 5),
+        "DeleteTopics": (20, (1, 6), 4),
+        "DeleteRecords": (21, (0, 2), 2),
+        "InitProducerId": (22, (0, 6), 2),
+        "OffsetForLeaderEpoch": (23, (2, 4), 4),
+        "DescribeConfigs": (32, (1, 4), 4),
+        "AlterConfigs": (33, (0, 2), 2),
+        "DescribeLogDirs": (35, (1, 5), 2),
+        "CreatePartitions": (37, (0, 3), 2),
+        "IncrementalAlterConfigs": (44, (0, 1), 1),
+        "DescribeCluster": (60, (0, 2), 0),
+        "DescribeProducers": (61, (0, 0), 0),
+        "DescribeTopicPartitions": (75, (0, 0), 0),
+    }
