@@ -57,9 +57,7 @@ def decode(data: bytes, path: str, columns: int) -> list[list[str]]:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicIdPartition, int]:
-    """What a checkpoint of offsets says; empty if there is none. Raises `BadCheckpoint`."""
-    if not disk.exists(path):
-        return {}
+    """What a checkpoint of offsets says. Raises `BadCheckpoint`, `OSError`."""
     offsets = {}
     for topic, partition, offset in decode(disk.read_file(path), path, 3):
         try:

@@ -127,7 +127,8 @@ class DurableEnds:
             self.file.write(end._position, FREE)
             self._free.append(end._position)
 
-    def keys(self) -> list[TopicIdPartition]:
+    def partitions(self) -> list[TopicIdPartition]:
+        """Whose slots there are."""
         return list(self._slots)
 
     def sync(self) -> None:

@@ -25,11 +25,16 @@ SNAPSHOTS_KEPT = 2
 
 
 class LogFlush:
-    """The captured work. `succeeded` after `run` has returned; `void` after a truncation."""
+    """The captured work.
+
+    `succeeded` after `run` has returned; `void` if the log was truncated meanwhile, `abandoned` if
+    it was deleted.
+    """
 
     __slots__ = (
         "_disk",
         "_fence",
+        "abandoned",
         "directory",
         "durable",
         "end_offset",
@@ -66,6 +71,7 @@ class LogFlush:
         self.snapshot: list[SnapshotEntry] | None = None
         self.succeeded = False
         self.void = False
+        self.abandoned = False
         for file in files:
             file.pin()
 
@@ -84,6 +90,8 @@ class LogFlush:
             if self.durable is not None:
                 self.durable.note(self.end_offset, self.recovery_point, self.generation)
         except OSError as error:
+            if self.abandoned:
+                return
             raise self._fence.fail(error) from error
         self.succeeded = True
 

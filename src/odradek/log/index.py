@@ -113,8 +113,7 @@ class SparseIndex:
         """Cut to the first `count` entries."""
         del self.entries[count * self.entry.size :]
         if self.written > len(self.entries):
-            self.file().truncate(len(self.entries))
-            self.written = len(self.entries)
+            self.write_out()
 
     def file(self) -> File:
         """The file, created if it does not exist."""
@@ -125,11 +124,16 @@ class SparseIndex:
     def write_out(self) -> None:
         """Bring the file up to the entries in memory. Not synced."""
         file = self.file()
-        if file.size() > self.written:
-            file.truncate(self.written)
-        if self.written < len(self.entries):
-            file.append([bytes(self.entries[self.written :])])
-            self.written = len(self.entries)
+        file.pin()  # recovery does this on a worker
+        try:
+            self.written = min(self.written, len(self.entries))
+            if file.size() > self.written:
+                file.truncate(self.written)
+            if self.written < len(self.entries):
+                file.append([bytes(self.entries[self.written :])])
+                self.written = len(self.entries)
+        finally:
+            file.unpin()
 
     def _added(self) -> None:
         if len(self.entries) - self.written >= PORTION_BYTES:
@@ -204,6 +208,16 @@ class TimeIndex(SparseIndex):
         """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
         size = len(self.entries)
         return self.at(size // 12 - 1) if size else (-1, self.base_offset)
+
+    def read_last(self) -> tuple[int, int]:
+        """The last entry of a file that is not loaded, read from its end; (-1, base) if none."""
+        if not self._disk.exists(self.path):
+            return -1, self.base_offset
+        file = self.file()
+        if file.size() < 12:
+            return -1, self.base_offset
+        timestamp, relative = TIME_ENTRY.unpack(file.read(file.size() // 12 * 12 - 12, 12))
+        return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> int:
         """Slot of the last entry that is earlier than `timestamp`; -1: none."""

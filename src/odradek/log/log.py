@@ -18,28 +18,28 @@ All methods are the owner thread's. `OSError` from an append: nothing was append
 the directory is fenced. `LogDamaged`: durable bytes are not what they were; take the partition
 offline. Everything else is a value.
 
-Not here: opening after a stop or crash (`recovery`), what is deleted when (`retention`).
+Not here: opening after a stop or crash (`recovery`), what is deleted when (`retention`), cutting
+off the end (`truncation`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from odradek.log import time_lookup
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence, LogDamaged
 from odradek.log.flush import LogFlush
-from odradek.log.index import LoadedIndexes
 from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from odradek.log.log_config import LogConfig
+from odradek.log.log_reader import LogReader
 from odradek.log.producer_state import ProducerState
 from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, TimestampAndOffset
 from odradek.log.scan import BadBatch
 from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.log.segments import Segments
 from odradek.model.env import Buffer, Disk
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import FileSlice
 from odradek.protocol.record_batch import RecordBatchHeader, stamp
 from odradek.protocol.validate import ValidBatch
 
@@ -57,9 +57,8 @@ class Log:
         config: LogConfig,
         *,
         fence: Fence,
-        cache: LoadedIndexes,
         durable: DurableEnd | None,
-        segments: list[Segment],
+        segments: Segments,
         epochs: LeaderEpochs,
         producers: ProducerState,
         log_start_offset: int,
@@ -77,13 +76,10 @@ class Log:
         self.recovery_point = log_end_offset
         self.high_watermark = log_start_offset
         self.segments = segments
-        self.active = segments[-1]
-        self._bases = [segment.base_offset for segment in segments]
-        self._cache = cache
+        self.reader = LogReader(segments)
         self._flushing: LogFlush | None = None
         self._unsynced_directories: list[str] = []
         self.unflushed_since_ms = -1
-        self._stop_offset = self._stop_base = self._stop_at = -1  # see _stop_position
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
         self.rolled = False
         self.configure(config)
@@ -94,7 +90,7 @@ class Log:
         self._segment_bytes = config.segment_bytes
         self._offset_index_full = config.segment_index_bytes // 8 * 8
         self._time_index_full = config.segment_index_bytes // 12 * 12 - 12
-        for segment in self.segments:
+        for segment in self.segments.items:
             segment.index_interval_bytes = config.index_interval_bytes
 
     # Appending
@@ -111,7 +107,7 @@ class Log:
         size = batch.size
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        active = self.active
+        active = self.segments.active
         if self._roll_due(active, size, last_offset, header.max_timestamp, now_ms):
             if size > self._segment_bytes:
                 return self._refused(ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -147,13 +143,13 @@ class Log:
             header = batch.header
             if group and (
                 header.producer_id in producers
-                or self.active.size + size + batch.size > self._segment_bytes
+                or self.segments.active.size + size + batch.size > self._segment_bytes
             ):
                 answers += self._append_group(group, leader_epoch, now_ms)
                 group, producers, size, records = [], set(), 0, 0
             last_offset = self.log_end_offset + records + header.last_offset_delta
             roll = self._roll_due(
-                self.active, size + batch.size, last_offset, header.max_timestamp, now_ms
+                self.segments.active, size + batch.size, last_offset, header.max_timestamp, now_ms
             )
             known = header.producer_id >= 0 and self._check_producer(header) is not None
             if roll or known:
@@ -182,7 +178,7 @@ class Log:
             parts.append(memoryview(batch.data)[batch.start + STAMP_BYTES : batch.end])
             base_offset += batch.header.last_offset_delta + 1
             size += batch.size
-        active = self.active
+        active = self.segments.active
         position = active.size
         self._write(active, parts, size, now_ms)
         answers = []
@@ -272,20 +268,19 @@ class Log:
 
     def roll(self, now_ms: int) -> Segment:
         """Begin a new active segment at the log end offset (none if the active one is empty)."""
-        if self.active.size == 0 and self.active.base_offset == self.log_end_offset:
-            return self.active
+        if (
+            self.segments.active.size == 0
+            and self.segments.active.base_offset == self.log_end_offset
+        ):
+            return self.segments.active
         try:
-            self.active.seal()
+            self.segments.active.seal()
             segment = Segment(self.disk, self.directory, self.log_end_offset, create=True)
         except OSError as error:
             raise self.fence.judge(error) from error
         segment.created_ms = now_ms
         segment.index_interval_bytes = self.config.index_interval_bytes
-        self._cache.loaded(self.active.offset_index)
-        self._cache.loaded(self.active.time_index)
-        self.segments.append(segment)
-        self._bases.append(segment.base_offset)
-        self.active = segment
+        self.segments.add(segment)
         self.rolled = True
         self.directory_changed()
         return segment
@@ -310,96 +305,35 @@ class Log:
         if offset >= end_offset:
             return LogRead(NONE, [], 0, self.offset_metadata(offset))
         try:
-            return self._read(offset, max_bytes, end_offset, min_one)
+            return self.reader.read(
+                offset, max_bytes, end_offset, end_offset == self.log_end_offset, min_one
+            )
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
-
-    def _read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool) -> LogRead:
-        number, segment = self._segment_of(offset)
-        base_offset, position, first_size = segment.locate(offset)
-        if base_offset < 0:  # the offsets up to the next segment were compacted away
-            number, segment = self._loaded(number + 1)
-            base_offset, position, first_size = segment.locate(segment.base_offset)
-        start = LogOffsetMetadata(offset, segment.base_offset, position)
-        stop = self._stop_position(number, segment, end_offset)
-        length = stop - position
-        if length > max_bytes:
-            if first_size > max_bytes:
-                if not min_one:
-                    return LogRead(NONE, [], 0, start, True)
-                length = first_size
-            else:
-                length = segment.align_from(position, position + max_bytes) - position
-        if length <= 0:
-            return LogRead(NONE, [], 0, start)
-        slices = [self._slice(segment, position, length)]
-        size = length
-        while segment is not self.active and position + length == segment.size:
-            number, segment = self._loaded(number + 1)
-            position, length = 0, self._stop_position(number, segment, end_offset)
-            if length > max_bytes - size:
-                length = segment.align(max_bytes - size)
-            if length <= 0:
-                break
-            slices.append(self._slice(segment, 0, length))
-            size += length
-        return LogRead(NONE, slices, size, start)
-
-    def _slice(self, segment: Segment, position: int, length: int) -> FileSlice:
-        segment.file.pin()
-        return FileSlice(segment.file, position, length)
-
-    def _stop_position(self, number: int, segment: Segment, end_offset: int) -> int:
-        """Where reading in this segment must stop so as not to reach `end_offset`."""
-        if segment is self.active:
-            if end_offset == self.log_end_offset:
-                return segment.size
-        elif end_offset >= self._bases[number + 1]:
-            return segment.size
-        if self._stop_offset != end_offset or self._stop_base != segment.base_offset:
-            begins_after = end_offset <= segment.base_offset
-            self._stop_at = 0 if begins_after else segment.position_of(end_offset)
-            self._stop_offset, self._stop_base = end_offset, segment.base_offset
-        return self._stop_at
-
-    def _segment_of(self, offset: int) -> tuple[int, Segment]:
-        """The segment that holds `offset`, with its number."""
-        if offset >= self.active.base_offset:
-            return len(self.segments) - 1, self.active
-        return self._loaded(max(0, bisect_right(self._bases, offset) - 1))
-
-    def _loaded(self, number: int) -> tuple[int, Segment]:
-        segment = self.segments[number]
-        if segment is not self.active:
-            segment.load(self._cache, self._bases[number + 1])
-        return number, segment
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Where an offset of this log is (the batch that holds it, or the end)."""
         if offset >= self.log_end_offset:
-            return LogOffsetMetadata(self.log_end_offset, self.active.base_offset, self.active.size)
-        _, segment = self._segment_of(offset)
+            return LogOffsetMetadata(
+                self.log_end_offset, self.segments.active.base_offset, self.segments.active.size
+            )
         try:
-            position = segment.locate(offset)[1]
+            return self.reader.metadata(offset)
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
-        return LogOffsetMetadata(offset, segment.base_offset, position)
 
     # Looking up
 
-    def _each(self) -> Iterator[Segment]:
-        """The segments in order, each with its indexes in memory when it is yielded."""
-        for number in range(len(self.segments)):
-            yield self._loaded(number)[1]
-
     def offset_for_timestamp(self, timestamp: int, up_to_offset: int) -> TimestampAndOffset | None:
         """The first record before `up_to_offset` with this timestamp (ms) or a later one."""
-        found = time_lookup.first_at_or_after(self._each(), timestamp, self.log_start_offset)
+        found = time_lookup.first_at_or_after(
+            self.segments.each(), timestamp, self.log_start_offset
+        )
         return self._with_epoch(found, up_to_offset)
 
     def offset_for_max_timestamp(self, up_to_offset: int) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all before `up_to_offset`."""
-        found = time_lookup.latest(self._each(), up_to_offset)
+        found = time_lookup.latest(self.segments.each(), up_to_offset)
         return self._with_epoch(found, up_to_offset)
 
     def _with_epoch(
@@ -421,7 +355,34 @@ class Log:
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self.segments)
+        return self.segments.size
+
+    # Cutting off at the front
+
+    def delete_records(self, offset: int) -> ErrorCode:
+        """DeleteRecords: the log starts at `offset` from now on; -1: at the high watermark.
+
+        OFFSET_OUT_OF_RANGE above the high watermark. What is before it goes with the next retention
+        pass.
+        """
+        if offset == -1:
+            offset = self.high_watermark
+        if offset < 0 or offset > self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        self.raise_log_start(offset)
+        return NONE
+
+    def raise_log_start(self, offset: int) -> None:
+        """The log starts at `offset`, unless it starts later already."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def take(self, count: int) -> list[Segment]:
+        """Take the oldest `count` segments out of the log (all but the active one at most)."""
+        taken = self.segments.take_first(count)
+        self.raise_log_start(self.segments.first_offset)
+        return taken
 
     # Durability
 
@@ -464,13 +425,11 @@ class Log:
 
     def _capture(self, checkpoint: bool) -> LogFlush:
         end = self.log_end_offset
-        first = max(0, bisect_right(self._bases, self.flushed_offset) - 1)
-        files = [segment.file for segment in self.segments[first:]]
+        files = [segment.file for segment in self.segments.from_offset(self.flushed_offset)]
         if checkpoint:
             try:
-                first = max(0, bisect_right(self._bases, self.recovery_point) - 1)
-                for segment in self.segments[first:]:
-                    if segment is self.active:
+                for segment in self.segments.from_offset(self.recovery_point):
+                    if segment is self.segments.active:
                         segment.write_indexes()
                     files += [segment.offset_index.file(), segment.time_index.file()]
             except OSError as error:
@@ -502,6 +461,17 @@ class Log:
         )
         return self.flushed_offset
 
+    def void_flush(self) -> None:
+        """The log was cut: what a flush under way captured is no more."""
+        if self._flushing is not None:
+            self._flushing.void = True
+
+    def abandon(self) -> None:
+        """The log is being deleted: a flush under way may find its files gone."""
+        if self._flushing is not None:
+            self._flushing.void = self._flushing.abandoned = True
+        self.segments.close()
+
     def flush(self, checkpoint: bool = False) -> int:
         """All of it at once, blocking: for stopping and for tools."""
         work = self.begin_flush(checkpoint)
@@ -516,5 +486,4 @@ class Log:
         """Flush, move the recovery point to the end and give back descriptors. Blocks."""
         if self.fence.failure is None:
             self.flush(checkpoint=True)
-        for segment in self.segments:
-            segment.close()
+        self.segments.close()

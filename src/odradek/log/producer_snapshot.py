@@ -30,7 +30,7 @@ from struct import error as StructError
 import google_crc32c
 
 from odradek.log.producer_state import ProducerState, SnapshotEntry
-from odradek.log.segment import SNAPSHOT_SUFFIX, segment_file_name
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, segment_file_name
 from odradek.model.env import Disk
 
 VERSION = 1
@@ -109,3 +109,28 @@ def load_newest(
         disk.remove(path)
     state.reset()
     return -1
+
+
+def restore(
+    disk: Disk,
+    directory: str,
+    state: ProducerState,
+    segments: list[Segment],
+    end: int,
+    names: list[str],
+) -> None:
+    """Bring `state` to where it was at `end`: a snapshot, and the headers of the batches after it.
+
+    Raises `BadBatch` if what lies between is not sound.
+    """
+    start = max(load_newest(disk, directory, names, end, state), segments[0].base_offset)
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else end
+        if following <= start or segment.base_offset >= end:
+            continue
+        for _, header in segment.headers_from(start):
+            if header.base_offset >= state.end_offset and header.base_offset < end:
+                state.append(header, header.base_offset)
+            if header.next_offset >= end:  # what follows may be a torn tail
+                break
+    state.end_offset = max(state.end_offset, end)

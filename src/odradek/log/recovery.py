@@ -14,7 +14,7 @@ segment or to the first batch that is not sound (cut short, impossible header, c
 going back):
 
     not sound below K, or the log ends below K     durable bytes are lost: **damage**. The partition
-                                                   stays offline, nothing is changed on disk.
+                                                   stays offline; no `.log` file is changed.
     not sound at or above K                        a **torn tail**: what the dying process or the
                                                    power loss left of unsynced appends. The log is
                                                    cut there; whole segments after it are removed.
@@ -40,7 +40,7 @@ Afterwards what was read is synced and R = K = log end, so that a second crash c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -54,6 +54,8 @@ from odradek.log.log_config import LogConfig
 from odradek.log.producer_state import ProducerState
 from odradek.log.scan import SCAN_BYTES, BadBatch, walk
 from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from odradek.log.segments import Segments
+from odradek.log.truncation import remove_segment
 from odradek.model.env import Disk
 
 
@@ -100,21 +102,19 @@ def open_log(
         segments = [opening.first_segment(now_ms)]
     with _pinned(segments[-1:] if opening.known.clean else opening.from_recovery_point(segments)):
         end = opening.reload(segments) if opening.known.clean else opening.recover(segments)
-        opening.load_epochs(segments)
         log = Log(
             disk,
             directory,
             config,
             fence=fence,
-            cache=cache,
             durable=durable,
-            segments=segments,
+            segments=Segments(segments, cache),
             epochs=opening.epochs,
             producers=opening.producers,
             log_start_offset=opening.log_start(segments),
             log_end_offset=end,
         )
-        log.active.created_ms = now_ms
+        log.segments.active.created_ms = now_ms
         log.recovery_point = log.flushed_offset = min(opening.known.durable_end, end)
         if is_new:
             log.directory_changed(directory.rpartition("/")[0])
@@ -129,8 +129,6 @@ def open_log(
 def _pinned(segments: list[Segment]) -> Iterator[None]:
     """Keep the files open, as a worker must."""
     files = [segment.file for segment in segments]
-    for segment in segments:
-        files += [segment.offset_index.file(), segment.time_index.file()]
     for file in files:
         file.pin()
     try:
@@ -208,23 +206,37 @@ class _Opening:
             end = segments[-1].reload_active()
             if end < self.known.durable_end:
                 self._damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
-            self._replay_producers(segments, end)
+            self._restore_producers(segments, end)
+            self.reload_epochs(segments)
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
         return end
 
-    def _replay_producers(self, segments: Iterable[Segment], end: int) -> None:
-        """Producers from the newest snapshot at or before `end`, and the batches after it."""
-        replay_producers(self.disk, self.directory, self.producers, list(segments), end, self.names)
+    def _restore_producers(self, segments: list[Segment], end: int) -> None:
+        producer_snapshot.restore(
+            self.disk, self.directory, self.producers, segments, end, self.names
+        )
 
     # After anything else
 
     def recover(self, segments: list[Segment]) -> int:
-        """Verify from R on, cut a torn tail, make indexes and producers again; the end offset."""
+        """Verify from R on, cut a torn tail, make everything derived again; the end offset."""
+        known_epochs = self.epochs.load(self.disk)
+        self.epochs.truncate_from_end(self.known.recovery_point)
+        end = self._verify_all(segments)
+        if not known_epochs:
+            self._all_epochs(segments)
+        for segment in segments[:-1]:
+            if segment.offset_index.loaded:
+                segment.seal()
+                segment.unload_indexes()
+        return end
+
+    def _verify_all(self, segments: list[Segment]) -> int:
         point = self.known.recovery_point
         reading = self.from_recovery_point(segments)
         position, offset = self._begin(reading[0])
-        self._replay_producers(segments[: len(segments) - len(reading) + 1], point)
+        self._restore_producers(segments[: len(segments) - len(reading) + 1], point)
         for segment in reading:
             if segment is not reading[0]:
                 if segment.base_offset != offset:
@@ -243,28 +255,26 @@ class _Opening:
 
     def _begin(self, segment: Segment) -> tuple[int, int]:
         """Position and offset of the first batch at or after R, indexes kept up to there."""
-        point = self.known.recovery_point
-        if not (segment.offset_index.load() and segment.time_index.load()):
+        point, path = self.known.recovery_point, segment.file.path
+        loaded = segment.offset_index.load() and segment.time_index.load()
+        start = segment.start_before(point - 1) if loaded else -1
+        if start < 0:
             segment.clear_indexes(0, segment.base_offset)
             return 0, segment.base_offset
-        end = segment.base_offset
+        position, end = segment.size, segment.base_offset
         try:
-            for position, header in segment.headers_from(point):
+            for at, header in walk(segment.file, start, segment.size, segment.base_offset):
                 if header.base_offset >= point:
-                    segment.clear_indexes(position, point)
-                    self._take_timestamps(segment, position)
-                    return position, point
+                    position = at
+                    break
                 end = header.next_offset
         except BadBatch as bad:
-            if bad.offset < point:
-                raise LogDamaged(segment.file.path, str(bad)) from bad
-            segment.clear_indexes(bad.position, point)
-            return bad.position, bad.offset
+            position = bad.position
         if end < point:
-            self._damaged(f"ends at offset {end}, but {point} was durable")
-        segment.clear_indexes(segment.size, point)
-        self._take_timestamps(segment, segment.size)
-        return segment.size, end
+            raise LogDamaged(path, f"ends at offset {end}, but {point} was durable")
+        segment.clear_indexes(position, point)
+        self._take_timestamps(segment, position)
+        return position, max(end, point)
 
     def _take_timestamps(self, segment: Segment, position: int) -> None:
         """The largest timestamp of the batches after the last index entry, up to `position`."""
@@ -278,6 +288,8 @@ class _Opening:
             segment.file, position, segment.size, offset, verify=True, chunk_bytes=SCAN_BYTES
         ):
             segment.index(header.last_offset, start, header.size, header.max_timestamp)
+            if header.base_offset >= self.known.recovery_point:
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             if header.base_offset >= self.producers.end_offset:
                 self.producers.append(header, header.base_offset)
             offset = header.next_offset
@@ -303,48 +315,19 @@ class _Opening:
         for later in segments[number + 1 :]:
             self.found.truncated_bytes += later.size
             self.found.removed_segments += 1
-            later.close()
-            for path in later.files():
-                if self.disk.exists(path):
-                    self.disk.remove(path)
+            remove_segment(later)
         del segments[number + 1 :]
         return offset
 
     # Leader epochs
 
-    def load_epochs(self, segments: list[Segment]) -> None:
-        """Epochs from their file, or else from the whole log; those past R in any case."""
-        known = self.epochs.load(self.disk)
-        reading = self.from_recovery_point(segments) if known else segments
-        if known and self.known.clean:
-            return
-        for segment in reading:
-            for _, header in segment.headers_from(
-                self.known.recovery_point if known else segment.base_offset
-            ):
+    def reload_epochs(self, segments: list[Segment]) -> None:
+        """Epochs from their file; if it does not check, from the whole log."""
+        if not self.epochs.load(self.disk):
+            self._all_epochs(segments)
+
+    def _all_epochs(self, segments: list[Segment]) -> None:
+        self.epochs.truncate_from_end(0)
+        for segment in segments:
+            for _, header in walk(segment.file, 0, segment.size, segment.base_offset):
                 self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-
-
-def replay_producers(
-    disk: Disk,
-    directory: str,
-    producers: ProducerState,
-    segments: list[Segment],
-    end: int,
-    names: list[str],
-) -> None:
-    """Bring `producers` to where they were at `end`: a snapshot, and the headers after it."""
-    start = producer_snapshot.load_newest(disk, directory, names, end, producers)
-    start = max(start, segments[0].base_offset if segments else 0)
-    for number, segment in enumerate(segments):
-        last = number == len(segments) - 1
-        if not last and segments[number + 1].base_offset <= start:
-            continue
-        if start >= end:
-            break
-        for _, header in segment.headers_from(start):
-            if header.base_offset >= end:
-                break
-            if header.base_offset >= producers.end_offset:
-                producers.append(header, header.base_offset)
-    producers.end_offset = max(producers.end_offset, end)

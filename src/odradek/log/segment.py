@@ -108,7 +108,7 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self.first_timestamp is None:
+        if position == 0:
             self.first_timestamp = max_timestamp
         if self.unindexed_bytes > self.index_interval_bytes:
             self.offset_index.append(last_offset, position)
@@ -122,6 +122,11 @@ class Segment:
         self.write_indexes()
         self.recent_offsets = array("q")
         self.recent_positions = array("q")
+
+    def unload_indexes(self) -> None:
+        """Forget the indexes of a sealed segment until they are needed."""
+        self.offset_index.unload()
+        self.time_index.unload()
 
     def write_indexes(self) -> None:
         """Bring both index files up to memory. Not synced."""
@@ -150,14 +155,22 @@ class Segment:
 
     def headers_from(self, offset: int) -> Iterator[tuple[int, RecordBatchHeader]]:
         """Batches from at most an index interval before `offset` on. Rebuilds a wrong index."""
+        position = self.start_before(offset)
+        if position < 0:
+            self.rebuild_indexes()
+            position = self.start_before(offset)
+        return walk(self.file, position, self.size, self.base_offset)
+
+    def start_before(self, offset: int) -> int:
+        """Position of the last indexed batch that ends at or before `offset`; 0: the first batch.
+
+        -1 if the index entry does not point to the batch it claims.
+        """
         slot = self.offset_index.lookup(offset)
         if slot < 0:
-            return walk(self.file, 0, self.size, self.base_offset)
+            return 0
         last_offset, position = self.offset_index.at(slot)
-        if not self._agrees(last_offset, position):
-            self.rebuild_indexes()
-            return self.headers_from(offset)
-        return walk(self.file, position, self.size, self.base_offset)
+        return position if self._agrees(last_offset, position) else -1
 
     def all_earlier_before(self, timestamp: int) -> int:
         """An offset before which every record is earlier than `timestamp`, by the time index."""
@@ -299,6 +312,13 @@ class Segment:
             _, header = next(walk(self.file, 0, self.size, self.base_offset))
             self.first_timestamp = header.max_timestamp
         return self.first_timestamp
+
+    def largest_timestamp(self) -> int:
+        """Largest timestamp of the segment, from the end of the time index if it is not loaded."""
+        if self.max_timestamp < 0 and not self.time_index.loaded:
+            timestamp, offset = self.time_index.read_last()
+            self.max_timestamp, self.max_timestamp_offset = timestamp, offset
+        return self.max_timestamp
 
     def truncate(self, offset: int, position: int) -> None:
         """Cut at `position`, where `offset` would start."""

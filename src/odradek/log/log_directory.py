@@ -1,0 +1,337 @@
+"""One data directory: its lock, its identity, and the logs of all partitions in it.
+
+    .lock                                 held while a process uses the directory
+    meta.properties                       see `meta_properties`
+    .kafka_cleanshutdown                  the last process stopped cleanly: no log needs recovery
+    durable-ends                          see `durable_ends`
+    recovery-point-offset-checkpoint      see `checkpoints`, as the two after it
+    log-start-offset-checkpoint
+    replication-offset-checkpoint
+    <topic id>-<partition>/               a log, see `log`
+    <topic id>-<partition>.<n>-delete/    a deleted log whose files are being removed
+
+Opening the directory reads this list and nothing in the logs, so that 10,000 of them cost nothing
+until they are used: a log is opened by `open_log`, or by a worker with `loading` and then `adopt`.
+
+Whatever blocks is returned as a function for a worker and touches nothing of the owner's; periodic
+work is a plain method that the broker's timer calls. The clean-shutdown marker is removed before
+the first log can be opened and written only when every log has been flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.log import checkpoints, meta_properties
+from odradek.log.checkpoints import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    BadCheckpoint,
+)
+from odradek.log.durable_ends import DurableEnds
+from odradek.log.fence import Fence
+from odradek.log.index import LoadedIndexes
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.meta_properties import META_FILE, MetaProperties, WrongDirectory
+from odradek.log.recovery import Known, Recovery, open_log
+from odradek.log.retention import Deletion, RetentionClock, delete_old_segments
+from odradek.log.segment import LOG_SUFFIX
+from odradek.model.env import Disk, Random
+from odradek.model.ids import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+Work = Callable[[], None]
+
+
+def partition_of(name: str) -> TopicIdPartition | None:
+    """The partition a directory's name stands for; None if it is no log's."""
+    topic, _, partition = name.rpartition("-")
+    if not partition.isdecimal():
+        return None
+    try:
+        return TopicIdPartition(uuid_from_text(topic), int(partition))
+    except ValueError:
+        return None
+
+
+class LogDirectory:
+    """A data directory in use by this process.
+
+    `cluster_id` None: whatever the directory says, or a new one. Raises `BlockingIOError` if
+    another process has it, `WrongDirectory` if it belongs to another node or cluster, `OSError`.
+    """
+
+    def __init__(
+        self, disk: Disk, path: str, random: Random, *, cluster_id: str | None, node_id: int
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.fence = Fence(path)
+        self.cache = LoadedIndexes()
+        self.logs: dict[TopicIdPartition, Log] = {}
+        self.problems: list[str] = []
+        disk.make_directory(path)
+        self._unlock = disk.lock(f"{path}/{LOCK_FILE}")
+        try:
+            self.meta = self._identity(random, cluster_id, node_id)
+            self._read_state()
+        except BaseException:
+            self._unlock()
+            raise
+        self._written: dict[str, bytes] = {}
+        self._deletions = 0
+
+    def _identity(self, random: Random, cluster_id: str | None, node_id: int) -> MetaProperties:
+        meta = meta_properties.read(self.disk, self.path)
+        if meta is None:
+            if any(partition_of(name) for name in self.disk.list(self.path)):
+                raise WrongDirectory(
+                    f"{self.path} has logs but no {META_FILE}; restore it from a backup"
+                )
+            cluster = cluster_id if cluster_id is not None else uuid_text(new_uuid(random))
+            meta = MetaProperties(cluster, node_id, new_uuid(random))
+            self.disk.replace_file(f"{self.path}/{META_FILE}", meta.encode())
+        if meta.node_id != node_id or cluster_id not in (None, meta.cluster_id):
+            raise WrongDirectory(
+                f"{self.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to "
+                f"node {node_id} of cluster {cluster_id or meta.cluster_id}; choose another one"
+            )
+        return meta
+
+    def _read_state(self) -> None:
+        names = self.disk.list(self.path)
+        self.was_clean = CLEAN_SHUTDOWN_FILE in names
+        if self.was_clean:
+            self.disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+            self.disk.sync_directory(self.path)
+        self.partitions = {key: None for name in names if (key := partition_of(name)) is not None}
+        self._leftovers = [name for name in names if name.endswith(DELETE_SUFFIX)]
+        self._recovery_points = self._offsets(RECOVERY_POINT_FILE) or {}
+        self._high_watermarks = self._offsets(HIGH_WATERMARK_FILE) or {}
+        log_starts = self._offsets(LOG_START_FILE)
+        self._starts_known = log_starts is not None
+        self._log_starts = log_starts or {}
+        self._durable_ends = DurableEnds(self.disk, self.path)
+        for key in self._durable_ends.partitions():
+            if key not in self.partitions:
+                self._durable_ends.forget(key)
+
+    def _offsets(self, name: str) -> dict[TopicIdPartition, int] | None:
+        """A checkpoint's offsets; None if it is missing, or a problem to tell of."""
+        path = f"{self.path}/{name}"
+        try:
+            return checkpoints.read_offsets(self.disk, path) if self.disk.exists(path) else None
+        except BadCheckpoint as error:
+            self.problems.append(str(error))
+            return None
+
+    # Logs
+
+    def directory_of(self, key: TopicIdPartition) -> str:
+        return f"{self.path}/{key}"
+
+    def get(self, key: TopicIdPartition) -> Log | None:
+        """An opened log."""
+        return self.logs.get(key)
+
+    def loading(
+        self, key: TopicIdPartition, config: LogConfig, now_ms: int
+    ) -> Callable[[], tuple[Log, Recovery]]:
+        """The work of opening a log, or making a new one. For a worker; hand the log to `adopt`.
+
+        The work raises `LogDamaged`, or `OSError`.
+        """
+        self.fence.check()
+        directory = self.directory_of(key)
+        is_new = key not in self.partitions
+        known_end = self._durable_ends.get(key)
+        durable = self._durable_ends.slot(key)
+        if is_new:
+            self.disk.make_directory(directory)
+            self.partitions[key] = None
+        known = Known(clean=self.was_clean)
+        if self._starts_known:
+            known.log_start_offset = self._log_starts.get(key, 0)
+        known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
+        if known_end is not None:
+            known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
+
+        def work() -> tuple[Log, Recovery]:
+            return open_log(
+                self.disk,
+                directory,
+                config,
+                self.fence,
+                self.cache,
+                now_ms=now_ms,
+                known=known,
+                durable=durable,
+            )
+
+        return work
+
+    def adopt(self, key: TopicIdPartition, log: Log) -> Log:
+        """Take over a log that was loaded."""
+        mark = self._high_watermarks.get(key, 0)
+        log.high_watermark = max(log.log_start_offset, min(mark, log.log_end_offset))
+        self.logs[key] = log
+        return log
+
+    def open_log(self, key: TopicIdPartition, config: LogConfig, now_ms: int) -> Log:
+        """The log of a partition, opened or made now. Blocks as long as its recovery takes."""
+        log = self.logs.get(key)
+        if log is None:
+            log = self.adopt(key, self.loading(key, config, now_ms)()[0])
+        return log
+
+    def delete_log(self, key: TopicIdPartition) -> Work:
+        """A partition is gone: its directory is renamed now; the work removes the files."""
+        log = self.logs.pop(key, None)
+        if log is not None:
+            log.abandon()
+        source = self.directory_of(key)
+        self._deletions += 1
+        target = f"{source}.{self._deletions}{DELETE_SUFFIX}"
+        while self.disk.exists(target):
+            self._deletions += 1
+            target = f"{source}.{self._deletions}{DELETE_SUFFIX}"
+        self.disk.rename(source, target)
+        self._forget(key)
+
+        def work() -> None:
+            self.disk.sync_directory(self.path)
+            self.disk.remove_tree(target)
+
+        return work
+
+    def _forget(self, key: TopicIdPartition) -> None:
+        self.partitions.pop(key, None)
+        self._durable_ends.forget(key)
+        for offsets in (self._recovery_points, self._high_watermarks, self._log_starts):
+            offsets.pop(key, None)
+
+    def remove_leftovers(self) -> Work:
+        """Work: remove what was deleted when the last process ended."""
+        leftovers, self._leftovers = self._leftovers, []
+
+        def work() -> None:
+            for name in leftovers:
+                self.disk.remove_tree(f"{self.path}/{name}")
+
+        return work
+
+    def size_of(self, key: TopicIdPartition) -> int:
+        """Bytes of a partition's segments, opened or not."""
+        log = self.logs.get(key)
+        if log is not None:
+            return log.size
+        directory = self.directory_of(key)
+        return sum(
+            self.disk.open(f"{directory}/{name}").size()
+            for name in self.disk.list(directory)
+            if name.endswith(LOG_SUFFIX)
+        )
+
+    # Periodic work
+
+    def flushes_due(self, now_ms: int) -> list[Log]:
+        """Logs that `flush.messages`, `flush.ms`, a roll or a due checkpoint want flushed."""
+        return [log for log in self.logs.values() if log.flush_due(now_ms)]
+
+    def behind_recovery_point(self) -> list[Log]:
+        """Logs whose recovery point is not at their end: flush them with `checkpoint=True`."""
+        return [log for log in self.logs.values() if log.recovery_point < log.log_end_offset]
+
+    def expire_producers(self, monotonic_ms: int) -> int:
+        """One pass over all logs; how many producers were forgotten."""
+        return sum(
+            log.producers.expire(monotonic_ms, log.config.producer_id_expiration_ms)
+            for log in self.logs.values()
+        )
+
+    def retention(
+        self, clock: RetentionClock, wall_ms: int, monotonic_ms: int
+    ) -> RetentionPass | None:
+        """One pass: what is to be deleted leaves the logs now. None if there is nothing."""
+        now_ms = clock.now_ms(wall_ms, monotonic_ms)
+        deletions = []
+        for log in self.logs.values():
+            deletion = delete_old_segments(log, now_ms)
+            if deletion is not None:
+                deletions.append(deletion)
+        return RetentionPass(deletions, self.checkpoint()) if deletions else None
+
+    def checkpoint(self) -> Work:
+        """Work: sync the durable ends, and write those of the three checkpoints that changed."""
+        for key, log in self.logs.items():
+            self._recovery_points[key] = log.recovery_point
+            self._high_watermarks[key] = log.high_watermark
+            self._log_starts[key] = log.log_start_offset
+        contents = {
+            RECOVERY_POINT_FILE: checkpoints.encode_offsets(self._recovery_points),
+            HIGH_WATERMARK_FILE: checkpoints.encode_offsets(self._high_watermarks),
+            LOG_START_FILE: checkpoints.encode_offsets(
+                {key: offset for key, offset in self._log_starts.items() if offset > 0}
+            ),
+        }
+
+        def work() -> None:
+            self.fence.check()
+            try:
+                self._durable_ends.sync()
+                for name, data in contents.items():
+                    if self._written.get(name) != data:
+                        self.disk.replace_file(f"{self.path}/{name}", data)
+                        self._written[name] = data
+            except OSError as error:
+                raise self.fence.fail(error) from error
+
+        return work
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks.
+
+        If the directory is fenced, only the lock is released.
+        """
+        try:
+            for log in self.logs.values():
+                log.close()
+            if self.fence.failure is None:
+                self.checkpoint()()
+                marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+                self.disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
+        finally:
+            self._durable_ends.close()
+            self._unlock()
+
+
+class RetentionPass:
+    """The files of one retention pass. `run` on a worker; `close` on the owner, after the delay;
+    then `remove` on a worker."""
+
+    def __init__(self, deletions: list[Deletion], checkpoint: Work) -> None:
+        self.deletions = deletions
+        self.delay_ms = max(deletion.delay_ms for deletion in deletions)
+        self._checkpoint = checkpoint
+
+    @property
+    def bytes(self) -> int:
+        return sum(deletion.bytes for deletion in self.deletions)
+
+    def run(self) -> None:
+        """Record the new log start offsets, then rename. In this order: see `retention`."""
+        self._checkpoint()
+        for deletion in self.deletions:
+            deletion.rename()
+
+    def close(self) -> None:
+        for deletion in self.deletions:
+            deletion.close()
+
+    def remove(self) -> None:
+        for deletion in self.deletions:
+            deletion.remove()

@@ -1,0 +1,112 @@
+"""Where a fetch's bytes are: slices of segment files that begin and end with batches.
+
+Kafka's rules: a fetch offset inside a batch gets the whole batch; nothing at or above the given end
+(high watermark or last stable offset) is returned; the first batch is returned even if it is larger
+than what was asked for, unless the caller does not want that. Unlike Kafka's, our slices do not end
+in the middle of a batch, as far as the positions in memory tell, so that no byte is sent in vain.
+
+For the tail of a log nothing is read here; elsewhere a few headers, from the last index entry on.
+"""
+
+from __future__ import annotations
+
+from odradek.log.results import LogOffsetMetadata, LogRead
+from odradek.log.segment import Segment
+from odradek.log.segments import Segments
+from odradek.model.errors import ErrorCode
+from odradek.model.spans import FileSlice
+
+NONE = ErrorCode.NONE
+
+
+class LogReader:
+    """Plans the reads of one log. Raises `BadBatch`, `LogDamaged`, `OSError`."""
+
+    __slots__ = ("_known_base", "_known_end", "_known_position", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self.forget()
+
+    def forget(self) -> None:
+        """Positions have changed (the log was cut)."""
+        self._known_base = self._known_end = self._known_position = -1
+
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int, at_log_end: bool, min_one: bool
+    ) -> LogRead:
+        """Batches from the one that holds `offset` up to `end_offset`, which is above it."""
+        segments = self._segments
+        if offset >= segments.active.base_offset:
+            number, segment = len(segments.items) - 1, segments.active
+        else:
+            number = segments.number_of(offset)
+            segment = segments.loaded(number)
+        base_offset, position, first_size = segment.locate(offset)
+        if base_offset < 0:  # the offsets up to the next segment were compacted away
+            number += 1
+            segment = segments.loaded(number)
+            base_offset, position, first_size = segment.locate(segment.base_offset)
+        start = LogOffsetMetadata(offset, segment.base_offset, position)
+        length = self._stop(number, segment, end_offset, at_log_end) - position
+        if length > max_bytes:
+            if first_size <= max_bytes:
+                length = segment.align_from(position, position + max_bytes) - position
+            elif min_one:
+                length = first_size
+            else:
+                return LogRead(NONE, [], 0, start, True)
+        if length <= 0:
+            return LogRead(NONE, [], 0, start)
+        slices = [_slice(segment, position, length)]
+        if segment is not segments.active and position + length == segment.size:
+            length += self._continue(slices, number + 1, max_bytes - length, end_offset, at_log_end)
+        return LogRead(NONE, slices, length, start)
+
+    def _continue(
+        self,
+        slices: list[FileSlice],
+        number: int,
+        max_bytes: int,
+        end_offset: int,
+        at_log_end: bool,
+    ) -> int:
+        """Go on from the start of segment `number`; the bytes added to `slices`."""
+        added = 0
+        while max_bytes > added:
+            segment = self._segments.loaded(number)
+            length = self._stop(number, segment, end_offset, at_log_end)
+            if length > max_bytes - added:
+                length = segment.align(max_bytes - added)
+            if length <= 0:
+                break
+            slices.append(_slice(segment, 0, length))
+            added += length
+            if segment is self._segments.active or length < segment.size:
+                break
+            number += 1
+        return added
+
+    def _stop(self, number: int, segment: Segment, end_offset: int, at_log_end: bool) -> int:
+        """Where reading in this segment must stop so as not to reach `end_offset`."""
+        if segment is self._segments.active:
+            if at_log_end:
+                return segment.size
+        elif end_offset >= self._segments.end_of(number):
+            return segment.size
+        if end_offset <= segment.base_offset:
+            return 0
+        if self._known_end != end_offset or self._known_base != segment.base_offset:
+            self._known_position = segment.position_of(end_offset)
+            self._known_end, self._known_base = end_offset, segment.base_offset
+        return self._known_position
+
+    def metadata(self, offset: int) -> LogOffsetMetadata:
+        """Where the batch is that holds `offset`, which is below the log end."""
+        segment = self._segments.loaded(self._segments.number_of(offset))
+        return LogOffsetMetadata(offset, segment.base_offset, segment.locate(offset)[1])
+
+
+def _slice(segment: Segment, position: int, length: int) -> FileSlice:
+    segment.file.pin()
+    return FileSlice(segment.file, position, length)
