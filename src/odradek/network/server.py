@@ -47,11 +47,11 @@ class SocketServer:
         self.timer = timer
         self.handler = handler
         self.limits = limits or ConnectionLimits()
-        """May be replaced at any time; applies from the next event of each connection."""
+        """May be replaced at any time; deadlines are those of when a connection began."""
         self.counters = NetworkCounters()
         self.connections: dict[int, Connection] = {}
         """The open ones, oldest first."""
-        self._on_bug = on_bug
+        self.on_bug = on_bug
         self._per_address: dict[str, int] = {}
         self._next_id = 0
         self._listening: list[Listening] = []
@@ -132,5 +132,5 @@ class SocketServer:
         """Log and count what must not happen, and tell the hook."""
         self.counters.bugs += 1
         log.error("a bug while %s", where, exc_info=error)
-        if self._on_bug is not None:
-            self._on_bug(where, error)
+        if self.on_bug is not None:
+            self.on_bug(where, error)

@@ -1,0 +1,150 @@
+"""Frames are the same however the stream was cut, and cost no more than what arrived."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_network import framed
+
+from odradek.network.framing import (
+    RECEIVE_BYTES,
+    RECEIVE_LARGE_BYTES,
+    FrameError,
+    Framing,
+)
+
+LIMIT = 10 * 1024 * 1024
+
+
+def frames_of(framing: Framing, *pieces: bytes) -> list[bytes]:
+    """Feed pieces one by one and take all frames after each, as a connection does."""
+    frames = []
+    for piece in pieces:
+        framing.feed(piece)
+        while framing.pending:
+            frame = framing.next_frame()
+            if frame is None:
+                break
+            frames.append(frame)
+    return frames
+
+
+@given(
+    payloads=st.lists(
+        st.integers(1, 5000).map(lambda size: bytes([size % 251]) * size), max_size=8
+    ),
+    data=st.data(),
+)
+def test_any_chopping_of_a_stream_yields_the_same_frames(
+    payloads: list[bytes], data: st.DataObject
+) -> None:
+    stream = b"".join(framed(payload) for payload in payloads)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True) if a < b]
+    framing = Framing(LIMIT)
+    assert frames_of(framing, *pieces) == payloads
+    assert framing.held_bytes == 0
+
+
+@given(payloads=st.lists(st.binary(min_size=1, max_size=40), max_size=5), size=st.integers(1, 7))
+def test_pieces_of_a_few_bytes_yield_the_same_frames(payloads: list[bytes], size: int) -> None:
+    stream = b"".join(framed(payload) for payload in payloads)
+    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert frames_of(Framing(LIMIT), *pieces) == payloads
+
+
+def test_frames_need_not_be_taken_before_more_is_fed() -> None:
+    framing = Framing(LIMIT)
+    framing.feed(framed(b"one") + framed(b"two")[:5])
+    assert framing.next_frame() == b"one"
+    framing.feed(framed(b"two")[5:] + framed(b"three"))
+    assert [framing.next_frame() for _ in range(3)] == [b"two", b"three", None]
+
+
+def test_a_frame_does_not_keep_the_received_data_alive() -> None:
+    data = framed(b"x" * 100) + framed(b"y" * 100)
+    before = sys.getrefcount(data)
+    framing = Framing(LIMIT)
+    frames = frames_of(framing, data)
+    assert len(frames) == 2
+    assert sys.getrefcount(data) == before
+
+
+@pytest.mark.parametrize("length", [0, -1, -(2**31), 2**31 - 1, LIMIT + 1])
+def test_an_impossible_length_is_refused_as_soon_as_it_is_here(length: int) -> None:
+    framing = Framing(LIMIT)
+    framing.feed(framed(b"before") + struct.pack(">i", length))
+    assert framing.next_frame() == b"before"
+    with pytest.raises(FrameError, match=str(length)):
+        framing.next_frame()
+
+
+def test_the_limit_is_the_one_at_the_time_the_length_is_read() -> None:
+    framing = Framing(5)
+    framing.feed(framed(b"12345") + framed(b"123456"))
+    assert framing.next_frame() == b"12345"
+    framing.limit = 6
+    assert framing.next_frame() == b"123456"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00", "TLS"),
+        (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"PRI * HTTP/2.0\r\n", "HTTP/2"),
+        (b"SSH-2.0-OpenSSH_9.2", "SSH"),
+    ],
+)
+def test_other_protocols_are_called_by_their_names(data: bytes, said: str) -> None:
+    framing = Framing(2**31 - 1)  # Whatever the limit is: the prefix of TLS is a possible length.
+    framing.limit = LIMIT
+    framing.feed(data)
+    with pytest.raises(FrameError, match=said):
+        framing.next_frame()
+
+
+def test_a_promised_length_allocates_nothing() -> None:
+    tracemalloc.start()
+    try:
+        framing = Framing(2**31 - 1)
+        assert frames_of(framing, struct.pack(">i", 2**31 - 1), b"0123456789") == []
+        assert framing.held_bytes == 10
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_frame_that_comes_in_tiny_pieces_costs_its_bytes_not_objects() -> None:
+    size = 200_000
+    tracemalloc.start()
+    try:
+        framing = Framing(LIMIT)
+        framing.feed(struct.pack(">i", size))
+        assert framing.next_frame() is None
+        for at in range(0, size - 2, 2):
+            framing.feed(struct.pack(">H", at % 65536))
+        assert tracemalloc.get_traced_memory()[0] < 2 * size
+    finally:
+        tracemalloc.stop()
+    assert frames_of(framing, b"zz")[0][-2:] == b"zz"
+
+
+def test_more_is_asked_for_only_inside_a_large_frame_that_keeps_coming() -> None:
+    framing = Framing(LIMIT)
+    assert framing.wanted == RECEIVE_BYTES
+    stream = framed(b"x" * (3 * RECEIVE_LARGE_BYTES))
+    assert frames_of(framing, stream[:100]) == []
+    assert framing.wanted == RECEIVE_BYTES, "little came: little is asked for"
+    assert frames_of(framing, stream[100 : 100 + RECEIVE_BYTES]) == []
+    assert framing.wanted == RECEIVE_LARGE_BYTES
+    rest = stream[100 + RECEIVE_BYTES :]
+    assert frames_of(framing, rest[: -2 * RECEIVE_BYTES]) == []
+    assert framing.wanted == 2 * RECEIVE_BYTES, "never past the end of the frame"
+    assert frames_of(framing, rest[-2 * RECEIVE_BYTES :]) == [stream[4:]]
+    assert framing.wanted == RECEIVE_BYTES
