@@ -38,7 +38,7 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.protocol.record_batch import RecordBatchBuilder
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.protocol.records import Header
 
 ACKS_ALL = -1

@@ -24,8 +24,9 @@ from typing import Any, Generic, TypeVar
 
 from odradek.client.connection import Connection, Disconnected, any_readable
 from odradek.model.errors import ErrorCode
+from odradek.model.spans import FileSlice
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.compile import bytes_of, decode, encode
+from odradek.protocol.compile import decode, encode
 from odradek.protocol.frame import request_parts
 from odradek.protocol.header import decode_response_header, response_is_flexible
 from odradek.protocol.schema import declaration
@@ -247,7 +248,7 @@ class NetworkClient:
         body = encode(request, version)
         parts = request_parts(api_key, version, correlation_id, self.client_id, body)
         try:
-            sent = connection.send([bytes_of(part) for part in parts])
+            sent = connection.send([p.read() if isinstance(p, FileSlice) else p for p in parts])
         except Disconnected:
             self._failed(node_id, connection)
             raise

@@ -29,7 +29,8 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from odradek.demo import flights, rules
 
@@ -38,11 +39,11 @@ REJECTED_TOPIC = "flights.rejected"
 DELAYS_TOPIC = "flights.delays"
 WATERMARK = "2 days"
 
-FLIGHT_FIELDS = {
-    name: "string" if name in flights.TEXT_COLUMNS else "int"
-    for name in ["year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay", "carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance", "hour", "minute", "time_hour"]
-}
-SCHEMA = ", ".join(f"{name} {kind}" for name, kind in FLIGHT_FIELDS.items())
+FLIGHT = """
+    year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
+    sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,
+    dest string, air_time int, distance int, hour int, minute int, time_hour string
+"""
 NEVER_MISSING = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time")
 NEVER_MISSING_TEXT = ("carrier", "origin", "time_hour")
 
@@ -81,7 +82,7 @@ def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
 def parse(records: DataFrame) -> DataFrame:
     """Records to flights: the record's own columns, `flight` (a struct, null if unreadable) and
     `event_time`."""
-    flight = f.from_json(f.col("value").cast("string"), SCHEMA)
+    flight = f.from_json(f.col("value").cast("string"), FLIGHT)
     return records.withColumn("flight", flight).withColumn(
         "event_time",
         f.try_to_timestamp("flight.time_hour") + f.make_dt_interval(mins=f.col("flight.minute")),
@@ -125,7 +126,10 @@ def unreadable() -> Column:
 
 def calendar_disagrees() -> Column:
     hour = f.try_make_timestamp(
-        *[f.col(f"flight.{part}") for part in ("year", "month", "day", "hour")],
+        f.col("flight.year"),
+        f.col("flight.month"),
+        f.col("flight.day"),
+        f.col("flight.hour"),
         f.lit(0),
         f.lit(0),
         f.lit(rules.TIME_ZONE),
@@ -185,34 +189,39 @@ def hourly_delays(checked: DataFrame) -> DataFrame:
     )
 
 
-def start_rejected(checked: DataFrame, places: Places, **trigger: str | bool) -> StreamingQuery:
+def start_rejected(checked: DataFrame, places: Places, live: bool) -> StreamingQuery:
     """Rejected flights, value untouched, the reason as a header beside it."""
     reason = f.struct(f.lit("reason").alias("key"), f.encode("reason", "utf-8").alias("value"))
     rejected = checked.filter(f.col("reason").isNotNull()).select(
         "key", "value", f.array(reason).alias("headers")
     )
-    return (
+    writer = (
         rejected.writeStream.queryName("rejected")
         .format("odradek")
         .option("kafka.bootstrap.servers", places.bootstrap)
         .option("topic", REJECTED_TOPIC)
         .option("checkpointLocation", places.checkpoint("rejected"))
-        .trigger(**trigger)  # type: ignore[call-overload, unused-ignore]
-        .start()
     )
+    return start(writer, live)
 
 
-def start_delays(checked: DataFrame, places: Places, **trigger: str | bool) -> StreamingQuery:
+def start_delays(checked: DataFrame, places: Places, live: bool) -> StreamingQuery:
     """Hourly delays, to the topic and to Parquet."""
-    return (
+    writer = (
         hourly_delays(checked)
         .writeStream.queryName("delays")
         .outputMode("update")
         .foreachBatch(delays_writer(places))
         .option("checkpointLocation", places.checkpoint("delays"))
-        .trigger(**trigger)  # type: ignore[call-overload, unused-ignore]
-        .start()
     )
+    return start(writer, live)
+
+
+def start(writer: DataStreamWriter, live: bool) -> StreamingQuery:
+    """`live`: until it is stopped, micro-batch after micro-batch; else what is there now."""
+    if live:
+        return writer.trigger(processingTime="0 seconds").start()
+    return writer.trigger(availableNow=True).start()
 
 
 def delays_writer(places: Places) -> Callable[[DataFrame, int], None]:

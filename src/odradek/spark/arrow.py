@@ -43,13 +43,11 @@ from odradek.protocol.record_batch import (
     batches,
     is_intact,
     records_of,
-    records_section,
 )
 from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
 
 MAX_ROWS = 8192
 MAX_DATA_BYTES = 8 * 1024 * 1024
-MAX_SECTION_BYTES = 1 << 30
 ABORT_MARKER = 0
 
 HEADERS_TYPE = ArrayType(
@@ -106,19 +104,8 @@ class ColumnBuilder:
             if not is_intact(data, header):
                 where = f"{self.partition} at offset {header.base_offset}"
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, where)
-            section, start, end = records_section(data, header, MAX_SECTION_BYTES)
             before = self.columns.count
-            self.columns.append(
-                section,
-                start,
-                end,
-                header.count,
-                header.base_offset,
-                header.base_timestamp,
-                fetched.position,
-                fetched.end,
-                header.max_timestamp if header.is_log_append_time else -1,
-            )
+            self.columns.append_batch(data, header, fetched.position, fetched.end)
             added = self.columns.count - before
             self.timestamp_types.append((1 if header.is_log_append_time else 0, added))
             if self.columns.count >= MAX_ROWS or self.columns.data_bytes >= MAX_DATA_BYTES:
@@ -167,7 +154,7 @@ class ColumnBuilder:
 
 def is_abort_marker(data: bytes, header: RecordBatchHeader) -> bool:
     """Whether a control batch ends a transaction by aborting it (key: version i16, type i16)."""
-    marker = next(records_of(data, header, MAX_SECTION_BYTES), None)
+    marker = next(records_of(data, header), None)
     if marker is None or marker.key is None or len(marker.key) < 4:
         return False
     return int.from_bytes(marker.key[2:4], "big") == ABORT_MARKER

@@ -42,7 +42,6 @@ def local_session(
     shuffle_partitions: int = 2,
     memory: str = "1g",
     ui: bool = False,
-    log_level: str = "ERROR",
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A Spark session in this process with the `odradek` data source registered.
@@ -53,7 +52,7 @@ def local_session(
     """
     prepare_environment()
     builder = SparkSession.builder.appName(app_name).master(master)
-    settings = local_settings(shuffle_partitions, memory, ui, log_level)
+    settings = local_settings(shuffle_partitions, memory, ui)
     settings.update(config or {})
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -71,24 +70,19 @@ def prepare_environment() -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
-def local_settings(
-    shuffle_partitions: int, memory: str, ui: bool, log_level: str
-) -> dict[str, str]:
+def local_settings(shuffle_partitions: int, memory: str, ui: bool) -> dict[str, str]:
     """The Spark settings of a local session, by name."""
     logging = resources.files("odradek.spark") / "log4j2.properties"
     return {
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        # Quiet from the first line on; `spark.log.level` takes over once the context is up.
+        # Quiet from the first line on; `spark.log.level` in `config` changes it.
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
-        "spark.log.level": log_level,
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
-        "spark.python.worker.faulthandler.enabled": "true",
     }

@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.client.bulk_producer import BulkProducer
-from odradek.protocol.compression import NAMES
+from odradek.protocol.compression import CompressionType
 from odradek.protocol.records import Header
 from odradek.spark.arrow import HEADERS_TYPE
 from odradek.spark.connections import open_cluster
@@ -129,7 +129,7 @@ def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> W
 def new_producer(options: WriteOptions) -> BulkProducer:
     return BulkProducer(
         open_cluster(options.client),
-        codec=NAMES[options.compression],
+        codec=CompressionType[options.compression.upper()],
         batch_bytes=options.batch_size,
         delivery_timeout_ms=options.delivery_timeout_ms,
         idempotence=options.idempotence,

@@ -1,0 +1,232 @@
+"""The main job from start to end: broker, flights, pipeline, proof, result.
+
+    broker process ─┬─► topics ─► replay (progress) ─┐
+    Spark session ──┘ (meanwhile)                    ├─► queries to their end ─► proof ─► table, page
+    reference, without Spark ───────────(meanwhile)──┘
+
+With `follow`, the queries run first and stay, the replay keeps the pace of a faster clock, and a
+table shows the delays as they come back out of the topic. Ctrl-C ends the replay; what was sent by
+then is still finished and proven. A second Ctrl-C ends everything at once. In every case the
+queries, Spark and the broker are stopped before this returns.
+
+The output directory is the demo's own: what an earlier run left there is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.progress import Progress
+
+from odradek import __version__
+from odradek.client.cluster import Cluster
+from odradek.demo import flights, page, pipeline, reference, replay, terminal
+from odradek.demo.broker_process import BrokerProcess
+from odradek.demo.live import watch
+from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
+from odradek.demo.proof import Proof, prove
+from odradek.spark.session import local_session
+
+MARKER = ".odradek-demo"
+TOPICS = {FLIGHTS_TOPIC: 4, REJECTED_TOPIC: 1, DELAYS_TOPIC: 4}
+POLL_SECONDS = 0.1
+MASTER = "local[2]"
+
+
+class OutputInUse(RuntimeError):
+    """The output directory holds something that is not this demo's."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the command line can say. `limit`: only so many flights, the earliest reports."""
+
+    output: Path
+    follow: bool = False
+    hours_per_second: float = 24.0
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class Stages:
+    """Seconds by what they were spent on."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - began
+
+
+def run(settings: Settings) -> int:
+    """The exit code: 0 if the proof holds."""
+    talk = Console(stderr=True)
+    output = prepare(settings.output)
+    stages = Stages()
+    stopped = threading.Event()
+    with contextlib.ExitStack() as stack:
+        workers = stack.enter_context(ThreadPoolExecutor(3))
+        with stages.timed("broker ready"):
+            broker = stack.enter_context(BrokerProcess(output / "broker", output / "broker.log"))
+            replay.create_topics(broker.bootstrap, TOPICS)
+        talk.print(f"broker {broker.bootstrap}, data in {broker.data_dir}")
+        spark = workers.submit(new_session, stack)
+        sent = Flow(settings, Places(broker.bootstrap, output), talk, stages, stopped)
+        if settings.follow:
+            stack.enter_context(first_interrupt(stopped, talk))
+        count, late = sent.follow(spark.result) if settings.follow else sent.once(spark.result)
+        with stages.timed("reference and proof"), talk.status("reading everything back"):
+            expected = reference.compute(count)
+            cluster = stack.enter_context(contextlib.closing(Cluster(broker.bootstrap)))
+            proof = prove(cluster, output / "delays", expected, late)
+    show(proof, stages, output)
+    return 0 if proof.holds else 1
+
+
+def prepare(output: Path) -> Path:
+    """An empty directory of the demo's own. Raises `OutputInUse`."""
+    if output.exists() and any(output.iterdir()):
+        if not (output / MARKER).exists():
+            raise OutputInUse(f"{output} is not empty and not this demo's: name another --output")
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / MARKER).write_text("Made by `odradek demo`; the next run replaces this directory.\n")
+    return output.absolute()
+
+
+def new_session(stack: contextlib.ExitStack) -> SparkSession:
+    spark = local_session("odradek demo", master=MASTER)
+    stack.callback(spark.stop)
+    return spark
+
+
+class Flow:
+    """The flights' way through topic and pipeline: all at once, or followed."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        places: Places,
+        talk: Console,
+        stages: Stages,
+        stopped: threading.Event,
+    ) -> None:
+        self.settings = settings
+        self.places = places
+        self.talk = talk
+        self.stages = stages
+        self.stopped = stopped
+
+    def once(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
+        """All flights, then the pipeline over them. (flights sent, flights dropped as late)."""
+        with self.stages.timed("flights read"), self.talk.status("reading the flights"):
+            events = flights.events(self.settings.limit)
+        with terminal.progress_bars(self.talk) as bars:
+            with self.stages.timed("flights produced"):
+                sent = self.replay(events, bars)
+            with self.stages.timed("Spark started, beyond that"):
+                spark = session()
+            with self.stages.timed("pipeline"):
+                queries = self.start(spark, live=False)
+                self.progress(queries, bars, sent)
+        return sent, pipeline.late_rows(queries["delays"])
+
+    def follow(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
+        """The pipeline first, then the flights at the pace of a faster clock, shown as they come."""
+        with self.stages.timed("flights read"), self.talk.status("reading the flights"):
+            events = flights.events(self.settings.limit)
+        with self.stages.timed("Spark started, beyond that"), self.talk.status("starting Spark"):
+            queries = self.start(session(), live=True)
+        pace = replay.Pace(self.settings.hours_per_second)
+        with self.stages.timed("followed"):
+            sent = watch(self.places.bootstrap, events, pace, self.stopped, queries, self.talk)
+        with self.stages.timed("pipeline's rest"), self.talk.status("finishing what was sent"):
+            for query in queries.values():
+                query.processAllAvailable()
+            late = pipeline.late_rows(queries["delays"])
+            for query in queries.values():
+                query.stop()
+        return sent, late
+
+    def replay(self, events: list[flights.Event], bars: Progress) -> int:
+        bar = bars.add_task("flights produced", total=len(events))
+        return replay.replay(
+            self.places.bootstrap,
+            FLIGHTS_TOPIC,
+            events,
+            progress=lambda done: bars.update(bar, completed=done),
+        )
+
+    def start(self, spark: SparkSession, *, live: bool) -> dict[str, StreamingQuery]:
+        airlines = pipeline.airlines_table(spark)
+
+        def checked(query: str) -> DataFrame:
+            records = pipeline.read_flights(spark, self.places, query)
+            return pipeline.check(pipeline.parse(records), airlines)
+
+        return {
+            "delays": pipeline.start_delays(checked("delays"), self.places, live),
+            "rejected": pipeline.start_rejected(checked("rejected"), self.places, live),
+        }
+
+    def progress(self, queries: dict[str, StreamingQuery], bars: Progress, sent: int) -> None:
+        """Bars until both queries have ended. Raises what ended one early."""
+        names = {"delays": "checked, joined, aggregated", "rejected": "checked, rejects kept"}
+        shown = {name: bars.add_task(names[name], total=sent) for name in queries}
+        while True:
+            active = False
+            for name, query in queries.items():
+                active |= query.isActive
+                done = sum(progress.numInputRows for progress in query.recentProgress)
+                bars.update(shown[name], completed=done)
+            if not active:
+                break
+            time.sleep(POLL_SECONDS)
+        for query in queries.values():
+            query.awaitTermination()
+
+
+@contextlib.contextmanager
+def first_interrupt(stopped: threading.Event, talk: Console) -> Iterator[None]:
+    """The first Ctrl-C sets `stopped`; a second one interrupts as usual."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        talk.print("stopping: finishing and proving what was sent (Ctrl-C again: at once)")
+
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def show(proof: Proof, stages: Stages, output: Path) -> None:
+    """Tables and chart on stdout, the page in the output directory."""
+    out = Console()
+    out.print(terminal.airlines_table(proof))
+    sys.stdout.write(terminal.delay_chart(proof) + "\n")
+    out.print(terminal.rejected_table(proof))
+    out.print(terminal.proof_table(proof))
+    target = output / "flights.html"
+    target.write_text(page.render(proof, stages.seconds, __version__), encoding="utf-8")
+    spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in stages.seconds.items())
+    out.print(f"{sum(stages.seconds.values()):.1f} s in all: {spent}")
+    out.print(f"page: {target}    table: {output / 'delays'} (Parquet)")
