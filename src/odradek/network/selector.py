@@ -194,10 +194,10 @@ class Reactor:
                     self._woken()
                 continue
             try:
-                if mask & watch.mask & WRITE:
-                    watch.writable()
-                if mask & ~WRITE:
+                if mask & ~WRITE:  # Readable, or failed.
                     watch.readable()
+                if mask & watch.mask & WRITE and watches.get(fd) is watch:
+                    watch.writable()
             except Exception as error:
                 self.bug("handling an event", error)
                 self.unwatch(watch.subject)

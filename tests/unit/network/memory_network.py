@@ -100,13 +100,15 @@ class MemoryTransport:
         assert not self.closed
         self.closed = True
 
-    def events(self) -> list[Callable[[], None]]:
-        """The callbacks that are due, level-triggered."""
-        due = []
+    def handle(self) -> bool:
+        """Call what is due, level-triggered; whether there was anything."""
+        due = False
         if self.readable and self.read and (self.inbox or self.ended or self.error):
-            due.append(self.readable)
+            due = True
+            self.readable()
         if self.writable and self.write and (len(self.outbox) < self.capacity or self.error):
-            due.append(self.writable)
+            due = True
+            self.writable()
         return due
 
 
@@ -168,9 +170,7 @@ class MemoryNetwork:
 
     def run_once(self) -> bool:
         """One round of the loop; whether there was anything to do."""
-        due = [event for transport in self.transports for event in transport.events()]
-        for event in due:
-            event()
+        due = any([transport.handle() for transport in list(self.transports)])
         soon, self._soon = self._soon, deque()
         for callback in soon:
             callback()
