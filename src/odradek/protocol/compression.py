@@ -9,8 +9,8 @@ comes out.
 
 A compressed section tells how long it is, never truthfully how long it becomes. So no size in it
 is believed: the output buffer starts at a guess, doubles while it is too small, and never exceeds
-the caller's cap. A bomb costs at most twice the cap of work and the cap of memory, and ends in
-`TooLarge`.
+the caller's cap. A bomb costs at most three times the work of the cap, the memory of the cap,
+and ends in `TooLarge`.
 
 Facts of the codec library that this rests on are pinned by tests: `decompress_into` never writes
 past its buffer and says `failed to write whole buffer` when that is too small.

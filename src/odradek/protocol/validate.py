@@ -150,15 +150,16 @@ def validate(
         walked = records.walk(
             section, records_start, records_end, header.count, header.base_timestamp
         )
-    except InvalidTimestamp as error:
-        errors = [RecordError(error.index, error.reason)]
+    # A name each: compiled, a variable keeps the type of its first use.
+    except InvalidTimestamp as unreal:
+        errors = [RecordError(unreal.index, unreal.reason)]
         return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, TIMESTAMPS_REFUSED, errors, True)
-    except InvalidRecords as error:
-        return _invalid(f"Record {error.index}: {error.reason}")
-    except compression.CorruptCompression as error:
-        return _invalid(f"The records do not decompress: {error}")
-    except compression.TooLarge as error:
-        return InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"The records are {error}")
+    except InvalidRecords as malformed:
+        return _invalid(f"Record {malformed.index}: {malformed.reason}")
+    except compression.CorruptCompression as corrupt:
+        return _invalid(f"The records do not decompress: {corrupt}")
+    except compression.TooLarge as bomb:
+        return InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"The records are {bomb}")
     if not _records_fit(header, walked, rules, now_ms):
         return _refuse_records(header, section, records_start, records_end, rules, now_ms)
     if rules.codec != KEEP_CODEC and rules.codec != header.compression_type:

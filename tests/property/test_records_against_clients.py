@@ -1,0 +1,106 @@
+"""Batches of kafka-python and aiokafka are read by ours, and ours by theirs."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
+from hypothesis import given
+from record_strategies import Row, codecs, timed_rows
+
+from odradek.model.spans import Span
+from odradek.protocol.compression import CompressionType
+from odradek.protocol.record_batch import RecordBatchHeader, is_intact, records_of
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.validate import BatchRules, ValidBatch, validate
+
+with warnings.catch_warnings():
+    # It reads its schemas in a way that Python has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    kafka_python = importlib.import_module("kafka.record")
+    KafkaPythonBuilder = importlib.import_module(
+        "kafka.record.default_records"
+    ).DefaultRecordBatchBuilder
+
+RULES = BatchRules(timestamp_after_max_ms=2**63 - 1, max_message_bytes=8 * 1024 * 1024)
+MIB = 1024 * 1024
+ODD_ROWS: list[Row] = [
+    (None, None, [], 0),
+    (b"", b"", [], 1),
+    (b"key", None, [("tombstone", None)], 2),
+    (None, b"v" * MIB, [("größe", b"1 MiB"), ("", b"")], 3),
+]
+
+
+def theirs(builder_class: Any, content: list[Row], codec: int, **options: int) -> bytes:
+    builder = builder_class(
+        magic=2,
+        compression_type=codec,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=2**31,
+        **options,
+    )
+    for offset, (key, value, headers, at) in enumerate(content):
+        builder.append(offset, timestamp=at, key=key, value=value, headers=headers)
+    return bytes(builder.build())
+
+
+def check_reading(batch: bytes, content: list[Row]) -> None:
+    header = RecordBatchHeader(batch, 0)
+    assert is_intact(batch, header)
+    assert isinstance(validate(Span(batch, 0, len(batch)), RULES, 0), ValidBatch)
+    found = [(r.key, r.value, list(r.headers), r.timestamp) for r in records_of(batch, header)]
+    assert found == content
+
+
+def check_theirs(reader: Any, content: list[Row], codec: int) -> None:
+    records = reader(build(content, codec, base_offset=1000))
+    batch = records.next_batch()
+    assert batch.validate_crc()
+    found = [(r.offset, r.key, r.value, list(r.headers), r.timestamp) for r in batch]
+    assert found == [(1000 + i, k, v, h, at) for i, (k, v, h, at) in enumerate(content)]
+    assert records.next_batch() is None
+
+
+@given(timed_rows, codecs)
+def test_we_read_aiokafka(content: list[Row], codec: int) -> None:
+    check_reading(theirs(AiokafkaBuilder, content, codec), content)
+
+
+@given(timed_rows, codecs)
+def test_aiokafka_reads_us(content: list[Row], codec: int) -> None:
+    check_theirs(AiokafkaRecords, content, codec)
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_odd_records_to_and_from_aiokafka(codec: CompressionType) -> None:
+    check_reading(theirs(AiokafkaBuilder, ODD_ROWS, codec), ODD_ROWS)
+    check_theirs(AiokafkaRecords, ODD_ROWS, codec)
+
+
+# kafka-python compresses with other libraries than those installed here, gzip aside.
+@given(timed_rows)
+def test_we_read_kafka_python(content: list[Row]) -> None:
+    for codec in (CompressionType.NONE, CompressionType.GZIP):
+        check_reading(theirs(KafkaPythonBuilder, content, codec), content)
+
+
+@given(timed_rows)
+def test_kafka_python_reads_us(content: list[Row]) -> None:
+    for codec in (CompressionType.NONE, CompressionType.GZIP):
+        check_theirs(kafka_python.MemoryRecords, content, codec)
+
+
+@given(timed_rows)
+def test_uncompressed_batches_are_the_same_bytes(content: list[Row]) -> None:
+    """Up to what each puts where a broker stamps: offset (0) and leader epoch."""
+    ours = build(content)
+    for builder in (AiokafkaBuilder, KafkaPythonBuilder):
+        assert theirs(builder, content, CompressionType.NONE)[16:] == ours[16:]

@@ -1,0 +1,179 @@
+"""Single records: bytes on the wire, varints at their limits, laziness, errors with their place."""
+
+from __future__ import annotations
+
+import pytest
+from librt.strings import BytesWriter
+
+from odradek.protocol import records
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.record_columns import RecordColumns
+from odradek.protocol.records import InvalidRecords, InvalidTimestamp
+
+LIMITS_32 = [0, -1, 1, 63, -64, 64, 8191, -8192, 8192, 2**31 - 1, -(2**31)]
+LIMITS_62 = [*LIMITS_32, 2**31, 2**61, -(2**61), 2**62 - 1, -(2**62)]
+
+
+def written(value: int) -> bytes:
+    writer = BytesWriter()
+    records.write_varint(writer, value)
+    assert records.varint_size(value) == len(writer.getvalue())
+    return writer.getvalue()
+
+
+class TestVarints:
+    @pytest.mark.parametrize(
+        ("value", "content"),
+        [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (-65, "8101"), (300, "d804")],
+    )
+    def test_known_bytes(self, value: int, content: str) -> None:
+        assert written(value).hex() == content
+
+    @pytest.mark.parametrize("value", LIMITS_32)
+    def test_varint_round_trip(self, value: int) -> None:
+        content = written(value)
+        assert records.varint(b"?" + content + b"?", 1) == (value, 1 + len(content))
+
+    @pytest.mark.parametrize("value", LIMITS_62)
+    def test_varlong_round_trip(self, value: int) -> None:
+        content = written(value)
+        assert records.varlong(b"?" + content + b"?", 1) == (value, 1 + len(content))
+
+    def test_longer_than_necessary_is_read_as_others_read_it(self) -> None:
+        assert records.varint(b"\x82\x00", 0) == (1, 2)
+
+    def test_too_wide_is_refused(self) -> None:
+        with pytest.raises(InvalidRecords, match="too large"):
+            records.varint(written(2**31), 0)
+        with pytest.raises(InvalidRecords, match="too long"):
+            records.varint(b"\x80" * 5 + b"\x00", 0)
+        with pytest.raises(InvalidTimestamp):
+            records.varlong(b"\x80" * 9 + b"\x00", 0)
+
+    def test_the_end_of_the_data_is_an_index_error(self) -> None:
+        for reader in (records.varint, records.varlong):
+            with pytest.raises(IndexError):
+                reader(b"\x80\x80", 0)
+
+
+def test_a_record_byte_by_byte() -> None:
+    writer = BytesWriter()
+    records.encode(writer, 1, 300, b"k", None, [("h", b"v"), ("n", None)])
+    assert writer.getvalue().hex(" ") == "1e 00 d8 04 02 02 6b 01 04 02 68 02 76 02 6e 01"
+
+
+class TestWalk:
+    def test_what_it_saw(self) -> None:
+        rows = [(b"k", b"", (), 50), (None, b"", (), 90), (b"k", b"", (), 20), (b"k", b"", (), 90)]
+        batch = build(rows)
+        walk = records.walk(batch, 61, len(batch), 4, 50)
+        assert (walk.max_timestamp, walk.max_timestamp_delta) == (90, 1)
+        assert walk.min_timestamp == 20
+        assert walk.null_keys
+
+    def test_no_timestamp_is_no_minimum(self) -> None:
+        batch = build([(b"k", b"", (), -1), (b"k", b"", (), 20)])
+        walk = records.walk(batch, 61, len(batch), 2, -1)
+        assert (walk.min_timestamp, walk.max_timestamp) == (20, 20)
+        assert not walk.null_keys
+
+    def test_the_record_at_fault_is_named(self) -> None:
+        batch = build([(b"key", b"value", (), 0)] * 3)
+        size = (len(batch) - 61) // 3
+        for index in range(3):
+            with pytest.raises(InvalidRecords) as caught:
+                records.walk(batch, 61, len(batch) - 3 * size + (index + 1) * size - 1, 3, 0)
+            assert caught.value.index == index
+
+    @pytest.mark.parametrize(("start", "end"), [(61, 10**6), (-1, 61)])
+    def test_a_section_outside_the_data_is_refused(self, start: int, end: int) -> None:
+        with pytest.raises(InvalidRecords):
+            records.walk(build([(b"k", b"v", (), 0)]), start, end, 1, 0)
+
+
+class TestDecode:
+    def test_lazily(self) -> None:
+        good = build([(b"k", b"v", (), 5)])[61:]
+        found = records.decode(good + b"\x7f", 0, len(good) + 1, 2, 10, 5)
+        first = next(found)
+        assert (first.offset, first.timestamp, first.key, first.value) == (10, 5, b"k", b"v")
+        with pytest.raises(InvalidRecords):
+            next(found)
+
+    def test_gaps_of_compaction_are_kept(self) -> None:
+        writer = BytesWriter()
+        for delta in (0, 4, 9):
+            records.encode(writer, delta, 0, b"k", b"v", ())
+        section = writer.getvalue()
+        found = records.decode(section, 0, len(section), 3, 100, 0)
+        assert [record.offset for record in found] == [100, 104, 109]
+
+    def test_header_keys_that_are_not_utf_8_are_replaced_as_in_java(self) -> None:
+        section = b"\x14\x00\x00\x00\x01\x01\x02\x04\xff\x41\x01"
+        [record] = records.decode(section, 0, len(section), 1, 0, 0)
+        assert record.headers == [("�A", None)]
+
+    def test_a_record_shows_itself(self) -> None:
+        [record] = records.decode(*self.section(), 1, 7, 5)
+        assert repr(record) == "Record(offset=7, timestamp=5, key=b'k', value=None, headers=[])"
+
+    @staticmethod
+    def section() -> tuple[bytes, int, int]:
+        section = build([(b"k", None, (), 5)])[61:]
+        return section, 0, len(section)
+
+
+class TestColumns:
+    def test_layout(self) -> None:
+        columns = RecordColumns()
+        rows = [(None, b"ab", [("h", b"1"), ("g", None)], 7), (b"k", b"", [], 9)]
+        batch = build(rows, base_offset=5)
+        columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
+        key, value = columns.key.finish(), columns.value.finish()
+        names, contents = columns.header_key.finish(), columns.header_value.finish()
+        assert (columns.count, columns.data_bytes) == (2, 6)
+        assert columns.offsets == bytes([5, *[0] * 7, 6, *[0] * 7])
+        assert columns.timestamps == bytes([7, *[0] * 7, 9, *[0] * 7])
+        assert (key.count, key.null_count, key.validity, key.data) == (2, 1, b"\x02", b"k")
+        assert key.offsets == bytes([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0])
+        assert (value.null_count, value.validity, value.data) == (0, b"\x03", b"ab")
+        assert value.offsets == bytes([0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0])
+        assert columns.header_offsets == bytes([0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0])
+        assert (names.data, names.validity) == (b"hg", b"\x03")
+        assert (contents.data, contents.validity, contents.null_count) == (b"1", b"\x01", 1)
+
+    @pytest.mark.parametrize("count", [7, 8, 9, 16, 17])
+    def test_validity_over_byte_borders(self, count: int) -> None:
+        columns = RecordColumns()
+        keys = [b"k" if i % 3 else None for i in range(count)]
+        batch = build([(key, b"", (), 0) for key in keys])
+        columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
+        validity = columns.key.finish().validity
+        assert len(validity) == (count + 7) // 8
+        bits = [validity[i // 8] >> i % 8 & 1 for i in range(count)]
+        assert bits == [key is not None for key in keys]
+
+    def test_finishing_and_going_on(self) -> None:
+        columns = RecordColumns()
+        batch = build([(b"k", b"v", (), 0)])
+        columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
+        assert columns.key.finish().count == 1
+        columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
+        finished = columns.key.finish()
+        assert (finished.count, finished.validity, finished.data) == (2, b"\x03", b"kk")
+
+    def test_headers_can_be_left_out_and_are_checked_all_the_same(self) -> None:
+        columns = RecordColumns(with_headers=False)
+        batch = build([(b"k", b"v", [("h", b"x")], 0)])
+        columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
+        assert columns.header_key.finish().count == 0
+        assert columns.header_offsets == bytes(8)
+        with pytest.raises(InvalidRecords):
+            columns.append(batch, 61, len(batch) - 1, 1, 0, 0, 0, 100)
+
+    def test_log_append_time_takes_the_place_of_every_timestamp(self) -> None:
+        columns = RecordColumns()
+        batch = build([(b"k", b"v", (), 3)] * 2)
+        columns.append(batch, 61, len(batch), 2, 0, 3, 0, 100, 77)
+        assert columns.timestamps == bytes([77, *[0] * 7]) * 2
