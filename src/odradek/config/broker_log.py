@@ -32,11 +32,6 @@ NO_COMPACTION = {
     "compact": "log compaction is not part of this version; use delete, with retention.ms=-1 to "
     "keep all"
 }
-NO_RECOMPRESSION = dict.fromkeys(
-    ("uncompressed", "zstd", "lz4", "snappy", "gzip"),
-    "batches are stored as their producers compress them; use producer, and set the "
-    "producer's own compression.type",
-)
 
 
 class LogSettings(Settings):
@@ -218,9 +213,9 @@ class LogSettings(Settings):
         "compression.type",
         "producer",
         ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        refused(NO_RECOMPRESSION),
         update=ANYTIME,
-        doc="How batches are stored: as their producer made them.",
+        doc="How batches are stored: as their producer made them, or compressed again by the "
+        "broker.",
     )
     compression_gzip_level = integer(
         "compression.gzip.level",

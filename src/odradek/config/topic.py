@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.checks import Check, at_least, matching, refused
@@ -220,11 +221,13 @@ class TopicConfig(Settings):
 
 
 class TopicConfigs:
-    """Configurations of topics under one broker configuration; equal ones are shared."""
+    """Configurations of topics under one broker configuration; equal ones in use are shared."""
 
     def __init__(self, broker: BrokerConfig) -> None:
         self.broker = broker
-        self._shared: dict[frozenset[tuple[str, str]], TopicConfig] = {}
+        self._shared: WeakValueDictionary[frozenset[tuple[str, str]], TopicConfig] = (
+            WeakValueDictionary()
+        )
 
     def of(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The configuration of a topic for which these values were set. Raises `ConfigError`."""

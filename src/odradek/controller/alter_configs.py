@@ -1,0 +1,236 @@
+"""Changing settings of topics and brokers.
+
+IncrementalAlterConfigs sets, deletes, appends to and subtracts from single settings; the older
+AlterConfigs replaces all of a resource. Both come down to the values the resource is to have: those
+are checked as a whole, and there is a record for each that differs from what it has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.config.broker import BrokerConfig
+from odradek.config.setting import ConfigError, ConfigType
+from odradek.config.settings import Settings
+from odradek.config.topic import TopicConfig
+from odradek.controller.config_resources import resource_of
+from odradek.controller.decision import Decision, Refused
+from odradek.controller.image import MetadataImage, config_record
+from odradek.controller.registrations import ConfigResource, ResourceType
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api import alter_configs as legacy
+from odradek.protocol.api import incremental_alter_configs as incremental
+
+
+class Operation(IntEnum):
+    """What to do with a setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One setting of a request."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One resource of a request. `replace`: what is not named goes."""
+
+    kind: int
+    name: str
+    changes: Sequence[Change]
+    replace: bool
+
+
+class _Outcome(NamedTuple):
+    asked: _Asked
+    error: ErrorCode
+    message: str | None
+
+
+def incremental_alter_configs(
+    image: MetadataImage,
+    request: incremental.IncrementalAlterConfigsRequest,
+    broker: BrokerConfig,
+) -> Decision[incremental.IncrementalAlterConfigsResponse]:
+    """Records for the settings that change, and an answer for each resource (KIP-339).
+
+    `broker` is this broker's configuration as of the committed image.
+    """
+    asked = [
+        _Asked(
+            item.resource_type,
+            item.resource_name,
+            [Change(each.name, each.config_operation, each.value) for each in item.configs],
+            False,
+        )
+        for item in request.resources
+    ]
+    records, outcomes = _alter(image, asked, broker)
+    responses = [
+        incremental.AlterConfigsResourceResponse(
+            error_code=outcome.error,
+            error_message=outcome.message,
+            resource_type=outcome.asked.kind,
+            resource_name=outcome.asked.name,
+        )
+        for outcome in outcomes
+    ]
+    return Decision(
+        [] if request.validate_only else records,
+        incremental.IncrementalAlterConfigsResponse(responses=responses),
+    )
+
+
+def alter_configs(
+    image: MetadataImage, request: legacy.AlterConfigsRequest, broker: BrokerConfig
+) -> Decision[legacy.AlterConfigsResponse]:
+    """As `incremental_alter_configs`; each resource keeps no setting that is not named."""
+    asked = [
+        _Asked(
+            item.resource_type,
+            item.resource_name,
+            [Change(each.name, Operation.SET, each.value) for each in item.configs],
+            True,
+        )
+        for item in request.resources
+    ]
+    records, outcomes = _alter(image, asked, broker)
+    responses = [
+        legacy.AlterConfigsResourceResponse(
+            error_code=outcome.error,
+            error_message=outcome.message,
+            resource_type=outcome.asked.kind,
+            resource_name=outcome.asked.name,
+        )
+        for outcome in outcomes
+    ]
+    return Decision(
+        [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
+    )
+
+
+def _alter(
+    image: MetadataImage, asked: Sequence[_Asked], broker: BrokerConfig
+) -> tuple[list[object], list[_Outcome]]:
+    counts = Counter((item.kind, item.name) for item in asked)
+    records: list[object] = []
+    outcomes = []
+    for item in asked:
+        try:
+            if counts[item.kind, item.name] > 1:
+                raise _invalid_request("Each resource must appear at most once.")
+            records += _records(image, item, broker)
+        except Refused as refused:
+            outcomes.append(_Outcome(item, refused.error, refused.message))
+        else:
+            outcomes.append(_Outcome(item, ErrorCode.NONE, None))
+    return records, outcomes
+
+
+def _records(image: MetadataImage, asked: _Asked, broker: BrokerConfig) -> list[object]:
+    """Records for one resource. Raises `Refused`."""
+    _check_changes(asked.changes)
+    resource = resource_of(image, asked.kind, asked.name, broker)
+    had = image.config(resource)
+    wanted = _wanted(image, resource, asked, broker)
+    _check_wanted(image, resource, had, wanted, broker)
+    return [
+        config_record(resource, name, wanted.get(name))
+        for name in sorted(had.keys() | wanted.keys())
+        if had.get(name) != wanted.get(name)
+    ]
+
+
+def _check_changes(changes: Sequence[Change]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise _invalid_request("Error due to duplicate config keys")
+    for change in changes:
+        if change.operation not in Operation.__members__.values():
+            raise _invalid_request(
+                f"Unknown operation {change.operation} on {change.name}: "
+                "0 sets, 1 deletes, 2 appends, 3 subtracts"
+            )
+        if change.operation != Operation.DELETE and change.value is None:
+            raise _invalid_request(f"Null value not supported for {change.name}")
+
+
+def _wanted(
+    image: MetadataImage, resource: ConfigResource, asked: _Asked, broker: BrokerConfig
+) -> dict[str, str]:
+    """The values that the resource is to have."""
+    values = {} if asked.replace else dict(image.config(resource))
+    for change in asked.changes:
+        if change.operation == Operation.DELETE:
+            values.pop(change.name, None)
+        elif change.operation == Operation.SET:
+            values[change.name] = change.value or ""
+        else:
+            values[change.name] = _edited(image, resource, change, broker)
+    return values
+
+
+def _edited(
+    image: MetadataImage, resource: ConfigResource, change: Change, broker: BrokerConfig
+) -> str:
+    """A list with elements appended or taken away. Raises `Refused`."""
+    current: Settings = broker
+    try:
+        if resource.type is ResourceType.TOPIC:
+            current = TopicConfig(broker, image.config(resource))
+        setting = current.find(change.name)
+    except ConfigError as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+    if setting.kind is not ConfigType.LIST:
+        raise Refused(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {Operation(change.operation).name} to key {change.name} "
+            "because its type is not LIST.",
+        )
+    parts = list(current.value(setting))
+    named = [part.strip() for part in (change.value or "").split(",")]
+    if change.operation == Operation.APPEND:
+        parts += [part for part in dict.fromkeys(named) if part not in parts]
+    else:
+        parts = [part for part in parts if part not in named]
+    return ",".join(parts)
+
+
+def _check_wanted(
+    image: MetadataImage,
+    resource: ConfigResource,
+    had: Mapping[str, str],
+    wanted: Mapping[str, str],
+    broker: BrokerConfig,
+) -> None:
+    """Whether the values can stand, one by one and together. Raises `Refused`."""
+    try:
+        if resource.type is ResourceType.TOPIC:
+            TopicConfig(broker, wanted)
+            return
+    except ConfigError as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+    for_all = not resource.name
+    try:
+        for name, value in wanted.items():
+            if had.get(name) != value:
+                BrokerConfig.check_dynamic(name, value, for_all=for_all)
+        cluster, own = image.broker_config(None), image.broker_config(broker.node_id)
+        broker.with_dynamic(wanted if for_all else cluster, own if for_all else wanted)
+    except ConfigError as error:
+        raise _invalid_request(str(error)) from None
+
+
+def _invalid_request(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, message)

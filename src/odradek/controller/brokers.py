@@ -1,0 +1,83 @@
+"""Registering brokers and giving out producer ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.controller.decision import Decision
+from odradek.controller.image import MetadataImage
+from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
+from odradek.controller.registrations import BrokerRegistration, Endpoint
+from odradek.protocol.metadata_records import (
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+)
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+
+class ProducerIdsBlock(NamedTuple):
+    """Producer ids that one broker may give to its clients: `first` to `first + size - 1`."""
+
+    first: int
+    size: int
+
+
+def bootstrap(image: MetadataImage) -> list[object]:
+    """The first records of a new cluster: the version of its metadata."""
+    if METADATA_VERSION_FEATURE in image.features:
+        return []
+    return [FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)]
+
+
+def register_broker(
+    image: MetadataImage,
+    broker_id: int,
+    *,
+    epoch: int,
+    incarnation_id: UUID,
+    endpoints: Sequence[Endpoint],
+    rack: str | None,
+    log_dirs: Sequence[UUID],
+    clean: bool,
+) -> Decision[BrokerRegistration]:
+    """Records by which a broker that has just started takes its place, not fenced.
+
+    `epoch` is the offset that the first of the records will get (`MetadataLog.end_offset`). Unless
+    the broker stopped cleanly, partitions it leads get a new leader epoch: records that it lost
+    with the machine's memory must not be taken for the ones that follow under the same offsets.
+    """
+    broker = BrokerRegistration(
+        id=broker_id,
+        epoch=epoch,
+        incarnation_id=incarnation_id,
+        endpoints=tuple(endpoints),
+        features=((METADATA_VERSION_FEATURE, METADATA_VERSION, METADATA_VERSION),),
+        rack=rack,
+        fenced=False,
+        log_dirs=tuple(log_dirs),
+    )
+    records: list[object] = [broker.record()]
+    if not clean:
+        records += [
+            PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=broker_id)
+            for _, topic in sorted(image.topics.items())
+            for number, partition in sorted(topic.partitions.items())
+            if partition.leader == broker_id
+        ]
+    return Decision(records, broker)
+
+
+def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[ProducerIdsBlock]:
+    """A block of ids for a broker; once committed it is never given out again."""
+    block = ProducerIdsBlock(image.next_producer_id, PRODUCER_ID_BLOCK_SIZE)
+    broker = image.brokers.get(broker_id)
+    record = ProducerIdsRecord(
+        broker_id=broker_id,
+        broker_epoch=-1 if broker is None else broker.epoch,
+        next_producer_id=block.first + block.size,
+    )
+    return Decision([record], block)

@@ -1,0 +1,256 @@
+"""Creating topics: CreateTopics requests, and topics created because somebody asked for them.
+
+Order of the checks, as in Kafka, so that a request with several faults gets the same answer: twice
+in the request; name; exists; collides; settings; assignments; replication factor and partition
+count; too much for one request.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from odradek.config.broker import BrokerConfig
+from odradek.config.setting import ConfigError
+from odradek.config.topic import TopicConfig
+from odradek.controller.assignments import check_replicas, new_partition
+from odradek.controller.decision import MAX_RECORDS_PER_DECISION, Decision, Refused
+from odradek.controller.image import MetadataImage, config_record
+from odradek.controller.placement import place
+from odradek.controller.registrations import ConfigResource, PartitionRegistration, ResourceType
+from odradek.controller.topic_names import METADATA_TOPIC, check_name
+from odradek.model.env import Random
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import new_uuid
+from odradek.protocol.api.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.metadata_records import TopicRecord
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+DEFAULT = -1
+
+
+def create_topics(
+    image: MetadataImage, request: CreateTopicsRequest, broker: BrokerConfig, random: Random
+) -> Decision[CreateTopicsResponse]:
+    """Records for the topics that can be created, and an answer for each that was asked for.
+
+    With `validate_only` there are no records, and the same answers. Topics without a word on
+    partitions, replicas or settings get those that `broker` says.
+    """
+    counts = Counter(topic.name for topic in request.topics)
+    topics = [topic for topic in request.topics if counts[topic.name] == 1]
+    results = [
+        _refusal(name, Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        for name, count in counts.items()
+        if count > 1
+    ]
+    too_much = "Excessively large number of partitions per request."
+    if _partitions_asked_for(topics, broker) > MAX_PARTITIONS_PER_REQUEST:
+        return Decision([], _all_refused(topics, results, too_much))
+    creation = _Creation(image, broker, random)
+    answers = [creation.create(topic) for topic in topics]
+    if len(creation.records) > MAX_RECORDS_PER_DECISION:
+        return Decision([], _all_refused(topics, results, too_much))
+    records = [] if request.validate_only else creation.records
+    return Decision(records, CreateTopicsResponse(topics=answers + results))
+
+
+def _partitions_asked_for(topics: Sequence[CreatableTopic], broker: BrokerConfig) -> int:
+    return sum(
+        len(topic.assignments)
+        or (
+            broker.num_partitions
+            if topic.num_partitions == DEFAULT
+            else max(topic.num_partitions, 0)
+        )
+        for topic in topics
+    )
+
+
+def _refusal(name: str, refused: Refused) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refused.error, error_message=refused.message)
+
+
+def _all_refused(
+    topics: Sequence[CreatableTopic], results: list[CreatableTopicResult], message: str
+) -> CreateTopicsResponse:
+    refused = Refused(ErrorCode.POLICY_VIOLATION, message)
+    return CreateTopicsResponse(
+        topics=[_refusal(topic.name, refused) for topic in topics] + results
+    )
+
+
+class _Creation:
+    """One request's topics: each sees those before it."""
+
+    def __init__(self, image: MetadataImage, broker: BrokerConfig, random: Random) -> None:
+        self.image = image
+        self.broker = broker
+        self.random = random
+        self.records: list[object] = []
+        self._names: dict[str, str] = {}
+
+    def create(self, topic: CreatableTopic) -> CreatableTopicResult:
+        try:
+            self._check_name(topic.name)
+            values = _values(topic)
+            config = self._config(values)
+            partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
+        except Refused as refused:
+            return _refusal(topic.name, refused)
+        topic_id = self._new_id()
+        self._add_records(topic.name, topic_id, values, partitions)
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic_id,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            num_partitions=len(partitions),
+            replication_factor=len(partitions[0].replicas),
+            configs=_described(config, values),
+        )
+
+    def _check_name(self, name: str) -> None:
+        check_name(name)
+        if name == METADATA_TOPIC:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
+        if name in self.image.topics:
+            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self.image.colliding(name) or self._names.get(name.replace(".", "_"))
+        if other is not None:
+            raise Refused(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+    def _config(self, values: Mapping[str, str]) -> TopicConfig:
+        try:
+            return TopicConfig(self.broker, values)
+        except ConfigError as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+    def _assigned(self, topic: CreatableTopic) -> list[PartitionRegistration]:
+        if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
+            what = (
+                "replication factor"
+                if topic.replication_factor != DEFAULT
+                else "number of partitions"
+            )
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+        by_number: dict[int, CreatableReplicaAssignment] = {}
+        factor: int | None = None
+        for assignment in topic.assignments:
+            if assignment.partition_index in by_number:
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    "Found multiple manual partition assignments for partition "
+                    f"{assignment.partition_index}",
+                )
+            by_number[assignment.partition_index] = assignment
+            factor = check_replicas(self.image, assignment.broker_ids, factor)
+        if set(by_number) != set(range(len(by_number))):
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "partitions should be a consecutive 0-based integer sequence",
+            )
+        return [
+            new_partition(self.image, tuple(by_number[number].broker_ids))
+            for number in range(len(by_number))
+        ]
+
+    def _placed(self, topic: CreatableTopic) -> list[PartitionRegistration]:
+        if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                "Number of partitions was set to an invalid non-positive value.",
+            )
+        broker = self.broker
+        count = broker.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+        factor = (
+            broker.default_replication_factor
+            if topic.replication_factor == DEFAULT
+            else topic.replication_factor
+        )
+        check_factor(self.image, factor)
+        return [
+            new_partition(self.image, replicas)
+            for replicas in place(self.image.brokers.values(), count, factor, self.random)
+        ]
+
+    def _new_id(self) -> UUID:
+        while True:
+            topic_id = new_uuid(self.random)
+            if topic_id not in self.image.topics_by_id:
+                return topic_id
+
+    def _add_records(
+        self,
+        name: str,
+        topic_id: UUID,
+        values: Mapping[str, str],
+        partitions: Sequence[PartitionRegistration],
+    ) -> None:
+        self._names[name.replace(".", "_")] = name
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        self.records.append(TopicRecord(name=name, topic_id=topic_id))
+        self.records += [config_record(resource, *item) for item in sorted(values.items())]
+        self.records += [
+            partition.record(topic_id, number) for number, partition in enumerate(partitions)
+        ]
+
+
+def check_factor(image: MetadataImage, factor: int) -> None:
+    """Raises `Refused` unless there are brokers for this many replicas."""
+    if factor > len(image.brokers):
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): the target replication factor "
+            f"cannot be reached because only {len(image.brokers)} broker(s) are registered.",
+        )
+    if all(broker.fenced for broker in image.brokers.values()):
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): all brokers are fenced.",
+        )
+
+
+def _values(topic: CreatableTopic) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for item in topic.configs:
+        if item.value is None:
+            raise Refused(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {item.name}"
+            )
+        values[item.name] = item.value
+    return values
+
+
+def _described(config: TopicConfig, values: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=row.name,
+            value=values.get(row.name, row.value),
+            read_only=row.read_only,
+            config_source=row.source,
+            is_sensitive=row.sensitive,
+        )
+        for row in sorted(config.describe(), key=lambda row: row.name)
+    ]

@@ -1,0 +1,33 @@
+"""What a decision is: records to submit and the response to give once they are committed.
+
+A decision is a function of the submitted image and a request. It changes nothing: either its
+records are submitted, all of them in one batch, or nothing happened. Results are per topic or
+resource, as in Kafka: one that is refused does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from odradek.model.errors import ErrorCode
+
+T = TypeVar("T")
+MAX_RECORDS_PER_DECISION = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T]):
+    """Records, and a response that is true once they are committed."""
+
+    records: list[object]
+    response: T
+
+
+class Refused(Exception):
+    """One topic or resource is refused; becomes its error code and message in the response."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message

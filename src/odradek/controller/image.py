@@ -1,0 +1,260 @@
+"""The image: what the metadata records, replayed in order, amount to.
+
+`replay` is the only code that changes an image. It is the same for records of a decision just made,
+of a log being loaded and of a snapshot, so a restart ends up where the service was. It does not
+judge: a record that does not fit raises `ReplayError`, which is damage or a bug, never an answer.
+
+Two images exist in service: what is committed, from which clients are answered, and what is
+submitted, on which decisions are made (see `metadata_log`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from odradek.controller.registrations import (
+    BrokerRegistration,
+    ConfigResource,
+    PartitionRegistration,
+    ResourceType,
+    TopicImage,
+)
+from odradek.protocol.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+NOTHING: Mapping[str, str] = {}
+
+
+class ReplayError(Exception):
+    """A record that does not fit those before it: the log is damaged, or there is a bug."""
+
+
+class MetadataImage:
+    """Brokers, topics, settings, features and producer ids of one cluster."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.topics: dict[str, TopicImage] = {}
+        self.topics_by_id: dict[UUID, TopicImage] = {}
+        self.configs: dict[ConfigResource, dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self._alike: dict[str, set[str]] = {}
+
+    # Reading
+
+    def topic(self, name: str) -> TopicImage | None:
+        """A topic by name."""
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
+        """A topic by id."""
+        return self.topics_by_id.get(topic_id)
+
+    def partition(self, topic_id: UUID, partition: int) -> PartitionRegistration | None:
+        """A partition by the id of its topic."""
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.partitions.get(partition)
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        """What was set for a resource, by name. Not a copy: do not keep it."""
+        return self.configs.get(resource, NOTHING)
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        """What was set for a topic."""
+        return self.config(ConfigResource(ResourceType.TOPIC, name))
+
+    def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
+        """What was set for a broker, or with None for all of them."""
+        name = "" if broker_id is None else str(broker_id)
+        return self.config(ConfigResource(ResourceType.BROKER, name))
+
+    def colliding(self, name: str) -> str | None:
+        """Another topic whose name differs only in `.` and `_`, which metrics cannot tell apart."""
+        others = self._alike.get(name.replace(".", "_"), set()) - {name}
+        return min(others, default=None)
+
+    def partition_count(self) -> int:
+        """Partitions of all topics."""
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    # Changing
+
+    def replay(self, record: object) -> None:
+        """Take in one record. Raises `ReplayError` if it does not fit."""
+        action = REPLAY.get(type(record))
+        if action is None:
+            raise ReplayError(f"{type(record).__name__} has no meaning to this image")
+        action(self, record)
+
+    def _topic_of(self, topic_id: UUID, record: object) -> TopicImage:
+        topic = self.topics_by_id.get(topic_id)
+        if topic is None:
+            raise ReplayError(f"{record} is about a topic that does not exist")
+        return topic
+
+    def _replay_topic(self, record: TopicRecord) -> None:
+        if record.name in self.topics or record.topic_id in self.topics_by_id:
+            raise ReplayError(f"{record} creates a topic that exists")
+        topic = TopicImage(record.name, record.topic_id)
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        if "." in topic.name or "_" in topic.name:
+            self._alike.setdefault(topic.name.replace(".", "_"), set()).add(topic.name)
+
+    def _replay_partition(self, record: PartitionRecord) -> None:
+        topic = self._topic_of(record.topic_id, record)
+        topic.partitions[record.partition_id] = PartitionRegistration.of(record)
+
+    def _replay_partition_change(self, record: PartitionChangeRecord) -> None:
+        topic = self._topic_of(record.topic_id, record)
+        partition = topic.partitions.get(record.partition_id)
+        if partition is None:
+            raise ReplayError(f"{record} is about a partition that does not exist")
+        topic.partitions[record.partition_id] = partition.merge(record)
+
+    def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
+        topic = self._topic_of(record.topic_id, record)
+        del self.topics[topic.name], self.topics_by_id[topic.id]
+        self.configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)
+        alike = self._alike.get(topic.name.replace(".", "_"))
+        if alike is not None:
+            alike.discard(topic.name)
+            if not alike:
+                del self._alike[topic.name.replace(".", "_")]
+
+    def _replay_config(self, record: ConfigRecord) -> None:
+        if record.resource_type not in (ResourceType.TOPIC, ResourceType.BROKER):
+            raise ReplayError(f"{record} is about a kind of resource that has no settings here")
+        resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
+        if record.value is not None:
+            self.configs.setdefault(resource, {})[record.name] = record.value
+            return
+        values = self.configs.get(resource)
+        if values is not None:
+            values.pop(record.name, None)
+            if not values:
+                del self.configs[resource]
+
+    def _replay_register(self, record: RegisterBrokerRecord) -> None:
+        self.brokers[record.broker_id] = BrokerRegistration.of(record)
+
+    def _registered(self, broker_id: int, epoch: int, record: object) -> BrokerRegistration:
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise ReplayError(f"{record} is about a registration that does not exist")
+        return broker
+
+    def _replay_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self._registered(record.broker_id, record.broker_epoch, record)
+        self.brokers[broker.id] = replace(
+            broker,
+            fenced=broker.fenced if record.fenced == 0 else record.fenced > 0,
+            in_controlled_shutdown=(
+                broker.in_controlled_shutdown or record.in_controlled_shutdown > 0
+            ),
+            log_dirs=tuple(record.log_dirs) or broker.log_dirs,
+        )
+
+    def _replay_fence(self, record: FenceBrokerRecord) -> None:
+        broker = self._registered(record.id, record.epoch, record)
+        self.brokers[broker.id] = replace(broker, fenced=True)
+
+    def _replay_unfence(self, record: UnfenceBrokerRecord) -> None:
+        broker = self._registered(record.id, record.epoch, record)
+        self.brokers[broker.id] = replace(broker, fenced=False)
+
+    def _replay_unregister(self, record: UnregisterBrokerRecord) -> None:
+        del self.brokers[self._registered(record.broker_id, record.broker_epoch, record).id]
+
+    def _replay_feature(self, record: FeatureLevelRecord) -> None:
+        if record.feature_level == 0:
+            self.features.pop(record.name, None)
+        else:
+            self.features[record.name] = record.feature_level
+
+    def _replay_producer_ids(self, record: ProducerIdsRecord) -> None:
+        if record.next_producer_id <= self.next_producer_id:
+            raise ReplayError(f"{record} would give out producer ids a second time")
+        self.next_producer_id = record.next_producer_id
+
+    def _replay_nothing(self, record: NoOpRecord) -> None:
+        """A sign of life."""
+
+    # As a whole
+
+    def copy(self) -> MetadataImage:
+        """Another image of the same content, sharing the registrations, which never change."""
+        other = MetadataImage(self.cluster_id)
+        other.brokers = dict(self.brokers)
+        for topic in self.topics.values():
+            twin = TopicImage(topic.name, topic.id, dict(topic.partitions))
+            other.topics[twin.name] = other.topics_by_id[twin.id] = twin
+        other.configs = {resource: dict(values) for resource, values in self.configs.items()}
+        other.features = dict(self.features)
+        other.next_producer_id = self.next_producer_id
+        other._alike = {key: set(names) for key, names in self._alike.items()}
+        return other
+
+    def records(self) -> Iterator[object]:
+        """Records that, replayed on an empty image, make this one: the content of a snapshot."""
+        for feature, level in sorted(self.features.items()):
+            yield FeatureLevelRecord(name=feature, feature_level=level)
+        for _, broker in sorted(self.brokers.items()):
+            yield broker.record()
+        for _, topic in sorted(self.topics.items()):
+            yield TopicRecord(name=topic.name, topic_id=topic.id)
+            for number, partition in sorted(topic.partitions.items()):
+                yield partition.record(topic.id, number)
+        for resource, values in sorted(self.configs.items()):
+            for name, value in sorted(values.items()):
+                yield config_record(resource, name, value)
+        if self.next_producer_id > 0:
+            yield ProducerIdsRecord(broker_id=-1, next_producer_id=self.next_producer_id)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MetadataImage):
+            return NotImplemented
+        return vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def config_record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
+    """The record that sets, or with None removes, a setting."""
+    return ConfigRecord(
+        resource_type=resource.type, resource_name=resource.name, name=name, value=value
+    )
+
+
+REPLAY: dict[type[object], Callable[[MetadataImage, Any], None]] = {
+    TopicRecord: MetadataImage._replay_topic,
+    PartitionRecord: MetadataImage._replay_partition,
+    PartitionChangeRecord: MetadataImage._replay_partition_change,
+    RemoveTopicRecord: MetadataImage._replay_remove_topic,
+    ConfigRecord: MetadataImage._replay_config,
+    RegisterBrokerRecord: MetadataImage._replay_register,
+    BrokerRegistrationChangeRecord: MetadataImage._replay_registration_change,
+    FenceBrokerRecord: MetadataImage._replay_fence,
+    UnfenceBrokerRecord: MetadataImage._replay_unfence,
+    UnregisterBrokerRecord: MetadataImage._replay_unregister,
+    FeatureLevelRecord: MetadataImage._replay_feature,
+    ProducerIdsRecord: MetadataImage._replay_producer_ids,
+    NoOpRecord: MetadataImage._replay_nothing,
+}
