@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LEAVES: tuple[str, ...] = (
+    "odradek.protocol.header",
+    "odradek.protocol.hot_requests",
+    "odradek.protocol.hot_responses",
+    "odradek.protocol.primitives",
     "odradek.protocol.record_batch",
     "odradek.protocol.record_batch_builder",
     "odradek.protocol.record_columns",

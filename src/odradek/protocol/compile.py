@@ -1,15 +1,23 @@
 """The entry points: read and write any version of any declared message.
 
-The reader and the writer of a version are made when they are first asked for (below a millisecond)
-and kept. A broker's dispatch asks once per (api, version) and calls them directly; everybody else
-uses `decode` and `encode`.
+The reader and the writer of a version are made when they are first asked for (in about a
+millisecond) and kept. A broker's dispatch asks once per (api, version) and calls them directly;
+everybody else uses `decode` and `encode`.
+
+For the messages a broker handles most there are readers and writers by hand, faster than the made
+ones where they run compiled: they are taken then, with the made ones behind them for what is rare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.hot_requests import FetchRequestReader, ProduceRequestReader
+from odradek.protocol.hot_responses import FetchResponseWriter, ProduceResponseWriter
 from odradek.protocol.reader import compile_reader
 from odradek.protocol.schema import declaration
 from odradek.protocol.writer import Part, compile_writer, joined
@@ -17,6 +25,9 @@ from odradek.protocol.writer import Part, compile_writer, joined
 T = TypeVar("T")
 Reader = Callable[[bytes, int], T]
 Writer = Callable[[T], list[Part]]
+
+NATIVE = not isinstance(ProduceRequestReader.read, FunctionType)
+"""Whether the readers and writers by hand run compiled."""
 
 _readers: dict[tuple[type[Any], int], Reader[Any]] = {}
 _writers: dict[tuple[type[Any], int], Writer[Any]] = {}
@@ -31,7 +42,7 @@ def reader(cls: type[T], version: int) -> Reader[T]:
     found = _readers.get((cls, version))
     if found is None:
         check_version(cls, version)
-        found = _readers[cls, version] = compile_reader(cls, version)[0]
+        found = _readers[cls, version] = make_reader(cls, version)
     return cast("Reader[T]", found)
 
 
@@ -43,8 +54,28 @@ def writer(cls: type[T], version: int) -> Writer[T]:
     found = _writers.get((cls, version))
     if found is None:
         check_version(cls, version)
-        found = _writers[cls, version] = compile_writer(cls, version)[0]
+        found = _writers[cls, version] = make_writer(cls, version)
     return cast("Writer[T]", found)
+
+
+def make_reader(cls: type[Any], version: int) -> Reader[Any]:
+    """The fastest reader there is."""
+    made = compile_reader(cls, version)[0]
+    if NATIVE and cls is ProduceRequest:
+        return ProduceRequestReader(version).read
+    if NATIVE and cls is FetchRequest:
+        return FetchRequestReader(version, made).read
+    return made
+
+
+def make_writer(cls: type[Any], version: int) -> Writer[Any]:
+    """The fastest writer there is."""
+    made = compile_writer(cls, version)[0]
+    if NATIVE and cls is ProduceResponse:
+        return ProduceResponseWriter(version, made).write
+    if NATIVE and cls is FetchResponse:
+        return FetchResponseWriter(version, made).write
+    return made
 
 
 def decode(cls: type[T], version: int, frame: bytes, pos: int = 0) -> T:

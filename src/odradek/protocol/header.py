@@ -15,7 +15,6 @@ Request header v0, of ControlledShutdown v0, left with that API.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from librt.strings import read_i16_be, read_i32_be
@@ -36,14 +35,24 @@ _first_flexible: Final[dict[int, int]] = {
 _known_clients: Final[dict[bytes, str]] = {}
 
 
-@dataclass
 class RequestHeader:
-    """What stands before every request. `client_id` is null for clients that give none."""
+    """What stands before every request. `client_id` is None for clients that give none."""
 
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
+
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    def __repr__(self) -> str:
+        return (
+            f"RequestHeader(api_key={self.api_key}, api_version={self.api_version}, "
+            f"correlation_id={self.correlation_id}, client_id={self.client_id!r})"
+        )
 
 
 def request_is_flexible(api_key: int, version: int) -> bool:

@@ -218,7 +218,7 @@ def test_text_is_bounded_as_in_kafka() -> None:
     with pytest.raises(ValueError, match="32768"):
         encode(produce(b"", longest + "x"), 9)
     frame = b"\x00\xff\xff\x00\x00\x03\xe8\x02\x81\x80\x02" + b"x" * 32768 + b"\x01\x00\x00"
-    with pytest.raises(ProtocolError, match="name"):
+    with pytest.raises(ProtocolError, match="name|text"):
         decode(ProduceRequest, 9, frame)
 
 
@@ -266,7 +266,7 @@ def test_the_objects_of_one_message_are_bounded_in_total() -> None:
         return b"\x00\xff\xff\x00\x00\x03\xe8" + uvarint(count + 1) + empty * count + b"\x00"
 
     assert len(decode(ProduceRequest, 9, topics(DECODED_OBJECTS_MAX)).topic_data) == 200_000
-    with pytest.raises(ProtocolError, match="topic_data"):
+    with pytest.raises(ProtocolError, match="topic_data|array"):
         decode(ProduceRequest, 9, topics(DECODED_OBJECTS_MAX + 1))
 
 
