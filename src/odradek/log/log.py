@@ -24,8 +24,6 @@ off the end (`truncation`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from odradek.log import time_lookup
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence, LogDamaged
@@ -101,14 +99,14 @@ class Log:
             raise self.fence.failure
         header = batch.header
         if header.producer_id >= 0:
-            answer = self._check_producer(header)
+            answer = self.check_producer(header)
             if answer is not None:
                 return answer
         size = batch.size
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         active = self.segments.active
-        if self._roll_due(active, size, last_offset, header.max_timestamp, now_ms):
+        if self.roll_due(active, size, last_offset, header.max_timestamp, now_ms):
             if size > self._segment_bytes:
                 return self._refused(ErrorCode.RECORD_LIST_TOO_LARGE)
             active = self.roll(now_ms)
@@ -117,8 +115,8 @@ class Log:
             stamp(data, start, base_offset, leader_epoch),
             memoryview(data)[start + STAMP_BYTES : batch.end],
         ]
-        self._write(active, parts, size, now_ms)
-        self._note(active, header, base_offset, active.size - size, leader_epoch)
+        self.write(active, parts, size, now_ms)
+        self.note(active, header, base_offset, active.size - size, leader_epoch)
         return AppendInfo(
             NONE,
             base_offset,
@@ -128,73 +126,7 @@ class Log:
             False,
         )
 
-    def append_all(
-        self, batches: Sequence[ValidBatch], leader_epoch: int, now_ms: int
-    ) -> list[AppendInfo]:
-        """Append several batches, those that may go together with one write; an answer for each.
-
-        `OSError`: those of the last write, and all after, were not appended.
-        """
-        answers: list[AppendInfo] = []
-        group: list[ValidBatch] = []
-        producers: set[int] = set()
-        size = records = 0
-        for batch in batches:
-            header = batch.header
-            if group and (
-                header.producer_id in producers
-                or self.segments.active.size + size + batch.size > self._segment_bytes
-            ):
-                answers += self._append_group(group, leader_epoch, now_ms)
-                group, producers, size, records = [], set(), 0, 0
-            last_offset = self.log_end_offset + records + header.last_offset_delta
-            roll = self._roll_due(
-                self.segments.active, size + batch.size, last_offset, header.max_timestamp, now_ms
-            )
-            known = header.producer_id >= 0 and self._check_producer(header) is not None
-            if roll or known:
-                answers += self._append_group(group, leader_epoch, now_ms)
-                group, producers, size, records = [], set(), 0, 0
-                answers.append(self.append(batch, leader_epoch, now_ms))
-                continue
-            group.append(batch)
-            size += batch.size
-            records += header.last_offset_delta + 1
-            if header.producer_id >= 0:
-                producers.add(header.producer_id)
-        return answers + self._append_group(group, leader_epoch, now_ms)
-
-    def _append_group(
-        self, group: list[ValidBatch], leader_epoch: int, now_ms: int
-    ) -> list[AppendInfo]:
-        """Write batches that are all wanted and all fit into the active segment."""
-        if len(group) < 2:
-            return [self.append(batch, leader_epoch, now_ms) for batch in group]
-        self.fence.check()
-        parts: list[Buffer] = []
-        base_offset, size = self.log_end_offset, 0
-        for batch in group:
-            parts.append(stamp(batch.data, batch.start, base_offset, leader_epoch))
-            parts.append(memoryview(batch.data)[batch.start + STAMP_BYTES : batch.end])
-            base_offset += batch.header.last_offset_delta + 1
-            size += batch.size
-        active = self.segments.active
-        position = active.size
-        self._write(active, parts, size, now_ms)
-        answers = []
-        for batch in group:
-            header = batch.header
-            base_offset = self.log_end_offset
-            self._note(active, header, base_offset, position, leader_epoch)
-            position += batch.size
-            time_ms = header.max_timestamp if header.is_log_append_time else -1
-            last_offset = self.log_end_offset - 1
-            answers.append(
-                AppendInfo(NONE, base_offset, last_offset, time_ms, self.log_start_offset, False)
-            )
-        return answers
-
-    def _write(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
+    def write(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
         try:
             active.append(parts, size)
         except OSError as error:
@@ -203,7 +135,7 @@ class Log:
         if self.unflushed_since_ms < 0:
             self.unflushed_since_ms = now_ms
 
-    def _note(
+    def note(
         self,
         active: Segment,
         header: RecordBatchHeader,
@@ -220,7 +152,7 @@ class Log:
             self.producers.append(header, base_offset)
         self.log_end_offset = last_offset + 1
 
-    def _check_producer(self, header: RecordBatchHeader) -> AppendInfo | None:
+    def check_producer(self, header: RecordBatchHeader) -> AppendInfo | None:
         """The answer to a batch that is not to be appended; None: it is the next one."""
         entry = self.producers.entry(header.producer_id)
         if entry is None:
@@ -243,7 +175,7 @@ class Log:
 
     # Rolling
 
-    def _roll_due(
+    def roll_due(
         self, active: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
         """Whether a batch must go to a new segment (Kafka's conditions, in Kafka's order)."""
@@ -454,11 +386,10 @@ class Log:
         self._flushing = None
         flush.release()
         self.fence.check()
-        assert flush.succeeded, "ended before it was run"
-        self.flushed_offset = max(self.flushed_offset, min(flush.end_offset, self.log_end_offset))
-        self.recovery_point = max(
-            self.recovery_point, min(flush.recovery_point, self.log_end_offset)
-        )
+        if not flush.void:
+            assert flush.succeeded, "ended before it was run"
+            self.flushed_offset = flush.end_offset
+            self.recovery_point = flush.recovery_point
         return self.flushed_offset
 
     def void_flush(self) -> None:

@@ -20,6 +20,8 @@ class LogConfig:
     retention_bytes: int = -1
     delete: bool = True
     """`cleanup.policy` contains `delete`."""
+    compact: bool = False
+    """`cleanup.policy` contains `compact`: offsets may have gaps."""
     file_delete_delay_ms: int = 60_000
     flush_messages: int = NEVER
     flush_ms: int = NEVER

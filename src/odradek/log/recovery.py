@@ -285,7 +285,13 @@ class _Opening:
     def _verify(self, segment: Segment, position: int, offset: int) -> int:
         """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
         for start, header in walk(
-            segment.file, position, segment.size, offset, verify=True, chunk_bytes=SCAN_BYTES
+            segment.file,
+            position,
+            segment.size,
+            offset,
+            verify=True,
+            gaps=self.config.compact,
+            chunk_bytes=SCAN_BYTES,
         ):
             segment.index(header.last_offset, start, header.size, header.max_timestamp)
             if header.base_offset >= self.known.recovery_point:

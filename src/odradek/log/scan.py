@@ -38,12 +38,15 @@ def walk(
     expected: int,
     *,
     verify: bool = False,
+    gaps: bool = True,
     chunk_bytes: int = LOOK_UP_BYTES,
 ) -> Iterator[tuple[int, RecordBatchHeader]]:
     """(position, header) of every batch in `start..end` of the file.
 
-    `expected` is the lowest offset the first one may have. With `verify`, checksums too. Raises
-    `BadBatch` where the next one is not sound or not all there; `OSError` if reading fails.
+    `expected` is the lowest offset the first one may have. With `verify`, checksums too; without
+    `gaps`, every batch must begin where the one before it ends (the base offset is not under the
+    checksum, and only compaction leaves gaps). Raises `BadBatch` where the next one is not sound or
+    not all there; `OSError` if reading fails.
     """
     position = start
     chunk_start, chunk = start, b""
@@ -60,6 +63,8 @@ def walk(
         header = RecordBatchHeader(chunk, at)
         size = int(header.batch_length) + 12
         reason = _unsound(header, size, end - position, expected)
+        if reason is None and not gaps and header.base_offset != expected:
+            reason = f"offset {header.base_offset}"
         if reason is None and verify:
             if at + size > len(chunk) and size <= chunk_bytes:
                 chunk_start, chunk, at = (

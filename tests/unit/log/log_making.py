@@ -1,0 +1,116 @@
+"""Batches and logs for the tests of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.log.durable_ends import DurableEnd
+from odradek.log.fence import Fence
+from odradek.log.index import LoadedIndexes
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.memory import MemoryDisk
+from odradek.log.recovery import Known, Recovery, open_log
+from odradek.model.env import Disk
+from odradek.model.spans import Span
+from odradek.protocol.record_batch import RecordBatchHeader, batches
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.validate import BatchRules, ValidBatch, validate
+
+DIRECTORY = "data/partition"
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=150)
+
+
+def batch(
+    count: int = 1,
+    timestamp: int = 1000,
+    *,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    size: int = 10,
+    codec: int = 0,
+) -> ValidBatch:
+    """A valid batch; `producer` is (producer id, epoch, base sequence)."""
+    producer_id, epoch, sequence = producer
+    data = build(
+        [(b"key", b"%d" % n + b"." * size, [], timestamp + n) for n in range(count)],
+        codec,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    valid = validate(Span(data, 0, len(data)), BatchRules(max_message_bytes=1 << 30), timestamp)
+    assert isinstance(valid, ValidBatch), valid
+    return valid
+
+
+def new_log(disk: Disk | None = None, config: LogConfig = SMALL, fence: Fence | None = None) -> Log:
+    """An empty log on a disk (in memory, unless given)."""
+    disk = disk if disk is not None else MemoryDisk()
+    disk.make_directory(DIRECTORY)
+    return reopen(disk, config, fence=fence)[0]
+
+
+def reopen(
+    disk: Disk,
+    config: LogConfig = SMALL,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    durable_end: int | None = None,
+    log_start_offset: int | None = None,
+    durable: DurableEnd | None = None,
+    fence: Fence | None = None,
+) -> tuple[Log, Recovery]:
+    """The log that is on the disk, knowing this much about it."""
+    known = Known(
+        clean,
+        recovery_point,
+        recovery_point if durable_end is None else durable_end,
+        log_start_offset,
+    )
+    fence = fence if fence is not None else Fence("data")
+    return open_log(
+        disk, DIRECTORY, config, fence, LoadedIndexes(), now_ms=0, known=known, durable=durable
+    )
+
+
+def fill(log: Log, count: int, *, records: int = 2, epoch: int = 0) -> None:
+    """Append batches of `records` records; the timestamp is 1000 times the offset of the first."""
+    for _ in range(count):
+        log.append(batch(records, log.log_end_offset * 1000), epoch, now_ms=0)
+
+
+def read(log: Log, offset: int, max_bytes: int = 1 << 30, up_to: int | None = None) -> bytes:
+    """What a fetch gets, as bytes; everything is released."""
+    result = log.read(offset, max_bytes, log.log_end_offset if up_to is None else up_to)
+    data = b"".join(piece.read() for piece in result.slices)
+    result.release()
+    assert len(data) == result.size
+    return data
+
+
+def headers(data: bytes) -> list[RecordBatchHeader]:
+    """Headers of whole batches; nothing is left over."""
+    found = list(batches(data))
+    assert sum(header.size for header in found) == len(data), "ends inside a batch"
+    return found
+
+
+def offsets(data: bytes) -> list[tuple[int, int]]:
+    """(base offset, last offset) of each batch."""
+    return [(header.base_offset, header.last_offset) for header in headers(data)]
+
+
+def files(disk: MemoryDisk, suffix: str = "") -> dict[str, bytes]:
+    """Contents by name of the files in the log's directory."""
+    start = DIRECTORY + "/"
+    return {
+        path[len(start) :]: bytes(file.content)
+        for path, file in disk.files.items()
+        if path.startswith(start) and path.endswith(suffix)
+    }
+
+
+def log_files(disk: MemoryDisk) -> Sequence[str]:
+    """Paths of the `.log` files, in order."""
+    return [f"{DIRECTORY}/{name}" for name in sorted(files(disk, ".log"))]

@@ -1,0 +1,271 @@
+"""Opening a log after anything: the rule at the top of `odradek.log.recovery`, line by line."""
+
+from __future__ import annotations
+
+import pytest
+from log_making import DIRECTORY, batch, files, fill, log_files, new_log, offsets, read, reopen
+
+from odradek.log.fence import LogDamaged
+from odradek.log.log_config import LogConfig
+from odradek.log.memory import MemoryDisk
+
+ONE_SEGMENT = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
+
+
+def crashed(batches: int, *, durable: int, config: LogConfig = ONE_SEGMENT) -> MemoryDisk:
+    """A disk with a log of batches of two records; the first `durable` are checkpointed."""
+    disk = MemoryDisk()
+    log = new_log(disk, config)
+    fill(log, durable)
+    log.flush(checkpoint=True)
+    fill(log, batches - durable)
+    return disk
+
+
+def last_log(disk: MemoryDisk) -> bytearray:
+    return disk.files[log_files(disk)[-1]].content
+
+
+def test_a_sound_tail_above_the_durable_end_is_kept():
+    disk = crashed(20, durable=5)
+    log, found = reopen(disk, ONE_SEGMENT, recovery_point=10)
+    assert (log.log_end_offset, found.truncated_bytes) == (40, 0)
+    assert found.scanned_bytes == len(last_log(disk)) * 15 // 20
+    assert (log.flushed_offset, log.recovery_point) == (40, 40), "what was read has been synced"
+
+
+def test_a_tail_torn_at_any_byte_is_cut_back_to_the_last_whole_batch():
+    whole = crashed(6, durable=4)
+    size = len(last_log(whole)) // 6
+    for cut in range(4 * size, 6 * size):
+        disk = crashed(6, durable=4)
+        del last_log(disk)[cut:]
+        log, found = reopen(disk, ONE_SEGMENT, recovery_point=8)
+        assert log.log_end_offset == 2 * (cut // size)
+        assert found.truncated_bytes == cut % size
+        assert len(last_log(disk)) == cut // size * size
+        fill(log, 1)
+        assert [base for base, _ in offsets(read(log, 0))] == list(range(0, log.log_end_offset, 2))
+
+
+@pytest.mark.parametrize("garbage", [bytes(1), bytes(4096), b"\xff" * 300])
+def test_zeros_or_garbage_after_the_last_batch_are_cut(garbage: bytes):
+    disk = crashed(6, durable=6)
+    size = len(last_log(disk))
+    last_log(disk).extend(garbage)
+    log, found = reopen(disk, ONE_SEGMENT, recovery_point=12)
+    assert (log.log_end_offset, found.truncated_bytes) == (12, len(garbage))
+    assert len(last_log(disk)) == size
+
+
+def test_every_flipped_byte_above_the_durable_end_is_a_torn_tail():
+    whole = crashed(6, durable=4)
+    size = len(last_log(whole)) // 6
+    for position in range(4 * size, 5 * size):
+        if (position - 4 * size) in range(12, 16):
+            continue  # the leader epoch: outside the checksum
+        disk = crashed(6, durable=4)
+        last_log(disk)[position] ^= 0x10
+        log, found = reopen(disk, ONE_SEGMENT, recovery_point=8)
+        assert log.log_end_offset in (8, 10), position
+        assert found.torn
+
+
+def test_every_flipped_byte_below_the_durable_end_is_damage_and_nothing_is_truncated():
+    whole = crashed(6, durable=2)
+    size = len(last_log(whole)) // 6
+    for position in range(2 * size, 3 * size):
+        if (position - 2 * size) in range(12, 16):
+            continue
+        disk = crashed(6, durable=2)
+        last_log(disk)[position] ^= 0x10
+        before = files(disk, ".log")
+        with pytest.raises(LogDamaged, match=r"0000\.log.*were durable.*Restore the file"):
+            reopen(disk, ONE_SEGMENT, recovery_point=4, durable_end=12)
+        assert files(disk, ".log") == before
+
+
+def test_a_log_that_ends_below_the_durable_end_is_damaged():
+    for cut in (1, 100, 500):
+        disk = crashed(6, durable=2)
+        del last_log(disk)[-cut:]
+        before = files(disk, ".log")
+        with pytest.raises(LogDamaged):
+            reopen(disk, ONE_SEGMENT, recovery_point=4, durable_end=12)
+        assert files(disk, ".log") == before
+
+
+def test_a_log_that_ends_with_a_batch_but_below_the_durable_end_is_damaged():
+    disk = crashed(6, durable=2)
+    size = len(last_log(disk)) // 6
+    del last_log(disk)[4 * size :]  # an older copy
+    with pytest.raises(LogDamaged, match="ends at offset 8, but 12 was durable"):
+        reopen(disk, ONE_SEGMENT, recovery_point=4, durable_end=12)
+    with pytest.raises(LogDamaged, match="ends at offset 8, but 12 was durable"):
+        reopen(disk, ONE_SEGMENT, recovery_point=12)
+    with pytest.raises(LogDamaged, match="ends at offset 8, but 12 was durable"):
+        reopen(disk, ONE_SEGMENT, clean=True, recovery_point=12)
+
+
+def test_files_that_are_gone_are_damage():
+    disk = crashed(6, durable=6)
+    disk.remove(log_files(disk)[0])
+    with pytest.raises(LogDamaged, match="has no segments"):
+        reopen(disk, ONE_SEGMENT, recovery_point=12)
+    disk = MemoryDisk()
+    fill(new_log(disk), 40)
+    disk.remove(log_files(disk)[0])
+    with pytest.raises(LogDamaged, match="begins with offset 18 instead of 0"):
+        reopen(disk, log_start_offset=0)
+
+
+def test_a_missing_segment_is_a_tear_above_the_durable_end_and_damage_below():
+    def with_hole() -> MemoryDisk:
+        disk = MemoryDisk()
+        fill(new_log(disk), 40)
+        disk.remove(log_files(disk)[2])
+        return disk
+
+    disk = with_hole()
+    log, found = reopen(disk)
+    assert (log.log_end_offset, found.removed_segments) == (36, 2)
+    assert len(log_files(disk)) == 2
+    fill(log, 20)
+    assert [base for base, _ in offsets(read(log, 0))] == list(range(0, 76, 2))
+    disk = with_hole()
+    with pytest.raises(LogDamaged):
+        reopen(disk, durable_end=37)
+
+
+def test_a_tear_removes_the_segments_after_it():
+    disk = MemoryDisk()
+    fill(new_log(disk), 40)
+    disk.files[log_files(disk)[1]].content[250] ^= 1
+    log, found = reopen(disk)
+    assert (log.log_end_offset, found.removed_segments) == (22, 3)
+    assert len(log_files(disk)) == 2
+    fill(log, 20)
+    assert [base for base, _ in offsets(read(log, 0))] == list(range(0, 62, 2))
+
+
+def test_only_what_is_past_the_recovery_point_is_read():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    fill(log, 40)
+    _, found = reopen(disk, recovery_point=72)
+    assert found.scanned_bytes == sum(
+        len(data) for name, data in files(disk, ".log").items() if int(name[:20]) >= 72
+    )
+
+
+def test_recovered_indexes_are_those_that_would_have_been_written():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    fill(log, 45)
+    log.close()
+    expected = files(disk)
+    for name in expected:
+        if name.endswith("index"):
+            disk.remove(f"{DIRECTORY}/{name}")
+    log, _ = reopen(disk)
+    log.close()
+    assert files(disk) == expected
+    log, _ = reopen(disk, recovery_point=50)
+    log.close()
+    assert files(disk) == expected
+
+
+def test_unwritten_and_excess_index_entries_do_not_matter():
+    disk = crashed(40, durable=20)
+    before = new_log(MemoryDisk(), ONE_SEGMENT)
+    fill(before, 40)
+    for name in files(disk):
+        if name.endswith("index"):
+            disk.files[f"{DIRECTORY}/{name}"].content.extend(bytes(24))
+    log, _ = reopen(disk, ONE_SEGMENT, recovery_point=40)
+    assert read(log, 0) == read(before, 0)
+    mine, expected = log.segments.active, before.segments.active
+    assert mine.offset_index.entries == expected.offset_index.entries
+    assert mine.time_index.entries == expected.time_index.entries
+
+
+def test_epochs_are_made_again_from_the_batches():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    for epoch, count in ((1, 10), (2, 10), (5, 10)):
+        fill(log, count, epoch=epoch)
+        if epoch == 1:
+            log.flush(checkpoint=True)
+    expected = [(1, 0), (2, 20), (5, 40)]
+    assert reopen(disk, recovery_point=20)[0].epochs.entries() == expected
+    for damage in (b"", b"0\n1\n7 junk\n", b"0\n2\n5 40\n1 0\n"):
+        disk.files[f"{DIRECTORY}/leader-epoch-checkpoint"].content[:] = damage
+        assert reopen(disk, recovery_point=60)[0].epochs.entries() == expected
+        disk.files[f"{DIRECTORY}/leader-epoch-checkpoint"].content[:] = damage
+        assert reopen(disk, clean=True, recovery_point=60)[0].epochs.entries() == expected
+
+
+def test_epochs_of_a_torn_tail_are_forgotten():
+    disk = MemoryDisk()
+    log = new_log(disk, ONE_SEGMENT)
+    fill(log, 3, epoch=1)
+    fill(log, 1, epoch=2)
+    log.flush()
+    del last_log(disk)[-1:]
+    assert reopen(disk, ONE_SEGMENT)[0].epochs.entries() == [(1, 0)]
+
+
+def test_a_second_crash_costs_nothing_twice():
+    disk = crashed(20, durable=0)
+    reopen(disk, ONE_SEGMENT)
+    _, found = reopen(disk, ONE_SEGMENT, recovery_point=40)
+    assert found.scanned_bytes == 0
+
+
+def test_leftovers_of_deletions_and_replacements_are_removed():
+    disk = crashed(2, durable=2)
+    for name in ("00000000000000000000.log.deleted", "x.tmp", "00000000000000000007.index"):
+        disk.open(f"{DIRECTORY}/{name}", create=True)
+    reopen(disk, ONE_SEGMENT, recovery_point=4)
+    assert sorted(files(disk)) == [
+        "00000000000000000000.index",
+        "00000000000000000000.log",
+        "00000000000000000000.timeindex",
+        "00000000000000000004.snapshot",
+        "leader-epoch-checkpoint",
+    ]
+
+
+def test_a_closed_segment_is_checked_on_first_use():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    fill(log, 40)
+    log.close()
+    del disk.files[log_files(disk)[1]].content[-1:]
+    again, _ = reopen(disk, clean=True, recovery_point=80)
+    assert read(again, 70)
+    with pytest.raises(LogDamaged, match=r"0018\.log"):
+        again.read(20, 100, 80)
+
+
+def test_a_damaged_closed_segment_without_index_is_noticed_when_that_is_rebuilt():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    fill(log, 40)
+    log.close()
+    disk.files[log_files(disk)[1]].content[80] ^= 1
+    disk.remove(f"{DIRECTORY}/00000000000000000018.index")
+    again, _ = reopen(disk, clean=True, recovery_point=80)
+    with pytest.raises(LogDamaged, match="checksum mismatch"):
+        again.read(20, 100, 80)
+
+
+def test_after_a_clean_stop_only_the_tail_is_read():
+    disk = crashed(40, durable=0)
+    log, _ = reopen(disk, ONE_SEGMENT)
+    log.close()
+    again, found = reopen(disk, ONE_SEGMENT, clean=True, recovery_point=80)
+    assert (again.log_end_offset, found.scanned_bytes) == (80, 0)
+    again.append(batch(), 0, now_ms=0)
+    again.close()
+    assert reopen(disk, ONE_SEGMENT, clean=True, recovery_point=81)[0].log_end_offset == 81
