@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 LEAVES: tuple[str, ...] = (
+    "odradek.protocol.frame",
     "odradek.protocol.header",
     "odradek.protocol.hot_requests",
     "odradek.protocol.hot_responses",

@@ -21,9 +21,14 @@ from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import Span
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.primitives import MAX_STRING_BYTES, read_uvarint, skip_tags, uuid_of
+from odradek.protocol.primitives import (
+    MAX_STRING_BYTES,
+    REQUEST_OBJECTS_MAX,
+    read_uvarint,
+    skip_tags,
+    uuid_of,
+)
 
-DECODED_OBJECTS_MAX: Final = 200_000
 NO_HIGH_WATERMARK: Final = 2**63 - 1
 
 new: Final[Any] = object.__new__
@@ -37,7 +42,7 @@ class Input:
         self.pos: i64 = pos
         self.end: i64 = len(data)
         self.flexible = flexible
-        self.left: i64 = DECODED_OBJECTS_MAX
+        self.left: i64 = REQUEST_OBJECTS_MAX
 
     def int8(self) -> i64:
         at: i64 = self.step(1)

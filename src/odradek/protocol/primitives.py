@@ -8,6 +8,9 @@
 Lengths and counts take at most 5 bytes and 32 bits, long integers 10 bytes and 64 bits. Every
 reader takes the whole frame and a position and returns the value with the position behind it; a
 value that does not end inside the frame, or is too wide, is a `ProtocolError`.
+
+The limits of decoding are here as well. Objects are the elements of all arrays of one message: a
+request is from a peer that nobody chose, a response (of a large cluster) from one the user did.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from mypy_extensions import i64
 from odradek.model.errors import ProtocolError
 
 MAX_STRING_BYTES: Final = 32767
+REQUEST_OBJECTS_MAX: Final = 200_000
+RESPONSE_OBJECTS_MAX: Final = 2_000_000
 KNOWN_IDS_MAX: Final = 4096
 
 SINGLE: Final = [bytes([value]) for value in range(128)]

@@ -22,10 +22,10 @@ What the source of a reader looks like (a struct in an array, flexible, abridged
 
 Adjacent fields of fixed width, and the length before a string or an array in the non-flexible
 encoding, share one `unpack_from`. Bounds: a count may not exceed what the remaining bytes can hold
-at the element's smallest size, nor the total of decoded elements `DECODED_OBJECTS_MAX`; a length
-may not exceed what remains. `struct` and indexing check the end of the frame for the rest, so the
-whole body stands in one `try` that turns their errors into `ProtocolError`. Bytes behind the body
-are an error too. `records` become a `Span` of the frame, `bytes` a copy.
+at the element's smallest size, nor the total of decoded elements the limit for one message; a
+length may not exceed what remains. `struct` and indexing check the end of the frame for the rest,
+so the whole body stands in one `try` that turns their errors into `ProtocolError`. Bytes behind the
+body are an error too. `records` become a `Span` of the frame, `bytes` a copy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,14 @@ from typing import Any
 from odradek.model.errors import ProtocolError
 from odradek.model.spans import Span
 from odradek.protocol.code import Code, layout_of, minimum_size
-from odradek.protocol.primitives import MAX_STRING_BYTES, read_uvarint, skip_tags, uuid_of
+from odradek.protocol.primitives import (
+    MAX_STRING_BYTES,
+    REQUEST_OBJECTS_MAX,
+    RESPONSE_OBJECTS_MAX,
+    read_uvarint,
+    skip_tags,
+    uuid_of,
+)
 from odradek.protocol.schema import (
     RECORDS,
     TEXT,
@@ -50,8 +57,6 @@ from odradek.protocol.schema import (
     WireType,
     fields_of,
 )
-
-DECODED_OBJECTS_MAX = 200_000
 
 
 def compile_reader(cls: type[Any], version: int) -> tuple[Callable[[bytes, int], Any], str]:
@@ -92,7 +97,8 @@ class ReaderCode(Code):
         """The finished reader."""
         title = f"{self.cls.__name__} v{self.version}"
         self.emit("end = len(data)")
-        self.emit(f"left = {DECODED_OBJECTS_MAX}")
+        answer = self.cls.__name__.endswith("Response")
+        self.emit(f"left = {RESPONSE_OBJECTS_MAX if answer else REQUEST_OBJECTS_MAX}")
         with self.block("try:"):
             result = self.read_struct(self.cls)
             self.emit(f"if pos != end: raise garbage({title!r}, end - pos)")

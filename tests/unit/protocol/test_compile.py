@@ -45,8 +45,7 @@ from odradek.protocol.compile import (
     reader,
     source,
 )
-from odradek.protocol.primitives import uvarint
-from odradek.protocol.reader import DECODED_OBJECTS_MAX
+from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, uvarint
 from odradek.protocol.schema import UnsupportedVersionError
 from odradek.protocol.writer import COPIED_BYTES_MAX, joined
 
@@ -218,7 +217,7 @@ def test_text_is_bounded_as_in_kafka() -> None:
     with pytest.raises(ValueError, match="32768"):
         encode(produce(b"", longest + "x"), 9)
     frame = b"\x00\xff\xff\x00\x00\x03\xe8\x02\x81\x80\x02" + b"x" * 32768 + b"\x01\x00\x00"
-    with pytest.raises(ProtocolError, match="name|text"):
+    with pytest.raises(ProtocolError, match=r"name|text"):
         decode(ProduceRequest, 9, frame)
 
 
@@ -265,9 +264,9 @@ def test_the_objects_of_one_message_are_bounded_in_total() -> None:
         empty = b"\x02t\x01\x00"
         return b"\x00\xff\xff\x00\x00\x03\xe8" + uvarint(count + 1) + empty * count + b"\x00"
 
-    assert len(decode(ProduceRequest, 9, topics(DECODED_OBJECTS_MAX)).topic_data) == 200_000
-    with pytest.raises(ProtocolError, match="topic_data|array"):
-        decode(ProduceRequest, 9, topics(DECODED_OBJECTS_MAX + 1))
+    assert len(decode(ProduceRequest, 9, topics(REQUEST_OBJECTS_MAX)).topic_data) == 200_000
+    with pytest.raises(ProtocolError, match=r"topic_data|array"):
+        decode(ProduceRequest, 9, topics(REQUEST_OBJECTS_MAX + 1))
 
 
 def test_bytes_behind_the_message_are_refused() -> None:

@@ -1,0 +1,57 @@
+"""The table of error codes: what Kafka 4.4 has, in a form that clients can act on."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import warnings
+from typing import Any
+
+import pytest
+
+from odradek.model.errors import ERRORS, ErrorCode, error_code
+
+
+def test_codes_are_numbers_without_gaps() -> None:
+    assert [int(code) for code in ErrorCode] == list(range(-1, 137))
+    assert int(ErrorCode.NONE) == 0
+    assert struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION) == b"\x00\x23"
+
+
+def test_codes_are_found_by_number() -> None:
+    assert error_code(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert ErrorCode(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert error_code(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_new_metadata_is_only_asked_for_to_try_again() -> None:
+    for row in ERRORS.values():
+        assert row.retriable or not row.refresh_metadata, row.name
+        assert row.text, row.name
+
+
+@pytest.mark.parametrize(
+    ("name", "retriable", "refresh_metadata"),
+    [
+        ("NOT_LEADER_OR_FOLLOWER", True, True),
+        ("UNKNOWN_TOPIC_ID", True, True),
+        ("REQUEST_TIMED_OUT", True, False),
+        ("OFFSET_OUT_OF_RANGE", False, False),
+        ("CORRUPT_MESSAGE", True, False),
+    ],
+)
+def test_what_a_client_does_next(name: str, retriable: bool, refresh_metadata: bool) -> None:
+    row = ERRORS[ErrorCode[name]]
+    assert (row.name, row.retriable, row.refresh_metadata) == (name, retriable, refresh_metadata)
+
+
+def test_kafka_python_agrees_about_what_may_be_tried_again() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        theirs: Any = importlib.import_module("kafka.errors")
+    shared = [code for code in ErrorCode if code in theirs.kafka_errors]
+    assert len(shared) > 100
+    different = {
+        code.name for code in shared if theirs.kafka_errors[code].retriable != code.retriable
+    }
+    assert different == {"CORRUPT_MESSAGE"}, "which the Java client does try again"
