@@ -147,9 +147,9 @@ class Settings:
                 return int(value * factor)
         raise AssertionError(f"{setting.name}: the last of a family always has a value")
 
-    def changed(self, other: Self) -> frozenset[str]:
-        """Names of the settings whose values differ."""
-        return frozenset(
+    def changed(self, other: Self) -> tuple[str, ...]:
+        """Names of the settings whose values differ, in the order of the table."""
+        return tuple(
             setting.name
             for setting in self.declared.values()
             if self.value(setting) != other.value(setting)

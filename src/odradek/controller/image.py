@@ -68,6 +68,15 @@ class MetadataImage:
         """A topic by id."""
         return self.topics_by_id.get(topic_id)
 
+    def has_topic_id(self, topic_id: UUID) -> bool:
+        """Whether there is a topic of this id."""
+        return topic_id in self.topics_by_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name of a topic."""
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
     def partition(self, topic_id: UUID, partition: int) -> PartitionRegistration | None:
         """A partition by the id of its topic."""
         topic = self.topics_by_id.get(topic_id)

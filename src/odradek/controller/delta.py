@@ -1,0 +1,92 @@
+"""What a commit changed: handed to those who act on it, beside the image as it is now.
+
+Everything is in the order in which it happened, so that acting on it is deterministic. A topic made
+and removed within one commit was never seen by anybody and does not appear.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from odradek.controller.image import MetadataImage
+from odradek.controller.registrations import ConfigResource, ResourceType, TopicImage
+from odradek.protocol.metadata_records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+
+BROKER_ID_RECORDS = (
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+    BrokerRegistrationChangeRecord,
+)
+
+
+class MetadataDelta:
+    """The names of what changed; the dictionaries without values are ordered sets.
+
+    `deleted` has the topics as they were. `partitions` are new or changed ones of topics that
+    existed before; those of `created` topics are all new. `configs` are resources whose settings
+    changed, among them created topics that came with settings.
+    """
+
+    def __init__(self) -> None:
+        self.created: dict[UUID, None] = {}
+        self.deleted: dict[UUID, TopicImage] = {}
+        self.partitions: dict[tuple[UUID, int], None] = {}
+        self.configs: dict[ConfigResource, None] = {}
+        self.brokers: dict[int, None] = {}
+        self.features: dict[str, None] = {}
+        self.producer_ids = False
+
+    @classmethod
+    def everything(cls, image: MetadataImage) -> MetadataDelta:
+        """The delta from nothing to `image`: what a broker acts on when it starts."""
+        delta = cls()
+        delta.created = {topic.id: None for _, topic in sorted(image.topics.items())}
+        delta.configs = dict.fromkeys(sorted(image.configs))
+        delta.brokers = dict.fromkeys(sorted(image.brokers))
+        delta.features = dict.fromkeys(sorted(image.features))
+        delta.producer_ids = image.next_producer_id > 0
+        return delta
+
+    def note(self, image: MetadataImage, record: object) -> None:
+        """Take in a record that is about to be replayed on `image`."""
+        if isinstance(record, TopicRecord):
+            self.created[record.topic_id] = None
+        elif isinstance(record, PartitionRecord | PartitionChangeRecord):
+            if record.topic_id not in self.created:
+                self.partitions[record.topic_id, record.partition_id] = None
+        elif isinstance(record, RemoveTopicRecord):
+            self._note_removal(image, record.topic_id)
+        elif isinstance(record, ConfigRecord):
+            kind = ResourceType(record.resource_type)
+            self.configs[ConfigResource(kind, record.resource_name)] = None
+        elif isinstance(record, BROKER_ID_RECORDS):
+            self.brokers[record.broker_id] = None
+        elif isinstance(record, FenceBrokerRecord | UnfenceBrokerRecord):
+            self.brokers[record.id] = None
+        elif isinstance(record, FeatureLevelRecord):
+            self.features[record.name] = None
+        elif isinstance(record, ProducerIdsRecord):
+            self.producer_ids = True
+
+    def _note_removal(self, image: MetadataImage, topic_id: UUID) -> None:
+        topic = image.topic_by_id(topic_id)
+        assert topic is not None, f"{topic_id} is removed but was never there"
+        self.configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)
+        self.partitions = {key: None for key in self.partitions if key[0] != topic_id}
+        if topic_id in self.created:
+            del self.created[topic_id]
+        else:
+            self.deleted[topic_id] = topic

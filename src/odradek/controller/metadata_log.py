@@ -1,0 +1,278 @@
+"""The metadata log in service: submit, commit, publish, and snapshots that keep it short.
+
+    submit(records)   one batch at the end of the log; replayed on `pending` at once
+    [fsync]           started at the end of the event: many submits share one
+    commit            the same records replayed on `committed`; `committed_offset` moves
+    publish           subscribers get the delta and the committed image
+
+Decisions look at `pending`, so two of them in one tick cannot contradict each other. Clients are
+answered from `committed`, and a decision's reply is released when `committed_offset` has reached
+what `submit` returned, also if there was nothing to submit: the decision may rest on records that
+are not committed yet. With one voter, what is on this disk is committed; with more, a quorum will
+say so.
+
+    <data directory>/__cluster_metadata-0/
+        *.log *.index *.timeindex   a log like any other
+        durable-ends                how far it is known to be on disk (see `log.recovery`)
+        *.checkpoint                snapshots (see `snapshot`)
+
+The two newest snapshots stay, and the log reaches back to the older of them: if the newest turns
+out to be damaged, a start takes the one before and loses nothing. Damage below the durable end of
+the log itself stops the start (`LogDamaged`); metadata is never guessed.
+
+All methods are the owner thread's. If the disk fails the log is fenced: `failed` is told once,
+`submit` raises from then on, and nothing is committed any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from odradek.controller.delta import MetadataDelta
+from odradek.controller.image import MetadataImage
+from odradek.controller.records import batch_of
+from odradek.controller.snapshot import SnapshotId, encode, snapshots
+from odradek.log.durable_ends import DurableEnds
+from odradek.log.flush import LogFlush
+from odradek.log.log import Log
+from odradek.log.retention import Deletion, delete_old_segments
+from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.validate import ValidBatch
+
+MAX_BATCH_BYTES = 8 << 20
+SNAPSHOTS_KEPT = 2
+Subscriber = Callable[[MetadataDelta, MetadataImage], None]
+
+
+class RecordsTooLarge(ValueError):
+    """The records of one decision are more than a batch of this log may have."""
+
+
+class MetadataLog:
+    """The cluster's metadata of a single voter. Made by `metadata_start.open_metadata_log`."""
+
+    def __init__(
+        self,
+        env: Env,
+        log: Log,
+        durable_ends: DurableEnds,
+        committed: MetadataImage,
+        snapshot: SnapshotId,
+        *,
+        epoch: int,
+        max_bytes_between_snapshots: int,
+        max_snapshot_interval_ms: int,
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._env = env
+        self._log = log
+        self._durable_ends = durable_ends
+        self._epoch = epoch
+        self._max_bytes = max_bytes_between_snapshots
+        self._max_interval_ms = max_snapshot_interval_ms
+        self._failed = failed
+        self._waiting: deque[tuple[int, Sequence[object]]] = deque()
+        self._flush_scheduled = False
+        self._flushing = False
+        self._syncing = False
+        self._last_snapshot = snapshot
+        self._snapshot_ms = env.clock.monotonic_ms()
+        self._snapshotting = False
+        self._removing = False
+        self._bytes_since_snapshot = log.size
+        self.committed = committed
+        self.pending = committed.copy()
+        self.committed_offset = log.log_end_offset
+        self.subscribers: list[Subscriber] = []
+        self.failure: OSError | None = None
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.log_end_offset
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this node leads the metadata: one more with every start."""
+        return self._epoch
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits for the disk, and nothing is on a worker."""
+        return not (
+            self._waiting or self._flushing or self._syncing or self._snapshotting or self._removing
+        )
+
+    def submit(self, records: Sequence[object]) -> int:
+        """Append the records of a decision on `pending` as one batch.
+
+        Returns what `committed_offset` must reach for the decision to hold. `RecordsTooLarge`, or
+        `OSError`: nothing was submitted; after `LogDirFailure` nothing ever will be.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if not records:
+            return self.end_offset
+        data = batch_of(records, self._env.clock.wall_ms())
+        if len(data) > MAX_BATCH_BYTES:
+            raise RecordsTooLarge(
+                f"{len(records)} metadata records take {len(data)} bytes; "
+                f"at most {MAX_BATCH_BYTES} go together"
+            )
+        batch = ValidBatch(data, RecordBatchHeader(data, 0), 0, False)
+        info = self._log.append(batch, self._epoch, self._env.clock.wall_ms())
+        assert info.error is ErrorCode.NONE, f"the metadata log refused a batch: {info}"
+        for record in records:
+            self.pending.replay(record)
+        self._waiting.append((self.end_offset, records))
+        self._bytes_since_snapshot += len(data)
+        self._want_flush()
+        return self.end_offset
+
+    # Committing
+
+    def _want_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._env.call_soon(self._begin_flush)
+
+    def _begin_flush(self) -> None:
+        self._flush_scheduled = False
+        if self._flushing or self.failure is not None:
+            return
+        try:
+            flush = self._log.begin_flush()
+        except OSError as error:
+            self._fail(error)
+            return
+        if flush is None:
+            return
+        self._flushing = True
+        self._env.offload.submit(
+            flush.run,
+            lambda _: self._flushed(flush, None),
+            lambda error: self._flushed(flush, error),
+        )
+
+    def _flushed(self, flush: LogFlush, error: BaseException | None) -> None:
+        self._flushing = False
+        try:
+            durable = self._log.end_flush(flush)
+        except OSError as failure:
+            self._fail(failure)
+            return
+        if error is not None:
+            raise error
+        self._commit(durable)
+        if self._waiting:
+            self._want_flush()
+        self._sync_durable_ends()
+        self.snapshot_if_due()
+
+    def _sync_durable_ends(self) -> None:
+        """Nobody waits for it: it tells damage from a torn tail, should the power fail."""
+        if self._syncing:
+            return
+        self._syncing = True
+
+        def synced(_: None) -> None:
+            self._syncing = False
+
+        self._env.offload.submit(self._durable_ends.sync, synced, self._background_failed)
+
+    def _commit(self, offset: int) -> None:
+        delta = MetadataDelta()
+        while self._waiting and self._waiting[0][0] <= offset:
+            self.committed_offset, records = self._waiting.popleft()
+            for record in records:
+                delta.note(self.committed, record)
+                self.committed.replay(record)
+        self._log.high_watermark = self.committed_offset
+        for subscriber in list(self.subscribers):
+            subscriber(delta, self.committed)
+
+    def _fail(self, error: OSError) -> None:
+        if self.failure is None:
+            self.failure = error
+            self._failed(error)
+
+    # Snapshots
+
+    def snapshot_if_due(self) -> bool:
+        """Begin a snapshot if enough was committed, or enough time went by, since the last."""
+        if self._snapshotting or self.committed_offset == self._last_snapshot.end_offset:
+            return False
+        waited_ms = self._env.clock.monotonic_ms() - self._snapshot_ms
+        late = 0 < self._max_interval_ms <= waited_ms
+        if not late and self._bytes_since_snapshot < self._max_bytes:
+            return False
+        self.snapshot()
+        return True
+
+    def snapshot(self) -> None:
+        """Write the committed image on a worker; then forget the log before the one before it."""
+        assert not self._snapshotting, "one snapshot at a time"
+        identity = SnapshotId(self.committed_offset, self._epoch)
+        path = f"{self._log.directory}/{identity.file_name}"
+        image = self.committed.copy()
+        now_ms = self._env.clock.wall_ms()
+        self._snapshotting = True
+        self._snapshot_ms = self._env.clock.monotonic_ms()
+        self._bytes_since_snapshot = 0
+
+        def work() -> list[SnapshotId]:
+            disk = self._env.disk
+            disk.replace_file(path, encode(image, now_ms))
+            found = snapshots(disk, self._log.directory)
+            for old in found[:-SNAPSHOTS_KEPT]:
+                disk.remove(f"{self._log.directory}/{old.file_name}")
+            return found[-SNAPSHOTS_KEPT:]
+
+        self._env.offload.submit(
+            work, lambda kept: self._snapshot_written(identity, kept), self._background_failed
+        )
+
+    def _snapshot_written(self, identity: SnapshotId, kept: Sequence[SnapshotId]) -> None:
+        self._snapshotting = False
+        self._last_snapshot = identity
+        if self.failure is not None or len(kept) < SNAPSHOTS_KEPT:
+            return
+        self._log.raise_log_start(kept[0].end_offset)
+        now_ms = self._env.clock.wall_ms()
+        try:
+            self._log.roll(now_ms)
+        except OSError as error:
+            self._background_failed(error)
+            return
+        self._want_flush()
+        deletion = delete_old_segments(self._log, now_ms)
+        if deletion is not None:
+            self._remove(deletion)
+
+    def _remove(self, deletion: Deletion) -> None:
+        self._removing = True
+
+        def renamed(_: None) -> None:
+            deletion.close()
+            self._env.offload.submit(deletion.remove, removed, self._background_failed)
+
+        def removed(_: None) -> None:
+            self._removing = False
+
+        self._env.offload.submit(deletion.rename, renamed, self._background_failed)
+
+    def _background_failed(self, error: BaseException) -> None:
+        self._snapshotting = self._syncing = self._removing = False
+        if not isinstance(error, OSError):
+            raise error
+        self._fail(self._log.fence.fail(error))
+
+    def close(self) -> None:
+        """Flush and close the files. Blocks."""
+        self._log.close()
+        if self.failure is None:
+            self._durable_ends.sync()
+        self._durable_ends.close()
