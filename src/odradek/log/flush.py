@@ -18,7 +18,6 @@ from odradek.log import producer_snapshot
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence
 from odradek.log.producer_state import SnapshotEntry
-from odradek.log.segment import LOG_SUFFIX, segment_file_name
 from odradek.model.env import Disk, File
 
 SNAPSHOTS_KEPT = 2
@@ -96,13 +95,12 @@ class LogFlush:
         self.succeeded = True
 
     def _write_snapshot(self, entries: list[SnapshotEntry]) -> None:
-        """The snapshot at the end; of older ones the last and those of segments stay."""
+        """The snapshot at the end; of older ones the last is kept."""
         path = producer_snapshot.snapshot_path(self.directory, self.end_offset)
         self._disk.replace_file(path, producer_snapshot.encode(entries))
         names = list(self._disk.list(self.directory))
         for offset in producer_snapshot.snapshot_offsets(names)[:-SNAPSHOTS_KEPT]:
-            if segment_file_name(offset, LOG_SUFFIX) not in names:
-                self._disk.remove(producer_snapshot.snapshot_path(self.directory, offset))
+            self._disk.remove(producer_snapshot.snapshot_path(self.directory, offset))
 
     def release(self) -> None:
         """Unpin the files. Owner thread, once."""

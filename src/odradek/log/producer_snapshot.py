@@ -17,8 +17,8 @@ All big-endian:
             34     4  coordinatorEpoch       -1: none
             38     8  currentTxnFirstOffset  -1: no open transaction
 
-A snapshot is taken when the recovery point moves, when a segment is rolled (its offset is the new
-segment's base offset) and at a clean stop. The newest at or below the recovery point is where
+A snapshot is taken when the recovery point moves, which it does after a roll, after a number of
+bytes and at a clean stop; the last two are kept. The newest at or below the recovery point is where
 recovery begins; one that does not check is removed and the one before it taken.
 """
 

@@ -3,7 +3,7 @@
     00000000000000000000.log        record batches, one after the other (see protocol.record_batch)
     00000000000000000000.index      see `index`
     00000000000000000000.timeindex  see `index`
-    00000000000000000000.snapshot   producer state before this offset, see `producer_state`
+    00000000000000000000.snapshot   producer state before this offset, see `producer_snapshot`
 
 Invariants: batches lie in ascending order of offset, the first at or after the base offset; every
 offset is less than 2^31 above it. Only the last segment of a log is appended to.

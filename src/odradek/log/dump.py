@@ -1,0 +1,131 @@
+"""Our own reader of segment files: what is in them, in plain values.
+
+Trusts nothing and stops nowhere but at the first byte that is no batch. Kafka's `DumpLogSegments`
+must tell the same about the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.log import producer_snapshot
+from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
+from odradek.log.producer_state import SnapshotEntry
+from odradek.log.scan import walk
+from odradek.model.env import Disk
+from odradek.protocol import record_batch
+from odradek.protocol.compression import CompressionType
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.records import Record
+
+
+class BatchLine(NamedTuple):
+    """One batch; its text is the line that `DumpLogSegments` prints."""
+
+    base_offset: int
+    last_offset: int
+    records: int
+    base_sequence: int
+    last_sequence: int
+    producer_id: int
+    producer_epoch: int
+    partition_leader_epoch: int
+    is_transactional: bool
+    is_control: bool
+    position: int
+    timestamp_type: str
+    max_timestamp: int
+    size: int
+    compress_codec: str
+    crc: int
+    is_valid: bool
+
+    def __str__(self) -> str:
+        return (
+            f"baseOffset: {self.base_offset} lastOffset: {self.last_offset} count: {self.records} "
+            f"baseSequence: {self.base_sequence} lastSequence: {self.last_sequence} "
+            f"producerId: {self.producer_id} producerEpoch: {self.producer_epoch} "
+            f"partitionLeaderEpoch: {self.partition_leader_epoch} "
+            f"isTransactional: {_text(self.is_transactional)} "
+            f"isControl: {_text(self.is_control)} deleteHorizonMs: OptionalLong.empty "
+            f"position: {self.position} {self.timestamp_type}: {self.max_timestamp} "
+            f"size: {self.size} magic: 2 "
+            f"compresscodec: {self.compress_codec} crc: {self.crc} "
+            f"isvalid: {_text(self.is_valid)}"
+        )
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def batches(disk: Disk, path: str) -> Iterator[BatchLine]:
+    """The batches of a `.log` file. Raises `BadBatch` where there is no whole one any more."""
+    file = disk.open(path)
+    try:
+        for position, header in walk(file, 0, file.size(), 0):
+            data = file.read(position, header.size)
+            yield _line(position, header, record_batch.is_intact(data, RecordBatchHeader(data, 0)))
+    finally:
+        file.close()
+
+
+def _line(position: int, header: RecordBatchHeader, is_valid: bool) -> BatchLine:
+    codec = int(header.compression_type)
+    known = codec in CompressionType.__members__.values()
+    return BatchLine(
+        header.base_offset,
+        header.last_offset,
+        header.count,
+        header.base_sequence,
+        header.last_sequence,
+        header.producer_id,
+        header.producer_epoch,
+        header.partition_leader_epoch,
+        header.is_transactional,
+        header.is_control,
+        position,
+        "LogAppendTime" if header.is_log_append_time else "CreateTime",
+        header.max_timestamp,
+        header.size,
+        CompressionType(codec).name.lower() if known else f"unknown ({codec})",
+        header.crc,
+        is_valid,
+    )
+
+
+def records(disk: Disk, path: str) -> Iterator[Record]:
+    """The records of a `.log` file, decompressed."""
+    file = disk.open(path)
+    try:
+        for position, header in walk(file, 0, file.size(), 0):
+            data = file.read(position, header.size)
+            yield from record_batch.records_of(data, RecordBatchHeader(data, 0))
+    finally:
+        file.close()
+
+
+def offset_index(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """(offset, position) of each entry of an `.index` file."""
+    base_offset = int(path.rpartition("/")[2][:20])
+    data = disk.read_file(path)
+    whole = data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]
+    return [
+        (base_offset + relative, position) for relative, position in OFFSET_ENTRY.iter_unpack(whole)
+    ]
+
+
+def time_index(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """(timestamp, offset) of each entry of a `.timeindex` file."""
+    base_offset = int(path.rpartition("/")[2][:20])
+    data = disk.read_file(path)
+    whole = data[: len(data) // TIME_ENTRY.size * TIME_ENTRY.size]
+    return [
+        (timestamp, base_offset + relative) for timestamp, relative in TIME_ENTRY.iter_unpack(whole)
+    ]
+
+
+def snapshot(disk: Disk, path: str) -> list[SnapshotEntry]:
+    """The producers of a `.snapshot` file. Raises `BadSnapshot`."""
+    return producer_snapshot.decode(disk.read_file(path))

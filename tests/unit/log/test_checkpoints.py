@@ -1,0 +1,126 @@
+"""Kafka's small text files."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from odradek.log import checkpoints, meta_properties
+from odradek.log.checkpoints import BadCheckpoint
+from odradek.log.durable_ends import SLOT_BYTES, DurableEnds
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.memory import MemoryDisk
+from odradek.log.meta_properties import MetaProperties, WrongDirectory
+from odradek.model.ids import TopicIdPartition
+
+TOPIC = UUID("e4db0fc8-5d12-4aa0-9093-d1ea987aa815")
+ZERO = TopicIdPartition(TOPIC, 0)
+SEVEN = TopicIdPartition(TOPIC, 7)
+
+
+def test_a_checkpoint_of_offsets_is_kafkas_text():
+    data = checkpoints.encode_offsets({SEVEN: 12, ZERO: 1042})
+    assert data == b"0\n2\n5NsPyF0SSqCQk9HqmHqoFQ 0 1042\n5NsPyF0SSqCQk9HqmHqoFQ 7 12\n"
+    disk = MemoryDisk()
+    disk.replace_file("c", data)
+    assert checkpoints.read_offsets(disk, "c") == {ZERO: 1042, SEVEN: 12}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"0", b"1\n0\n", b"0\n2\n5NsPyF0SSqCQk9HqmHqoFQ 0 1\n", b"0\n1\nx 0 1\n", b"0\n1\na b\n"],
+)
+def test_anything_else_is_a_bad_checkpoint(data: bytes):
+    disk = MemoryDisk()
+    disk.replace_file("c", data)
+    with pytest.raises(BadCheckpoint, match="c"):
+        checkpoints.read_offsets(disk, "c")
+
+
+def test_leader_epochs_are_kafkas_text():
+    epochs = LeaderEpochs("d")
+    epochs.assign(0, 0)
+    epochs.assign(3, 1042)
+    assert epochs.encode() == b"0\n2\n0 0\n3 1042\n"
+
+
+def test_an_epoch_that_contradicts_later_ones_replaces_them():
+    epochs = LeaderEpochs("d")
+    for epoch, start in ((1, 0), (2, 10), (5, 20)):
+        epochs.assign(epoch, start)
+    epochs.assign(3, 15)
+    assert epochs.entries() == [(1, 0), (2, 10), (3, 15)]
+    epochs.assign(3, 18)
+    assert epochs.entries() == [(1, 0), (2, 10), (3, 15)], "known already"
+
+
+def test_epochs_below_the_log_start_go_but_the_one_it_is_in_stays():
+    epochs = LeaderEpochs("d")
+    for epoch, start in ((1, 0), (2, 10), (5, 20)):
+        epochs.assign(epoch, start)
+    epochs.truncate_from_start(15)
+    assert epochs.entries() == [(2, 15), (5, 20)]
+    assert epochs.end_offset_for(1, 30) == (1, 15)
+    assert [epochs.epoch_at(offset) for offset in (3, 15, 19, 20)] == [-1, 2, 2, 5]
+
+
+def test_meta_properties_round_trip_and_refuse_damage():
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    assert meta_properties.read(disk, "d") is None
+    meta = MetaProperties("cluster", 3, TOPIC)
+    disk.replace_file("d/meta.properties", meta.encode())
+    assert meta_properties.read(disk, "d") == meta
+    for damage in (
+        b"",
+        b"version=1\n",
+        meta.encode().replace(b"version=1", b"version=2"),
+        b"\xff\0",
+    ):
+        disk.replace_file("d/meta.properties", damage)
+        with pytest.raises(WrongDirectory, match="restore it from a backup"):
+            meta_properties.read(disk, "d")
+
+
+def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    ends = DurableEnds(disk, "d")
+    for key, offset in ((ZERO, 100), (SEVEN, 200)):
+        ends.slot(key).note(offset, offset - 10, generation=0)
+    again = DurableEnds(disk, "d")
+    for key, offset in ((ZERO, 100), (SEVEN, 200)):
+        found = again.get(key)
+        assert found is not None
+        assert (found.offset, found.recovery_point) == (offset, offset - 10)
+    disk.files["d/durable-ends"].content[SLOT_BYTES + 25] ^= 1
+    damaged = DurableEnds(disk, "d")
+    assert damaged.get(SEVEN) is None
+    assert damaged.get(ZERO) is not None
+
+
+def test_a_freed_slot_is_used_again():
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    ends = DurableEnds(disk, "d")
+    ends.slot(ZERO).note(5, 5, 0)
+    ends.forget(ZERO)
+    assert ends.slot(SEVEN).offset == 0
+    assert disk.files["d/durable-ends"].size() == SLOT_BYTES
+    assert DurableEnds(disk, "d").get(ZERO) is None
+
+
+def test_lowering_is_synced_and_makes_notes_of_work_that_began_before_void():
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    ends = DurableEnds(disk, "d")
+    end = ends.slot(ZERO)
+    end.note(100, 80, generation=end.generation)
+    before = end.generation
+    effects: list[str] = []
+    disk.effect = lambda kind, path: effects.append(kind)  # type: ignore[method-assign]
+    end.lower(60)
+    assert effects == ["write", "sync"]
+    end.note(100, 80, generation=before)
+    assert (end.offset, end.recovery_point) == (60, 60)

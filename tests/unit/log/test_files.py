@@ -1,0 +1,234 @@
+"""The real disk: descriptors, short writes, locks; and that the disk in memory behaves alike."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.log import files
+from odradek.log.files import LocalDisk, descriptor_budget
+from odradek.log.memory import MemoryDisk
+from odradek.model.env import Disk
+
+
+@pytest.fixture(params=["local", "memory"])
+def disk_and_root(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+    if request.param == "local":
+        return LocalDisk(), str(tmp_path)
+    disk = MemoryDisk()
+    disk.make_directory("/data")
+    return disk, "/data"
+
+
+def test_a_file_appends_reads_overwrites_and_truncates(disk_and_root: tuple[Disk, str]):
+    disk, root = disk_and_root
+    file = disk.open(f"{root}/f", create=True)
+    assert file.append([b"abc", b"", memoryview(b"defg")]) == 7
+    assert (file.size(), file.read(2, 3), file.read(5, 100), file.read(9, 1)) == (
+        7,
+        b"cde",
+        b"fg",
+        b"",
+    )
+    file.write(1, b"XY")
+    assert file.read(0, 7) == b"aXYdefg"
+    file.write(9, b"z")
+    assert file.read(0, 20) == b"aXYdefg\0\0z"
+    file.truncate(3)
+    assert file.append([b"!"]) == 4
+    file.close()
+    assert file.read(0, 10) == b"aXY!", "a closed file opens again"
+    assert disk.open(f"{root}/f").size() == 4
+    assert disk.read_file(f"{root}/f") == b"aXY!"
+
+
+def test_directories(disk_and_root: tuple[Disk, str]):
+    disk, root = disk_and_root
+    disk.make_directory(f"{root}/a/b")
+    disk.make_directory(f"{root}/a/b")
+    disk.open(f"{root}/a/b/2", create=True)
+    disk.open(f"{root}/a/b/10", create=True)
+    disk.replace_file(f"{root}/a/c", b"1")
+    disk.replace_file(f"{root}/a/c", b"2")
+    assert list(disk.list(f"{root}/a")) == ["b", "c"]
+    assert list(disk.list(f"{root}/a/b")) == ["10", "2"]
+    assert disk.read_file(f"{root}/a/c") == b"2"
+    disk.rename(f"{root}/a", f"{root}/z")
+    assert disk.exists(f"{root}/z/b/10")
+    assert not disk.exists(f"{root}/a")
+    disk.remove(f"{root}/z/b/10")
+    disk.sync_directory(f"{root}/z/b")
+    disk.remove_tree(f"{root}/z")
+    assert list(disk.list(root)) == []
+    for missing in (disk.open, disk.read_file, disk.remove, disk.remove_tree, disk.list):
+        with pytest.raises(FileNotFoundError):
+            missing(f"{root}/nowhere")
+
+
+def test_a_removed_file_lives_as_long_as_it_is_pinned(disk_and_root: tuple[Disk, str]):
+    disk, root = disk_and_root
+    file = disk.open(f"{root}/f", create=True)
+    file.append([b"abc"])
+    file.pin()
+    disk.rename(f"{root}/f", f"{root}/f.deleted")
+    disk.remove(f"{root}/f.deleted")
+    file.close()
+    assert file.read(0, 3) == b"abc"
+    file.unpin()
+
+
+def test_a_directory_is_locked_once_in_a_process_and_free_after_release(
+    disk_and_root: tuple[Disk, str],
+):
+    disk, root = disk_and_root
+    release = disk.lock(f"{root}/.lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock(f"{root}/.lock")
+    release()
+    disk.lock(f"{root}/.lock")()
+
+
+def test_a_second_process_is_told_who_has_the_directory(tmp_path: Path):
+    release = LocalDisk().lock(f"{tmp_path}/.lock")
+    code = f"from odradek.log.files import LocalDisk; LocalDisk().lock({str(tmp_path / '.lock')!r})"
+    second = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert second.returncode == 1
+    assert (
+        f"BlockingIOError: [Errno {errno.EWOULDBLOCK}] in use by process {os.getpid()};"
+        in second.stderr
+    )
+    release()
+    third = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert third.returncode == 0, third.stderr
+
+
+def test_what_is_made_is_private(tmp_path: Path):
+    disk = LocalDisk()
+    disk.make_directory(f"{tmp_path}/a/b")
+    disk.open(f"{tmp_path}/a/b/f", create=True)
+    disk.replace_file(f"{tmp_path}/a/g", b"")
+    for name, mode in (("a", 0o700), ("a/b", 0o700), ("a/b/f", 0o600), ("a/g", 0o600)):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+
+
+def test_descriptors_are_bounded_and_the_cold_ones_go(tmp_path: Path):
+    disk = LocalDisk(max_open=16)
+    many = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(100)]
+    assert disk.open_files == 0
+    for turn in range(3):
+        for n, file in enumerate(many):
+            file.append([b"%d.%d " % (turn, n)])
+            assert disk.open_files <= 16
+    for n, file in enumerate(many):
+        assert file.read(0, 100) == b"".join(b"%d.%d " % (turn, n) for turn in range(3))
+
+
+def test_a_file_in_use_stays_open_while_others_come_and_go(tmp_path: Path):
+    disk = LocalDisk(max_open=4)
+    hot, pinned = (disk.open(f"{tmp_path}/{name}", create=True) for name in ("hot", "pinned"))
+    descriptor = pinned.pin()
+    hot.append([b"x"])
+    for n in range(20):
+        disk.open(f"{tmp_path}/{n}", create=True).append([b"x"])
+        hot.append([b"x"])
+        assert hot._descriptor >= 0
+    assert pinned.pin() == descriptor
+    assert os.fstat(descriptor).st_size == 0
+    pinned.unpin()
+    pinned.unpin()
+
+
+def test_all_pinned_goes_above_the_limit_rather_than_failing(tmp_path: Path):
+    disk = LocalDisk(max_open=2)
+    held = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(5)]
+    for file in held:
+        file.pin()
+    assert disk.open_files == 5
+    for file in held:
+        file.unpin()
+    disk.open(f"{tmp_path}/next", create=True).append([b"x"])
+    assert disk.open_files == 2
+
+
+def test_more_parts_than_one_call_takes(tmp_path: Path):
+    file = LocalDisk().open(f"{tmp_path}/f", create=True)
+    parts = [b"%d," % n for n in range(files.IOV_MAX * 2 + 7)]
+    file.append([b"head"])
+    file.append(parts)
+    file.append([b"tail"])
+    assert file.read(0, 1 << 20) == b"head" + b"".join(parts) + b"tail"
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    real_writev, real_write = os.writev, os.write
+    monkeypatch.setattr(files.os, "writev", lambda fd, parts: real_writev(fd, [parts[0][:2]]))
+    monkeypatch.setattr(files.os, "write", lambda fd, data: real_write(fd, data[:3]))
+    file = LocalDisk().open(f"{tmp_path}/f", create=True)
+    assert file.append([b"abcdefgh", b"ijkl"]) == 12
+    assert file.read(0, 100) == b"abcdefghijkl"
+
+
+def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path):
+    file = LocalDisk().open(f"{tmp_path}/f", create=True)
+    file.append([b"a" * 1000])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1500, limits[1]))
+    try:
+        with pytest.raises(OSError, match=str(tmp_path)) as caught:
+            file.append([b"b" * 400, b"c" * 400])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
+    assert (file.size(), (tmp_path / "f").stat().st_size) == (1000, 1000)
+    file.append([b"d"])
+    assert file.read(999, 10) == b"ad"
+
+
+def test_if_cutting_back_fails_too_the_next_append_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = LocalDisk().open(f"{tmp_path}/f", create=True)
+    file.append([b"good"])
+    real_writev = os.writev
+
+    def half(descriptor: int, parts: list[bytes]) -> int:
+        real_writev(descriptor, [parts[0][:3]])
+        raise OSError(errno.EIO, "Input/output error")
+
+    def stuck(descriptor: int, size: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(files.os, "writev", half)
+        broken.setattr(files.os, "ftruncate", stuck)
+        with pytest.raises(OSError, match="Input/output"):
+            file.append([b"garbage"])
+    file.append([b"!"])
+    assert (tmp_path / "f").read_bytes() == b"good!"
+
+
+def test_sync_errors_carry_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = LocalDisk().open(f"{tmp_path}/f", create=True)
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files.os, "fdatasync", failing)
+    with pytest.raises(OSError, match=f"{tmp_path}/f"):
+        file.sync()
+
+
+def test_the_budget_is_a_share_of_the_process_limit():
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert 16 <= descriptor_budget() <= max(16, soft)
