@@ -254,10 +254,12 @@ def records_of(
     Raises what `records_section` and `records.decode` raise.
     """
     section, start, end = records_section(data, header, max_bytes)
-    found = records.decode(
-        section, start, end, header.count, header.base_offset, header.base_timestamp
+    return records.decode(
+        section,
+        start,
+        end,
+        header.count,
+        header.base_offset,
+        header.base_timestamp,
+        header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP,
     )
-    for record in found:
-        if header.is_log_append_time:
-            record.timestamp = header.max_timestamp
-        yield record

@@ -212,12 +212,19 @@ def _walk_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> 
 
 
 def decode(
-    data: bytes, start: i64, end: i64, count: i64, base_offset: i64, base_timestamp: i64
+    data: bytes,
+    start: i64,
+    end: i64,
+    count: i64,
+    base_offset: i64,
+    base_timestamp: i64,
+    append_time: i64 = -1,
 ) -> Iterator[Record]:
     """The records in `data[start:end]`, one object each, lazily.
 
-    Raises `InvalidRecords` when it comes to one that is not right. Offset deltas may have gaps,
-    as compaction leaves them.
+    `append_time` other than -1 (LogAppendTime) takes the place of every timestamp. Offset deltas
+    may have gaps, as compaction leaves them. Raises `InvalidRecords` when it comes to a record
+    that is not right.
     """
     check_bounds(data, start, end, base_timestamp)
     pos = start
@@ -227,6 +234,8 @@ def decode(
             record, pos = _decode_one(data, pos, end, index, base_offset, base_timestamp)
         except IndexError:
             raise InvalidRecords("a record runs past the end of the data", index) from None
+        if append_time >= 0:
+            record.timestamp = append_time
         yield record
         index += 1
     if pos != end:

@@ -17,6 +17,17 @@ Bytes change in two cases. The maximum timestamp or timestamp type is not what t
 (LogAppendTime, or a header that lies): 10 bytes and the CRC are rewritten. The topic's
 `compression.type` names another codec: the batch is compressed anew.
 
+Where the answer differs from Kafka 4.3's, on purpose:
+
+- Offset deltas other than 0, 1, 2, ... are INVALID_RECORD. Kafka stores them if uncompressed (its
+  consumers then skip or repeat) and answers UNKNOWN_SERVER_ERROR if compressed.
+- Records that do not decompress are INVALID_RECORD, an unknown codec UNSUPPORTED_COMPRESSION_TYPE;
+  Kafka answers UNKNOWN_SERVER_ERROR for both, and accepts bytes after a gzip or lz4 stream.
+- Decompression is capped: MESSAGE_TOO_LARGE where Kafka would go on.
+- Varints wider than 32 bits are INVALID_RECORD; Kafka lets them wrap.
+- On a CreateTime topic a batch that claims LogAppendTime is judged and stored by its records' own
+  timestamps; Kafka goes by the header's, whatever the records say.
+
 Not here: what needs the log (sequence continuity, epochs, transactions, segment size).
 """
 

@@ -216,6 +216,9 @@ class TestHeader:
         data = batch(THREE, count, last_offset_delta=last_offset_delta)
         assert error_of(data) == ErrorCode.INVALID_RECORD
 
+    def test_an_empty_batch(self) -> None:
+        assert error_of(batch(b"", 0, last_offset_delta=-1)) == ErrorCode.INVALID_RECORD
+
     def test_control_batches(self) -> None:
         assert error_of(batch(attributes=0x20)) == ErrorCode.INVALID_RECORD
 
