@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -110,7 +109,7 @@ def prepare(output: Path) -> Path:
 
 
 def new_session(stack: contextlib.ExitStack) -> SparkSession:
-    spark = local_session("odradek demo", master=MASTER)
+    spark = local_session("odradek demo", master=MASTER, quick_start=True)
     stack.callback(spark.stop)
     return spark
 
@@ -222,7 +221,7 @@ def show(proof: Proof, stages: Stages, output: Path) -> None:
     """Tables and chart on stdout, the page in the output directory."""
     out = Console()
     out.print(terminal.airlines_table(proof))
-    sys.stdout.write(terminal.delay_chart(proof) + "\n")
+    out.print(terminal.delay_chart(proof))
     out.print(terminal.rejected_table(proof))
     out.print(terminal.proof_table(proof))
     target = output / "flights.html"

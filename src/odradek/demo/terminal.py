@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import plotext
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -13,12 +12,13 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from odradek.demo import figures
 from odradek.demo.proof import Proof
 
-CHART_WIDTH = 76
-CHART_HEIGHT = 16
+CHART_HEIGHT = 12
+EIGHTHS = " ▁▂▃▄▅▆▇█"
 FEWEST_FLIGHTS_IN_CHART = 100
 
 
@@ -35,18 +35,20 @@ def progress_bars(console: Console) -> Progress:
 
 
 def airlines_table(proof: Proof) -> Table:
-    table = Table(title="Departures from New York, 2013", title_justify="left")
-    table.add_column("airline")
-    for name in ("flights", "late", "mean departure delay", "mean arrival delay", "worst"):
+    table = Table(
+        title="Departures from New York, 2013: mean delays in minutes", title_justify="left"
+    )
+    table.add_column("airline", no_wrap=True)
+    for name in ("flights", "late", "departure", "arrival", "worst"):
         table.add_column(name, justify="right")
     for airline, total in figures.by_airline(proof.windows).items():
         table.add_row(
             airline,
             f"{total.flights:,}",
             f"{total.late_share:.1%}",
-            f"{total.mean_departure_delay:+.1f} min",
-            f"{total.mean_arrival_delay:+.1f} min",
-            f"{total.worst_arrival_delay:+,} min",
+            f"{total.mean_departure_delay:+.1f}",
+            f"{total.mean_arrival_delay:+.1f}",
+            f"{total.worst_arrival_delay:+,}",
         )
     return table
 
@@ -73,17 +75,23 @@ def proof_table(proof: Proof) -> Table:
     return table
 
 
-def delay_chart(proof: Proof) -> str:
-    """Mean departure delay by hour of scheduled departure."""
+def delay_chart(proof: Proof) -> Text:
+    """Mean departure delay by hour of scheduled departure, as columns."""
     hours = {
         hour: total.mean_departure_delay
         for hour, total in figures.by_hour_of_day(proof.windows).items()
         if total.flights >= FEWEST_FLIGHTS_IN_CHART
     }
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plot_size(CHART_WIDTH, CHART_HEIGHT)
-    plotext.bar([str(hour) for hour in hours], list(hours.values()), width=0.6)
-    plotext.title("Mean departure delay (minutes) by scheduled hour: delays add up over the day")
-    chart: str = plotext.build()
-    return chart
+    lines = ["Mean departure delay by scheduled hour, minutes: delays add up over the day", ""]
+    step = max(hours.values(), default=1.0) / CHART_HEIGHT
+    for level in range(CHART_HEIGHT, 0, -1):
+        label = f"{level * step:6.1f} " if level % 4 == 0 else " " * 7
+        lines.append(label + "".join(column(delay / step - level + 1) for delay in hours.values()))
+    lines.append(" " * 7 + "".join(f"{hour:^3}" for hour in hours))
+    return Text("\n".join(lines))
+
+
+def column(share: float) -> str:
+    """One level of a column that fills `share` of it."""
+    eighths = max(0, min(8, round(share * 8)))
+    return f" {EIGHTHS[eighths] * 2}"
