@@ -1,4 +1,53 @@
-"""Hierarchical timing wheels, delayed operations and their purgatory."""
+"""Timers that cancel in O(1), and operations that wait for a condition or a deadline.
+
+A library of its own: it knows nothing of brokers, and its only state is what it is given.
+
+- `SystemTimer` (module `timer`): any number of timers on hierarchical timing wheels. Starting and
+  cancelling take the same short time whether ten or a million are pending; cancelled timers are
+  gone at once. It has no thread and no clock: a loop asks it for `next_deadline_ms()`, sleeps, and
+  tells it the time with `advance_clock(now_ms)`, which runs what is due. In real time, or in the
+  time of a simulation.
+- `DelayedOperation` and `DelayedOperationPurgatory`: something that completes exactly once, when
+  its condition holds or when its time is up; found by the keys whose events may fulfil it.
+- `odradek.timing.threaded`: both for programs with threads, driven by a reaper thread that sleeps
+  until exactly the next deadline.
+
+A timer, and time that passes when we say so:
+
+>>> from odradek.timing import SystemTimer
+>>> timer = SystemTimer(now_ms=0)
+>>> tea = timer.call_later(180_000, lambda: print("tea is ready"))
+>>> eggs = timer.call_later(300_000, lambda: print("eggs are ready"))
+>>> eggs.cancel()                   # in constant time; True: it will not run
+True
+>>> while (deadline_ms := timer.next_deadline_ms()) is not None:
+...     ran = timer.advance_clock(deadline_ms)
+tea is ready
+>>> timer.now_ms, timer.size
+(180000, 0)
+
+An operation that waits for two events, at most a second:
+
+>>> from odradek.timing import DelayedOperation, DelayedOperationPurgatory
+>>> arrived = set()
+>>> class Meeting(DelayedOperation):
+...     def try_complete(self):
+...         return {"odra", "dek"} <= arrived and self.force_complete()
+...     def on_complete(self):
+...         print("begins with", sorted(arrived))
+...     def on_expiration(self):
+...         print("somebody is missing")
+>>> purgatory = DelayedOperationPurgatory("meetings", timer)
+>>> purgatory.try_complete_else_watch(Meeting(1000), ["odra", "dek"])
+False
+>>> arrived.add("odra"); purgatory.check_and_complete("odra")
+0
+>>> arrived.add("dek"); purgatory.check_and_complete("dek")
+begins with ['dek', 'odra']
+1
+
+`examples/timer.py` drives a timer in real time, by a loop and by the reaper thread.
+"""
 
 from odradek.timing.delayed_operation import DelayedOperation
 from odradek.timing.purgatory import DelayedOperationPurgatory

@@ -31,10 +31,11 @@ run again.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import final
 
 from mypy_extensions import mypyc_attr
 
-from odradek.timing.timing_wheel import TimerTask
+from odradek.timing.timing_wheel import TimerTask, cancel
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -48,8 +49,8 @@ class DelayedOperation(TimerTask):
         super().__init__(delay_ms)
         self.is_completed = False
         self.lock: AbstractContextManager[object] | None = None
-        self._trying = False
-        self._try_again = False
+        self.is_trying = False
+        self.try_again = False
 
     def try_complete(self) -> bool:
         """If the condition holds, `return self.force_complete()`, else `return False`."""
@@ -66,49 +67,67 @@ class DelayedOperation(TimerTask):
         """What to do besides, after `on_complete`, if it was the deadline that completed it."""
         raise NotImplementedError
 
+    @final
     def force_complete(self) -> bool:
         """Complete now, whether or not the condition holds. True for the one caller that did it."""
-        if self.is_completed:
-            return False
-        if self.lock is None:
-            return self._complete()
-        with self.lock:
-            return self._complete()
+        return force_complete(self)
 
-    def _complete(self) -> bool:
-        if self.is_completed:
-            return False
-        self.is_completed = True
-        self.cancel()
-        self.on_complete()
-        return True
-
+    @final
     def safe_try_complete(self) -> bool:
         """`try_complete`, unless it is completed. True only if this very call completed it."""
-        if self.is_completed:
-            return False
-        if self.lock is None:
-            return self._try()
-        with self.lock:
-            return self._try()
+        return safe_try_complete(self)
 
-    def _try(self) -> bool:
-        if self._trying:
-            self._try_again = True
-            return False
-        self._trying = True
-        done = False
-        try:
-            while not self.is_completed:
-                self._try_again = False
-                done = self.try_complete()
-                if not self._try_again:
-                    break
-        finally:
-            self._trying = False
-        return done
-
+    @final
     def run(self) -> None:
         """The deadline passed."""
-        if self.force_complete():
+        if force_complete(self):
             self.on_expiration()
+
+
+# Functions for the same reason as those in `timing_wheel`.
+
+
+def force_complete(operation: DelayedOperation) -> bool:
+    """What `operation.force_complete()` does."""
+    if operation.is_completed:
+        return False
+    if operation.lock is None:
+        return _complete(operation)
+    with operation.lock:
+        return _complete(operation)
+
+
+def _complete(operation: DelayedOperation) -> bool:
+    if operation.is_completed:
+        return False
+    operation.is_completed = True
+    cancel(operation)
+    operation.on_complete()
+    return True
+
+
+def safe_try_complete(operation: DelayedOperation) -> bool:
+    """What `operation.safe_try_complete()` does."""
+    if operation.is_completed:
+        return False
+    if operation.lock is None:
+        return _try(operation)
+    with operation.lock:
+        return _try(operation)
+
+
+def _try(operation: DelayedOperation) -> bool:
+    if operation.is_trying:
+        operation.try_again = True
+        return False
+    operation.is_trying = True
+    done = False
+    try:
+        while not operation.is_completed:
+            operation.try_again = False
+            done = operation.try_complete()
+            if not operation.try_again:
+                break
+    finally:
+        operation.is_trying = False
+    return done

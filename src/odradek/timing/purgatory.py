@@ -17,10 +17,10 @@ taking it out of the middle of each would cost more than all the rest. Those ent
 - for all keys, by a purge, when more than `purge_interval` operations have completed since the
   last one (the number ever watched since then, less those that wait on the timer).
 
-A purge of up to `PURGE_AT_ONCE` entries is done on the spot. A larger one waits until a quarter
-of the operations has completed, so that its work per completed operation is bounded, and then
-goes on a piece at a time, so that no caller waits long. The lists therefore never hold more than
-a third above what waits, plus `purge_interval` operations.
+A purge of up to `PURGE_AT_ONCE` entries is done on the spot. A larger one waits until half of
+the operations have completed, so that its work per completed operation is bounded, and then goes
+on a piece at a time, so that no caller waits long. The lists therefore never hold much more than
+twice what waits, plus `purge_interval` operations.
 
 Checks may be nested: what `try_complete` or `on_complete` calls may check any key, the same one
 included, or watch new operations. Each call counts what it completed itself. Lists only grow
@@ -45,9 +45,9 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from odradek.timing.delayed_operation import DelayedOperation
+from odradek.timing.delayed_operation import DelayedOperation, safe_try_complete
 from odradek.timing.timer import ClockListener, SystemTimer
-from odradek.timing.timing_wheel import TaskCounter
+from odradek.timing.timing_wheel import TaskCounter, cancel
 
 PURGE_AT_ONCE: Final = 4096
 """Watch-list entries that one call looks at without a thought (some tens of microseconds)."""
@@ -70,7 +70,7 @@ class Watchers:
             operation = operations[index]
             if not operation.is_completed:
                 try:
-                    if operation.safe_try_complete():
+                    if safe_try_complete(operation):
                         completed += 1
                 except Exception as error:
                     errors.append(error)
@@ -211,7 +211,7 @@ class DelayedOperationPurgatory(ClockListener):
         return done
 
     def _try_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
-        if operation.safe_try_complete():
+        if safe_try_complete(operation):
             return True
         if self.is_shut_down:
             raise RuntimeError(f"purgatory {self.name} is shut down")
@@ -229,7 +229,7 @@ class DelayedOperationPurgatory(ClockListener):
             raise ValueError("an operation must watch at least one key")
         self._add_estimated()
         try:
-            return operation.safe_try_complete()
+            return safe_try_complete(operation)
         except BaseException:
             if not operation.is_completed:
                 self._start(operation)
@@ -248,7 +248,7 @@ class DelayedOperationPurgatory(ClockListener):
         if operation.is_completed:
             # Another thread completed it between the check and the add: nobody else will take it
             # off the timer.
-            operation.cancel()
+            cancel(operation)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Something happened to `key`:
@@ -283,7 +283,7 @@ class DelayedOperationPurgatory(ClockListener):
             return []
         waiting = [operation for operation in watchers.operations if not operation.is_completed]
         for operation in waiting:
-            operation.cancel()
+            cancel(operation)
         return waiting
 
     def clock_advanced(self) -> None:
@@ -310,7 +310,7 @@ class DelayedOperationPurgatory(ClockListener):
         completed: i64 = self._estimated_total_operations - self._pending.count
         if completed <= self.purge_interval:
             return False
-        if completed * 4 < self._estimated_total_operations and self.watched > PURGE_AT_ONCE:
+        if completed * 2 < self._estimated_total_operations and self.watched > PURGE_AT_ONCE:
             return False
         self._estimated_total_operations = self._pending.count
         for shard in self._watcher_lists:

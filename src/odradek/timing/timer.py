@@ -31,11 +31,14 @@ from collections.abc import Callable
 from mypy_extensions import i64, mypyc_attr
 
 from odradek.timing.timing_wheel import (
+    MAX_DEADLINE_MS,
     DelayQueue,
     TaskCounter,
     TimerTask,
     TimerTaskEntry,
     TimingWheel,
+    claim,
+    unschedule,
 )
 
 
@@ -88,7 +91,7 @@ class SystemTimer:
 
         Constant time.
         """
-        self.add_timer_task_entry(TimerTaskEntry(task, self.now_ms + task.delay_ms))
+        self.schedule(task, self.now_ms + task.delay_ms)
 
     def call_later(self, delay_ms: int, function: Callable[[], object]) -> TimerTask:
         """Schedule a call; `cancel` the task that is returned to take it back."""
@@ -96,15 +99,15 @@ class SystemTimer:
         self.add(task)
         return task
 
-    def add_timer_task_entry(self, entry: TimerTaskEntry) -> None:
-        """Schedule an entry for its own deadline.
-
-        One that has passed is due at the next `advance_clock`.
-        """
+    def schedule(self, task: TimerTask, deadline_ms: int) -> None:
+        """Schedule it for a point in time; if that passed, for the next `advance_clock`."""
         if self.is_shut_down:
             raise RuntimeError("the timer is shut down")
-        if not self.timing_wheel.add(entry) and not entry.cancelled:
-            self._due.append(entry)
+        unschedule(task)
+        task.expiration_ms = min(deadline_ms, MAX_DEADLINE_MS)
+        if not self.timing_wheel.add(task):
+            task.is_due = True
+            self._due.append(task)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance_clock` has something to do next:
@@ -112,7 +115,7 @@ class SystemTimer:
         never later than the first deadline. None: never.
         """
         due = self._due
-        while due and due[-1].cancelled:
+        while due and not due[-1].is_due:
             due.pop()
         if due:
             return self.now_ms
@@ -151,34 +154,46 @@ class SystemTimer:
         try:
             for entry in due:
                 taken += 1
-                task = self.claim(entry)
-                if task is not None:
+                if self.claim(entry):
                     ran += 1
-                    task.run()
+                    try:
+                        entry.run()
+                    except Exception as error:
+                        self.task_failed(error)
         finally:
             if taken < len(due):
-                self._due = due[taken:] + self._due
+                self.put_back(due[taken:])
         if ran:
             for listener in self._listeners:
                 listener.clock_advanced()
         return ran
 
-    def claim(self, entry: TimerTaskEntry) -> TimerTask | None:
-        """The one way a task leaves the timer to run."""
-        return entry.claim()
+    def claim(self, entry: TimerTaskEntry) -> bool:
+        """The one way an entry leaves the timer to run. `threaded` takes its lock for it."""
+        return claim(entry)
+
+    def put_back(self, entries: list[TimerTaskEntry]) -> None:
+        """Those that `run_due` did not come to: they stay due."""
+        self._due = entries + self._due
+
+    def task_failed(self, error: Exception) -> None:
+        """A task raised: so does `advance_clock`. `threaded` reports it and goes on."""
+        raise error
 
     def listen(self, listener: ClockListener) -> None:
         """Call `clock_advanced` after every `advance_clock` in which tasks ran."""
-        self._listeners.append(listener)
+        self._listeners = [*self._listeners, listener]
 
     def unlisten(self, listener: ClockListener) -> None:
         """Stop calling it. Raises `ValueError` if it was not listening."""
-        self._listeners.remove(listener)
+        listeners = list(self._listeners)
+        listeners.remove(listener)
+        self._listeners = listeners
 
     def shutdown(self) -> None:
         """Cancel every task. Adding one from now on raises `RuntimeError`."""
         self.is_shut_down = True
         self.delay_queue.clear()
         for entry in self._due:
-            entry.claim()
+            unschedule(entry)
         self._due = []

@@ -15,9 +15,13 @@ Nothing ticks. The `DelayQueue` orders the buckets that hold something by expira
 drives the wheel goes from one to the next: a queue of a few dozen buckets, not of all the tasks,
 and no empty ticks.
 
-    TimingWheel --- 20 x TimerTaskList --- ring of TimerTaskEntry <--> TimerTask
+    TimingWheel --- 20 x TimerTaskList --- ring of TimerTaskEntry (each the base of a TimerTask)
          |                  ^
     overflow wheel     DelayQueue, by expiration
+
+In Kafka every add makes a TimerTaskEntry that points to its TimerTask and back. Here the task is
+its own entry (by inheritance): starting a timer allocates nothing, a task cannot be in two places,
+and what is finished is freed at once, without the garbage collector.
 
 Invariants
 - A bucket is in the queue exactly while its `expiration_ms` is not -1. The expiration is set by
@@ -25,10 +29,8 @@ Invariants
   cancelling emptied it).
 - Buckets of one level that are queued have different expirations, all later than the hand: a
   bucket is never shared by two rounds.
-- An entry is in one list or in none. A task points to its current entry; an entry its task does
-  not point back to is cancelled, whatever list it is in.
-- An entry that is not linked refers to nothing but its task, and a task that is not scheduled to
-  no entry: what is finished is freed at once, without the garbage collector.
+- An entry is linked in one list (`task_list`), or `is_due` and waiting for its timer to run it, or
+  not scheduled; adding it again moves it.
 
 With `tick_ms` above 1 a task may run up to one tick before its deadline (it counts as expired as
 soon as it is within the current tick), as in Kafka. No locks here: one owner, or the wrapper in
@@ -39,7 +41,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -62,79 +64,79 @@ class TaskCounter:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class TimerTask:
-    """Something to run `delay_ms` after it is added to a timer; subclass it and override `run`.
-
-    `task_counter`, if set, counts this task besides the timer's own counter while it is scheduled.
-    `guard`, if set, is the lock of the timer that holds the task (see `threaded`).
-    """
-
-    def __init__(self, delay_ms: int) -> None:
-        self.delay_ms: i64 = max(0, min(delay_ms, MAX_DELAY_MS))
-        self.timer_task_entry: TimerTaskEntry | None = None
-        self.task_counter: TaskCounter | None = None
-        self.guard: AbstractContextManager[object] | None = None
-
-    def run(self) -> None:
-        """Called once, at or after the deadline, unless the task was cancelled."""
-        raise NotImplementedError
-
-    def cancel(self) -> bool:
-        """Take the task off its timer, in constant time. True if that kept it from running."""
-        if self.guard is None:
-            return self.unlink()
-        with self.guard:
-            return self.unlink()
-
-    def unlink(self) -> bool:
-        """`cancel` for those who hold the guard already."""
-        entry = self.timer_task_entry
-        if entry is None:
-            return False
-        self.timer_task_entry = None
-        entry.remove()
-        return True
-
-
 class TimerTaskEntry:
-    """A task's place in a list, with its deadline.
+    """What a list links: a place in the ring and a deadline. By itself it is a ring's sentinel.
 
-    A task has one at a time: a new one takes over from the old.
+    `task_counter`, if set, counts the entry besides the timer's own counter while it is linked.
     """
 
-    def __init__(self, timer_task: TimerTask | None, expiration_ms: i64) -> None:
-        self.expiration_ms: i64 = min(expiration_ms, MAX_DEADLINE_MS)
-        self.timer_task: TimerTask | None = timer_task
+    def __init__(self) -> None:
+        self.expiration_ms: i64 = NOT_QUEUED
+        self.is_due = False
         self.task_list: TimerTaskList | None = None
         self.prev: TimerTaskEntry | None = None
         self.next: TimerTaskEntry | None = None
-        if timer_task is not None:
-            if timer_task.timer_task_entry is not None:
-                timer_task.unlink()
-            timer_task.timer_task_entry = self
+        self.task_counter: TaskCounter | None = None
 
     @property
-    def cancelled(self) -> bool:
-        """True once the task was cancelled, ran, or was added again and has another entry."""
-        task = self.timer_task
-        return task is None or task.timer_task_entry is not self
+    def is_scheduled(self) -> bool:
+        """True from `add` until it is cancelled or run."""
+        return self.is_due or self.task_list is not None
 
     def remove(self) -> None:
         """Leave the list that holds this entry, whichever it is."""
         if self.task_list is not None:
             self.task_list.remove(self)
 
-    def claim(self) -> TimerTask | None:
-        """Take the task out for running:
+    def run(self) -> None:
+        """Called once, at or after the deadline, unless cancelled before."""
+        raise NotImplementedError
 
-        None if it was cancelled. Nobody else gets it after that.
-        """
-        task = self.timer_task
-        self.timer_task = None
-        if task is None or task.timer_task_entry is not self:
-            return None
-        task.timer_task_entry = None
-        return task
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TimerTask(TimerTaskEntry):
+    """Something to run `delay_ms` after it is added to a timer: subclass it and override `run`.
+
+    `guard`, if set, is the lock of the timer that holds the task (see `threaded`).
+    """
+
+    def __init__(self, delay_ms: int) -> None:
+        super().__init__()
+        self.delay_ms: i64 = max(0, min(delay_ms, MAX_DELAY_MS))
+        self.guard: AbstractContextManager[object] | None = None
+
+    @final
+    def cancel(self) -> bool:
+        """Take the task off its timer, in constant time. True if that kept it from running."""
+        return cancel(self)
+
+
+# Functions, because compiled code calls them directly, while a method of a class that interpreted
+# code may extend is looked up by name at every call, even if it is final.
+
+
+def cancel(task: TimerTask) -> bool:
+    """What `task.cancel()` does."""
+    if task.guard is None:
+        return unschedule(task)
+    with task.guard:
+        return unschedule(task)
+
+
+def unschedule(entry: TimerTaskEntry) -> bool:
+    """Take it out of its list, or out of turn if it is due. True if that keeps it from running."""
+    task_list = entry.task_list
+    if task_list is not None:
+        task_list.remove(entry)
+        return True
+    return claim(entry)
+
+
+def claim(entry: TimerTaskEntry) -> bool:
+    """Take a due entry out for running. True once, and not if it was unscheduled or moved."""
+    was_due = entry.is_due
+    entry.is_due = False
+    return was_due
 
 
 class TimerTaskList:
@@ -148,7 +150,7 @@ class TimerTaskList:
         self.task_counter = task_counter
         self.tick_ms: i64 = tick_ms
         self.expiration_ms: i64 = NOT_QUEUED
-        self.root = TimerTaskEntry(None, NOT_QUEUED)
+        self.root = TimerTaskEntry()
         self.root.prev = self.root
         self.root.next = self.root
 
@@ -165,7 +167,8 @@ class TimerTaskList:
 
     def add(self, entry: TimerTaskEntry) -> None:
         """Link the entry at the end, taking it from the list it may be in."""
-        entry.remove()
+        if entry.task_list is not None:
+            entry.task_list.remove(entry)
         root = self.root
         tail = root.prev
         assert tail is not None
@@ -193,11 +196,9 @@ class TimerTaskList:
 
     def _count(self, entry: TimerTaskEntry, change: i64) -> None:
         self.task_counter.count += change
-        task = entry.timer_task
-        if task is not None:
-            counter = task.task_counter
-            if counter is not None:
-                counter.count += change
+        counter = entry.task_counter
+        if counter is not None:
+            counter.count += change
 
     def flush(self, wheel: TimingWheel, due: list[TimerTaskEntry]) -> None:
         """End the round: every entry moves down `wheel`, or to `due` if its time has come."""
@@ -205,19 +206,18 @@ class TimerTaskList:
         entry = root.next
         while entry is not None and entry is not root:
             self.remove(entry)
-            if not wheel.add(entry) and not entry.cancelled:
+            if not wheel.add(entry):
+                entry.is_due = True
                 due.append(entry)
             entry = root.next
         self.expiration_ms = NOT_QUEUED
 
     def clear(self) -> None:
-        """Cancel every task in the list."""
+        """Unlink every entry."""
         root = self.root
         entry = root.next
         while entry is not None and entry is not root:
-            task = entry.timer_task
-            assert task is not None
-            task.unlink()
+            self.remove(entry)
             entry = root.next
         self.expiration_ms = NOT_QUEUED
 
@@ -251,7 +251,7 @@ class DelayQueue:
         return bucket
 
     def clear(self) -> None:
-        """Cancel every task in every bucket."""
+        """Unlink every entry in every bucket."""
         for _, _, bucket in self._heap:
             bucket.clear()
         self._heap.clear()
@@ -282,12 +282,7 @@ class TimingWheel:
         self.buckets = [TimerTaskList(task_counter, tick_ms) for _ in range(wheel_size)]
 
     def add(self, entry: TimerTaskEntry) -> bool:
-        """Put the entry into its bucket.
-
-        False, and nothing done, if it is cancelled or has expired already.
-        """
-        if entry.cancelled:
-            return False
+        """Put the entry into the bucket of its deadline. False, nothing done, if that passed."""
         expiration_ms = entry.expiration_ms
         if expiration_ms < self.current_time_ms + self.tick_ms:
             return False
