@@ -336,7 +336,8 @@ class Segment:
 
     def files(self) -> list[str]:
         """Paths of the segment's files."""
-        return [self.file.path, self.offset_index.path, self.time_index.path]
+        stem = f"{self.directory}/{self.base_offset:020d}"
+        return [stem + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
 
     def close(self) -> None:
         self.file.close()

@@ -1,0 +1,161 @@
+"""What is deleted when, and how its files go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from log_making import SMALL, batch, files, fill, log_files, new_log, offsets, read, reopen
+
+from odradek.log.fence import LogDamaged
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.memory import MemoryDisk
+from odradek.log.retention import Deletion, RetentionClock, delete_old_segments
+from odradek.model.errors import ErrorCode
+
+KEEP = replace(SMALL, retention_ms=-1)
+
+
+def filled(config: LogConfig, batches: int = 40) -> Log:
+    """A log of segments of 9 batches of 2 records; timestamps are 1000 times the base offset."""
+    log = new_log(MemoryDisk(), config)
+    fill(log, batches)
+    log.high_watermark = log.log_end_offset
+    return log
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments.items]
+
+
+def test_segments_older_than_the_retention_go_the_youngest_record_counts():
+    log = filled(replace(SMALL, retention_ms=10_000))
+    assert bases(log) == [0, 18, 36, 54, 72]
+    youngest = 34_001  # of the segment from 18 to 35
+    assert delete_old_segments(log, 16_001 + 10_000) is None
+    deletion = delete_old_segments(log, youngest + 10_000)
+    assert deletion is not None
+    assert [segment.base_offset for segment in deletion.segments] == [0]
+    deletion = delete_old_segments(log, youngest + 10_001)
+    assert deletion is not None
+    assert [segment.base_offset for segment in deletion.segments] == [18]
+    assert log.log_start_offset == 36
+    assert log.read(35, 100, 80).error == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_log_whose_every_record_is_too_old_becomes_empty():
+    log = filled(replace(SMALL, retention_ms=10_000))
+    assert delete_old_segments(log, 10_000_000) is not None
+    assert (bases(log), log.log_start_offset, log.log_end_offset) == ([80], 80, 80)
+    fill(log, 1)
+    assert offsets(read(log, 80)) == [(80, 81)]
+
+
+def test_records_without_timestamps_do_not_age():
+    log = new_log(MemoryDisk(), replace(SMALL, retention_ms=1))
+    for _ in range(40):
+        log.append(batch(timestamp=-1), 0, now_ms=0)
+    log.high_watermark = 40
+    assert delete_old_segments(log, 1 << 50) is None
+
+
+def test_by_size_only_what_is_too_much():
+    log = filled(replace(KEEP, retention_bytes=2900))
+    before = log.size
+    deletion = delete_old_segments(log, 0)
+    assert deletion is not None
+    assert [segment.base_offset for segment in deletion.segments] == [0]
+    assert before - deletion.bytes == log.size
+    assert log.size >= 2900
+    log.configure(replace(KEEP, retention_bytes=0))
+    delete_old_segments(log, 0)
+    assert bases(log) == [72], "the active segment stays"
+
+
+def test_nothing_above_the_high_watermark():
+    log = filled(replace(SMALL, retention_ms=1, retention_bytes=0))
+    log.high_watermark = 40
+    delete_old_segments(log, 10_000_000)
+    assert bases(log) == [36, 54, 72]
+
+
+def test_without_the_delete_policy_only_deleted_records_go():
+    log = filled(replace(SMALL, retention_ms=1, retention_bytes=0, delete=False))
+    assert delete_old_segments(log, 10_000_000) is None
+    assert log.delete_records(53) == ErrorCode.NONE
+    delete_old_segments(log, 0)
+    assert (bases(log), log.log_start_offset) == ([36, 54, 72], 53)
+    assert log.delete_records(-1) == ErrorCode.NONE
+    assert log.log_start_offset == 80
+    assert log.delete_records(81) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.delete_records(10) == ErrorCode.NONE
+    assert log.log_start_offset == 80, "never back"
+
+
+def test_files_are_renamed_then_removed_and_readers_finish():
+    disk = MemoryDisk()
+    log = new_log(disk, KEEP)
+    fill(log, 40)
+    log.high_watermark = 80
+    reading = log.read(0, 500, 80)
+    expected = b"".join(piece.read() for piece in reading.slices)
+    log.delete_records(20)
+    deletion = delete_old_segments(log, 0)
+    assert isinstance(deletion, Deletion)
+    deletion.rename()
+    assert [name for name in files(disk) if name.endswith(".deleted")] == [
+        "00000000000000000000.log.deleted",
+        "00000000000000000000.index.deleted",
+        "00000000000000000000.timeindex.deleted",
+    ]
+    assert b"".join(piece.read() for piece in reading.slices) == expected
+    deletion.close()
+    deletion.remove()
+    assert not [name for name in files(disk) if name.endswith(".deleted")]
+    assert len(log_files(disk)) == 4
+    reading.release()
+
+
+def test_a_crash_at_any_point_of_a_deletion_leaves_a_log_without_a_hole():
+    class Crash(Exception):
+        pass
+
+    for point in range(8):
+        disk = MemoryDisk()
+        log = new_log(disk, KEEP)
+        fill(log, 40)
+        log.flush(checkpoint=True)
+        log.high_watermark = 80
+        log.delete_records(40)
+        deletion = delete_old_segments(log, 0)
+        assert deletion is not None
+        left = point
+
+        def crash(kind: str, path: str) -> None:
+            nonlocal left
+            if left == 0:
+                raise Crash
+            left -= 1
+
+        disk.effect = crash  # type: ignore[method-assign]
+        try:
+            deletion.rename()
+            deletion.remove()
+        except Crash:
+            pass
+        disk.effect = lambda kind, path: None  # type: ignore[method-assign]
+        try:
+            again, _ = reopen(disk, KEEP, recovery_point=80, log_start_offset=40)
+        except LogDamaged as damaged:
+            raise AssertionError(point) from damaged
+        assert again.log_start_offset == 40
+        assert [base for base, _ in offsets(read(again, 40))] == list(range(40, 80, 2))
+
+
+def test_a_clock_set_forward_does_not_delete():
+    clock = RetentionClock(wall_ms=1_000_000, monotonic_ms=0)
+    year = 365 * 24 * 3600 * 1000
+    assert clock.now_ms(1_300_000, 300_000) == 1_300_000
+    assert clock.now_ms(1_600_000 + year, 600_000) == 1_900_000, "at most twice as fast"
+    assert clock.now_ms(1_900_000, 900_000) == 1_900_000, "set right again"
+    assert clock.now_ms(1_000_000, 1_000_000) == 1_000_000, "back is believed: nothing is lost"
