@@ -20,6 +20,7 @@ from odradek.protocol.api.produce import (
 )
 from odradek.protocol.hot_requests import FetchRequestReader, ProduceRequestReader
 from odradek.protocol.hot_responses import FetchResponseWriter, ProduceResponseWriter
+from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, uvarint
 from odradek.protocol.reader import compile_reader
 from odradek.protocol.writer import compile_writer, joined
 
@@ -66,6 +67,16 @@ def test_requests_are_read_alike(cls: type[Any], version: int, data: st.DataObje
     for position, byte in data.draw(st.lists(spots, max_size=6)):
         damaged[position] = byte
     assert outcome(by_hand, bytes(damaged), 0) == outcome(made, bytes(damaged), 0)
+
+
+def test_the_objects_of_a_request_are_bounded() -> None:
+    """Counts that the bytes could hold are refused by their number, before anything is read."""
+    head, topic = b"\x00\xff\xff\x00\x00\x03\xe8", b"\x02t\x01\x00"
+    for count, refused in [(REQUEST_OBJECTS_MAX, False), (REQUEST_OBJECTS_MAX + 1, True)]:
+        frame = head + uvarint(count + 1) + topic * count + b"\x00"
+        assert (outcome(ProduceRequestReader(9).read, frame, 0) is ProtocolError) == refused
+    with pytest.raises(ProtocolError, match="1000 elements"):
+        ProduceRequestReader(9).read(head + uvarint(1001) + topic * 500 + b"\x00", 0)
 
 
 class Unread:
