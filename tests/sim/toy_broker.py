@@ -1,8 +1,10 @@
-"""A broker of one file per partition: just enough to be right, so that it can be broken in known ways.
+"""A broker of one file per partition: just enough to be right, so that it can be broken in known
+ways.
 
-It tests the simulator, not the product: workload, nemesis and checker must pass it over many seeds, and must find each of
-its mutants (`tests/sim/test_canaries.py`). Batches of any size, fsync before `acks=all`, recovery by
-scanning, deduplication of the last five batches per producer. It blocks where a real broker would not.
+It tests the simulator, not the product: workload, nemesis and checker must pass it over many
+seeds, and must find each of its mutants (`tests/sim/test_canaries.py`). Batches of any size,
+fsync before `acks=all`, recovery by scanning, deduplication of the last five batches per
+producer. It blocks where a real broker would not.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from odradek.protocol.api import (
     metadata,
     produce,
 )
-from odradek.protocol.compile import bytes_of, decode, encode
+from odradek.protocol.compile import decode, encode
 from odradek.protocol.header import RequestHeader, decode_request_header, response_is_flexible
 from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.writer import joined
 from odradek.testing.machine import PORT
 from odradek.testing.process import SimProcess
 
@@ -70,7 +73,7 @@ class Partition:
 
 
 class ToyBroker:
-    """Right in all that the checker checks. Mutants override `is_intact`, `sequence_error`, `acked_end`…"""
+    """Right in all that is checked. Mutants override a method each."""
 
     def __init__(self, env: Env, process: SimProcess, durability: str) -> None:
         self.env, self.process, self.durability = env, process, durability
@@ -107,9 +110,12 @@ class ToyBroker:
                 good = header.end
         except record_batch.CorruptBatch:
             pass
-        partition.file.truncate(good)
+        self.cut(partition.file, good)
         self.settle(partition, data[:good])
         return partition
+
+    def cut(self, file: File, size: int) -> None:
+        file.truncate(size)
 
     def settle(self, partition: Partition, data: bytes) -> None:
         """What was read may be in the page cache only, and after a failed fsync marked clean."""
@@ -176,7 +182,7 @@ class ToyBroker:
         flexible = response_is_flexible(header.api_key, header.api_version)
         body = encode(response, header.api_version)
         parts = frame.response_parts(header.correlation_id, body, flexible)
-        return b"".join(bytes_of(part) for part in parts)
+        return joined(parts)
 
     # Requests.
 
@@ -258,9 +264,7 @@ class ToyBroker:
                 )
                 for p in topic.partitions
             ]
-            topics.append(
-                list_offsets.ListOffsetsTopicResponse(name=topic.name, partitions=rows)
-            )
+            topics.append(list_offsets.ListOffsetsTopicResponse(name=topic.name, partitions=rows))
         respond(list_offsets.ListOffsetsResponse(topics=topics))
 
     # Produce.

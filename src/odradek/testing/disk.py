@@ -83,7 +83,7 @@ class SimDisk:
 
     def power_loss(self) -> None:
         """Lose what a power failure may lose of what was not synced."""
-        temper = self.chance.pick(("lost", "kept", None, None, None, None))
+        temper = self.chance.pick(("lost", "kept", *(None,) * 8))
         self.root.power_loss(self.chance, temper)
 
     def synced_bytes(self, path: str) -> bytes:

@@ -49,7 +49,7 @@ class Send:
     base_offset: int = -1
     ended_ns: int = 0
     losses: int = 0
-    """Power failures before it was sent (the last time). Its answer may have been on the way at one."""
+    """Power failures before it was last sent. Its answer may have been on the way at one."""
 
 
 @dataclass(frozen=True, slots=True)

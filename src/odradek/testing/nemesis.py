@@ -101,7 +101,7 @@ class Nemesis:
 
     def _crash_point(self, fault: FaultPlan) -> None:
         self.machine.power_on_crash = fault.kind.startswith("power")
-        self.machine.faults.crash_after_effects = fault.number % 40
+        self.machine.faults.crash_after_effects = fault.number % 12
 
     def _power_after_ack(self, fault: FaultPlan) -> None:
         self.power_after_acks = 1 + fault.number % 10

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from odradek.testing.prng import SplitMix64
 
 PAGE_SIZES = (512, 4096)
-TEMPERS = ("lost", "kept", "prefix", "pages", "pages")
+TEMPERS = ("lost", "kept", "prefix", "pages", "pages", "pages", "pages")
 
 
 @dataclass(slots=True, frozen=True)

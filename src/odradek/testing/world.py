@@ -7,7 +7,7 @@ A seed decides everything (`workload.schedule`), so `World(seed).run()` is the s
 time. Each phase has a limit in virtual time; a phase that does not end is a violation ("stuck")
 like any other: safety alone would be satisfied by a broker that does nothing.
 
-The broker is wired by a `Wiring`; without one it is the real one, from `broker.node`.
+The broker is the real one, unless `wire` makes another (a canary with a broken part).
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ SETTLE_NS = 10 * SECOND
 READ_LIMIT_NS = 120 * SECOND
 
 
+def real_wiring(plan: Schedule) -> Wiring:
+    """The real broker, with the settings of the plan besides those that a simulation needs."""
+    raise SimulationError("no broker yet")
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What came out of a run. Times in nanoseconds of virtual time."""
@@ -58,12 +63,15 @@ class Report:
 
 @dataclass(slots=True, eq=False)
 class World:
-    """One run. `steps`: batches to produce. `white_box`: also look at the platter at each ack."""
+    """One run. `steps`: batches to produce; `faults`: these kinds only, if any are given.
+
+    `white_box`: also look at the platter at each ack.
+    """
 
     seed: int
     steps: int = 100
-    wiring: Wiring | None = None
-    schedule: Schedule | None = None
+    wire: Callable[[Schedule], Wiring] = real_wiring
+    faults: Sequence[str] = ()
     white_box: bool = True
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
@@ -78,12 +86,11 @@ class World:
     _early: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.plan = self.schedule or draw_schedule(self.seed, self.steps)
+        self.plan = draw_schedule(self.seed, self.steps, self.faults)
         self.scheduler = Scheduler(self.seed)
         self.fabric = Fabric(self.scheduler, self.plan.link)
-        wiring = self.wiring or real_wiring(self.plan.settings)
         self.machine = Machine(
-            self.scheduler, self.fabric, self.history, wiring, pace=self.plan.pace
+            self.scheduler, self.fabric, self.history, self.wire(self.plan), self.plan.pace
         )
         self.nemesis = Nemesis(self.machine, self.scheduler.stream("nemesis"))
 
@@ -116,8 +123,8 @@ class World:
                 lambda: [reader.pending() for reader in finals if not reader.finished],
             )
         checker = Checker(self.history, self.plan.durability)
-        violations = self._early + (stuck or checker.check())
-        return self._report(violations, 0 if stuck else checker.lost())
+        found = stuck + checker.check_surprises() if stuck else checker.check()
+        return self._report(self._early + found, checker.lost)
 
     def _report(self, violations: list[str], lost: int) -> Report:
         history = self.history
@@ -218,8 +225,3 @@ class World:
                 f"{tp}@{send.base_offset}: acked (acks=all) at {self.scheduler.now_ns} ns, but not"
                 f" on disk"
             )
-
-
-def real_wiring(settings: dict[str, str]) -> Wiring:
-    """The real broker, with these settings besides those that a simulation needs."""
-    raise SimulationError("no broker yet")

@@ -60,6 +60,8 @@ class ProducerPlan:
     codec: int = 0
     version: int = 13
     pause_ms: tuple[int, int] = (1, 150)
+    """Between bursts; batches of a burst come within milliseconds."""
+    burst_rate: int = 700
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +122,8 @@ class SimProducer:
 
     def _pause(self) -> None:
         if self.made < self.plan.batches:
-            delay_ms = self.client.chance.between(*self.plan.pause_ms)
+            burst = self.client.chance.chance(self.plan.burst_rate)
+            delay_ms = self.client.chance.between(*((0, 3) if burst else self.plan.pause_ms))
             self.client.process.post(delay_ms * MS, "make", self._make)
 
     def _make(self) -> None:

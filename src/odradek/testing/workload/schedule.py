@@ -40,6 +40,8 @@ FAULTS = (
     "disk full",
     "clock jump",
 )
+POWER = "power loss at a crash point"
+HARD_FAULTS = (POWER, POWER, POWER, POWER, "power loss", "power loss", "power loss after an ack")
 CODECS = (0, 0, 0, 1, 2, 3, 4)
 PRODUCE_VERSIONS = (3, 7, 9, 12, 13)
 FETCH_VERSIONS = (4, 7, 11, 12, 13, 17)
@@ -73,25 +75,28 @@ class Schedule:
         return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
 
 
-def draw_schedule(seed: int, steps: int) -> Schedule:
-    """The schedule of a seed with about `steps` batches to produce."""
+def draw_schedule(seed: int, steps: int, faults: Sequence[str] = ()) -> Schedule:
+    """The schedule of a seed with about `steps` batches to produce.
+
+    `faults` restricts the kinds of faults, to look closely at something; none: those of the swarm.
+    """
     chance = stream(seed, "schedule")
     durability = chance.pick(("fsync", "fsync", "fsync", "os"))
     topics = [draw_topic(chance, f"topic{number}") for number in range(chance.between(1, 3))]
     partitions = [TopicPartition(t.name, p) for t in topics for p in range(t.partitions)]
-    producers = draw_producers(chance, partitions, steps)
     horizon_ns = 1_000 * MS + steps * 60 * MS
-    faults = draw_faults(chance, horizon_ns)
+    producers = draw_producers(chance, partitions, steps, horizon_ns // MS)
+    plans = draw_faults(chance, horizon_ns, faults)
     return Schedule(
         durability=durability,
         settings={"log.durability": durability},
         topics=topics,
         producers=producers,
         readers=[draw_reader(chance, f"reader{n}", partitions) for n in range(chance.below(3))],
-        faults=faults,
+        faults=plans,
         link=draw_link(chance),
         pace=draw_pace(chance),
-        heal_ns=max([horizon_ns, *(fault.at_ns + fault.length_ns for fault in faults)]) + 100 * MS,
+        heal_ns=max([horizon_ns, *(fault.at_ns + fault.length_ns for fault in plans)]) + 100 * MS,
     )
 
 
@@ -104,27 +109,30 @@ def draw_topic(chance: SplitMix64, name: str) -> TopicPlan:
 
 
 def draw_producers(
-    chance: SplitMix64, partitions: list[TopicPartition], steps: int
+    chance: SplitMix64, partitions: list[TopicPartition], steps: int, horizon_ms: int
 ) -> list[ProducerPlan]:
     count = chance.between(1, 4)
+    batches = -(-steps // count)
     plans = []
     for number in range(count):
         idempotent = chance.chance(600)
+        burst_rate = chance.pick((0, 500, 900))
         mine = [tp for tp in partitions if chance.chance(600)] or partitions
         plans.append(
             ProducerPlan(
                 name=f"producer{number}",
                 partitions=mine,
-                batches=-(-steps // count),
+                batches=batches,
                 acks=-1 if idempotent else chance.pick((-1, -1, 1, 0)),
                 idempotent=idempotent,
                 max_in_flight=chance.between(1, 5) if idempotent else chance.pick((1, 1, 3)),
                 max_attempts=chance.pick((1, 3, 50)),
                 max_records=chance.pick((1, 5, 20)),
-                value_bytes=chance.pick(((1, 40), (1, 300), (500, 2500))),
+                value_bytes=chance.pick(((1, 40), (100, 900), (500, 2500))),
                 codec=chance.pick(CODECS),
                 version=chance.pick(PRODUCE_VERSIONS),
-                pause_ms=chance.pick(((1, 20), (1, 150), (20, 400))),
+                pause_ms=(1, max(2, 2 * horizon_ms * 1000 // (batches * (1000 - burst_rate)))),
+                burst_rate=burst_rate,
             )
         )
     return plans
@@ -146,15 +154,18 @@ def draw_reader(
     )
 
 
-def draw_faults(chance: SplitMix64, horizon_ns: int) -> list[FaultPlan]:
-    kinds = [kind for kind in FAULTS if chance.chance(250)]
-    if not kinds or chance.chance(60):
+def draw_faults(chance: SplitMix64, horizon_ns: int, only: Sequence[str] = ()) -> list[FaultPlan]:
+    if chance.chance(60):
         return []
-    count = chance.between(1, 7)
-    plans = []
-    for _ in range(count):
+    kinds = [chance.pick(FAULTS + HARD_FAULTS) for _ in range(chance.between(1, 4))]
+    kinds = list(only) or kinds
+    plans: list[FaultPlan] = []
+    for _ in range(chance.between(1, 10)):
         at_ns = chance.between(50 * MS, horizon_ns)
-        length_ns = chance.pick((chance.between(1, 100), chance.between(100, 4000))) * MS
+        if plans and chance.chance(400):
+            # Trouble seldom comes alone: what one fault left half-done meets the next.
+            at_ns = plans[-1].at_ns + plans[-1].length_ns + chance.between(0, 200) * MS
+        length_ns = chance.between(1, chance.pick((20, 200, 4000))) * MS
         plans.append(FaultPlan(at_ns, chance.pick(kinds), length_ns, chance.below(1 << 30)))
     return sorted(plans, key=lambda plan: (plan.at_ns, plan.number))
 
@@ -171,7 +182,7 @@ def draw_link(chance: SplitMix64) -> Link:
 
 def draw_pace(chance: SplitMix64) -> Pace:
     return Pace(
-        delay_ns=chance.pick(((10_000, 300_000), (100_000, 8_000_000))),
+        delay_ns=chance.pick(((10_000, 300_000), (100_000, 8_000_000), (5_000_000, 30_000_000))),
         slow_delay_ns=(5_000_000, chance.pick((30, 200, 900)) * MS),
         slow_rate=chance.pick((0, 50, 200)),
     )

@@ -19,9 +19,10 @@ from typing import Any
 
 from odradek.network.framing import Framing
 from odradek.protocol import frame
-from odradek.protocol.compile import bytes_of, decode, encode
+from odradek.protocol.compile import decode, encode
 from odradek.protocol.header import decode_response_header, response_is_flexible
 from odradek.protocol.schema import declaration
+from odradek.protocol.writer import joined
 from odradek.testing.network import SimNetwork
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
@@ -76,7 +77,7 @@ class WireClient:
         key = declaration(type(request)).api
         body = encode(request, version)
         parts = frame.request_parts(key, version, self._next_id, self.process.name, body)
-        self._outbox += b"".join(bytes_of(part) for part in parts)
+        self._outbox += joined(parts)
         if response_type is not None:
             call = Call(self._next_id, version, response_type, answered, failed)
             call.deadline = self.process.post(self.timeout_ms * MS, "deadline", self._give_up)
