@@ -1,0 +1,130 @@
+"""The options of the Spark source and sink: meaning, defaults, order of strength, refusals."""
+
+import pickle
+
+import pytest
+
+from odradek.model.ids import TopicPartition
+from odradek.spark.offsets import EARLIEST, LATEST
+from odradek.spark.options import (
+    OffsetLimit,
+    Subscription,
+    missing_partitions,
+    read_options,
+    write_options,
+)
+
+BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
+T0, T1 = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+def batch(**options):
+    return read_options(
+        {**BASE, **{k.replace("__", "."): v for k, v in options.items()}}, streaming=False
+    )
+
+
+def stream(**options):
+    return read_options({**BASE, **options}, streaming=True)
+
+
+def test_defaults_are_those_of_sparks_kafka_source():
+    read, follow = batch(), stream()
+    assert read.starting.all_at == EARLIEST
+    assert read.ending.all_at == LATEST
+    assert follow.starting.all_at == LATEST
+    assert read.fail_on_data_loss
+    assert not read.include_headers
+    assert not read.read_committed
+
+
+def test_names_are_case_insensitive_and_options_can_travel():
+    options = read_options(
+        {"KAFKA.bootstrap.SERVERS": "h:1", "SUBSCRIBE": "b, a,a", "includeheaders": "TRUE"},
+        streaming=False,
+    )
+    assert options.subscription == Subscription(topics=("a", "b"))
+    assert options.include_headers
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_assign_names_partitions():
+    options = read_options(
+        {"kafka.bootstrap.servers": "h:1", "assign": '{"flights": [1, 0, 1]}'}, streaming=True
+    )
+    assert options.subscription.assignment == (T0, T1)
+
+
+def test_timestamps_are_stronger_than_offsets():
+    given = {
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestamp": '{"flights": {"0": 7}}',
+        "startingTimestamp": "1000",
+    }
+    assert batch(**given).starting == OffsetLimit("startingTimestamp", timestamp=1000)
+    del given["startingTimestamp"]
+    assert batch(**given).starting.timestamps == {T0: 7}
+    del given["startingOffsetsByTimestamp"]
+    assert batch(**given).starting.all_at == EARLIEST
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("250", 250), ("250ms", 250), ("10s", 10_000), ("15m", 900_000), ("2 h", 7_200_000)],
+)
+def test_durations(text, milliseconds):
+    assert stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"startingOffsets": "latest"}, "cannot be latest"),
+        ({"startingOffsets": '{"flights": {"0": -1}}'}, "cannot be latest"),
+        ({"startingOffsets": '{"flights": {"0": -3}}'}, "below -2"),
+        ({"startingOffsets": "newest"}, "startingOffsets is not JSON"),
+        ({"endingOffsets": "earliest"}, "cannot be earliest"),
+        ({"endingOffsets": '{"flights": {"0": -2}}'}, "cannot be earliest"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp must be a whole number"),
+        ({"startingOffsetsByTimestamp": '{"flights": {"0": -5}}'}, "negative timestamp"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false"),
+        ({"minPartitions": "0"}, "minPartitions must be a whole number of at least 1"),
+        ({"subscribePattern": "x"}, "exactly one of"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "has no option 'kafka.security.protocol'"),
+        ({"kafka.isolation.level": "serializable"}, "must be one of"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "must be one of"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        read_options({**BASE, **options}, streaming=False)
+
+
+@pytest.mark.parametrize("option", ["endingOffsets", "endingTimestamp"])
+def test_a_stream_has_no_end(option):
+    with pytest.raises(ValueError, match="a stream has no end"):
+        read_options({**BASE, option: "5" if "Time" in option else "latest"}, streaming=True)
+
+
+def test_a_cluster_and_a_subscription_are_needed():
+    with pytest.raises(ValueError, match=r"kafka\.bootstrap\.servers is missing"):
+        read_options({"subscribe": "t"}, streaming=False)
+    with pytest.raises(ValueError, match=r"exactly one of .* \(given: none\)"):
+        read_options({"kafka.bootstrap.servers": "h:1"}, streaming=False)
+    with pytest.raises(ValueError, match="no regular expression"):
+        read_options({"kafka.bootstrap.servers": "h:1", "subscribePattern": "("}, streaming=False)
+
+
+def test_offsets_per_partition_must_name_exactly_what_is_read():
+    limit = OffsetLimit("startingOffsets", offsets={T0: 5})
+    assert missing_partitions(limit, [T0]) is None
+    assert "lacks flights-1" in str(missing_partitions(limit, [T0, T1]))
+    assert "has flights-0, which is not read" in str(missing_partitions(limit, [T1]))
+    assert missing_partitions(OffsetLimit("startingOffsets", all_at=LATEST), [T0]) is None
+
+
+def test_write_options():
+    options = write_options({**BASE, "topic": "out", "kafka.compression.type": "ZSTD"})
+    assert (options.topic, options.compression, options.idempotence) == ("out", "zstd", True)
+    with pytest.raises(ValueError, match=r"kafka\.acks must be one of all, -1"):
+        write_options({**BASE, "kafka.acks": "1"})
