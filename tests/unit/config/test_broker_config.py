@@ -1,0 +1,178 @@
+"""The settings of a broker: where a value comes from, and what is told about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.config.broker import BrokerConfig
+from odradek.config.listeners import Listener, parse_listener
+from odradek.config.setting import ConfigError
+from odradek.config.settings import ConfigSource, Synonym
+
+STATIC = ConfigSource.STATIC_BROKER_CONFIG
+DEFAULT = ConfigSource.DEFAULT_CONFIG
+
+
+def describe(config: BrokerConfig, name: str) -> tuple[str | None, ConfigSource, list[Synonym]]:
+    (row,) = config.describe([name])
+    return row.value, row.source, list(row.synonyms)
+
+
+def test_without_a_word_everything_has_kafkas_default_and_listens_on_loopback() -> None:
+    config = BrokerConfig()
+    assert config.log_segment_bytes == 1 << 30
+    assert config.num_partitions == 1
+    assert config.log_retention_ms is None
+    assert config.listening() == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.log_durability == "fsync"
+
+
+def test_what_is_given_is_parsed_and_remembered_with_its_place() -> None:
+    config = BrokerConfig.load({"num.partitions": "3"}, "--set")
+    assert config.num_partitions == 3
+    assert config.origin("num.partitions") == "--set"
+    assert config.origin("log.segment.bytes") == "default"
+
+
+def test_an_unknown_name_is_refused_where_it_was_given_with_the_nearest_known_one() -> None:
+    message = "--set: Unknown config name: num.partition; did you mean num.partitions?"
+    with pytest.raises(ConfigError) as error:
+        BrokerConfig.load({"num.partition": "3"}, "--set")
+    assert str(error.value) == message
+
+
+def test_a_bad_value_is_refused_where_it_was_given() -> None:
+    with pytest.raises(ConfigError, match=r"^server.properties, line 3: Invalid value 0 for"):
+        BrokerConfig.load({"num.partitions": "0"}, {"num.partitions": "server.properties, line 3"})
+
+
+def test_a_configuration_does_not_change() -> None:
+    with pytest.raises(AttributeError, match="snapshot"):
+        BrokerConfig().num_partitions = 3  # type: ignore[misc]
+
+
+def test_dynamic_values_win_over_static_ones_and_the_brokers_own_over_the_clusters() -> None:
+    config = BrokerConfig.load({"message.max.bytes": "1"})
+    cluster, own = {"message.max.bytes": "2"}, {"message.max.bytes": "3"}
+    assert config.with_dynamic({}, {}).message_max_bytes == 1
+    assert config.with_dynamic(cluster, {}).message_max_bytes == 2
+    assert config.with_dynamic(cluster, own).message_max_bytes == 3
+    assert config.with_dynamic(cluster, own).with_dynamic({}, {}).message_max_bytes == 1
+
+
+def test_synonyms_are_all_that_have_a_say_the_winner_first() -> None:
+    config = BrokerConfig.load({"message.max.bytes": "1"}).with_dynamic(
+        {"message.max.bytes": "2"}, {"message.max.bytes": "3"}
+    )
+    assert describe(config, "message.max.bytes") == (
+        "3",
+        ConfigSource.DYNAMIC_BROKER_CONFIG,
+        [
+            Synonym("message.max.bytes", "3", ConfigSource.DYNAMIC_BROKER_CONFIG),
+            Synonym("message.max.bytes", "2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            Synonym("message.max.bytes", "1", STATIC),
+            Synonym("message.max.bytes", "1048588", DEFAULT),
+        ],
+    )
+
+
+def test_coarser_relatives_are_synonyms_once_the_finest_is_set() -> None:
+    """Observed on Apache Kafka 4.3: what is null itself lists nothing."""
+    given = {"log.retention.hours": "2"}
+    config = BrokerConfig.load(given)
+    assert describe(config, "log.retention.ms") == (None, DEFAULT, [])
+    assert describe(config, "log.retention.hours") == (
+        "2",
+        STATIC,
+        [
+            Synonym("log.retention.hours", "2", STATIC),
+            Synonym("log.retention.hours", "168", DEFAULT),
+        ],
+    )
+    both = BrokerConfig.load({**given, "log.retention.ms": "7"})
+    assert describe(both, "log.retention.ms")[2] == [
+        Synonym("log.retention.ms", "7", STATIC),
+        Synonym("log.retention.hours", "2", STATIC),
+        Synonym("log.retention.hours", "168", DEFAULT),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "effective_ms"),
+    [
+        ({}, 168 * 3_600_000),
+        ({"log.retention.hours": "2"}, 7_200_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+    ],
+)
+def test_the_finest_unit_that_is_set_counts(given: dict[str, str], effective_ms: int) -> None:
+    assert BrokerConfig.load(given).effective(BrokerConfig.log_retention_ms) == effective_ms
+
+
+def test_the_cluster_resource_shows_only_what_was_set_for_all() -> None:
+    config = BrokerConfig.load({"node.id": "2"}).with_dynamic(
+        {"max.connections": "9"}, {"message.max.bytes": "5"}
+    )
+    assert [(row.name, row.value) for row in config.describe_cluster_defaults()] == [
+        ("max.connections", "9")
+    ]
+
+
+def test_settings_that_need_a_restart_are_read_only() -> None:
+    rows = {row.name: row.read_only for row in BrokerConfig().describe()}
+    assert rows["num.partitions"]
+    assert not rows["log.segment.bytes"]
+    with pytest.raises(ConfigError, match="restart"):
+        BrokerConfig.check_dynamic("num.partitions", "3", for_all=False)
+    BrokerConfig.check_dynamic("log.segment.bytes", "2000000", for_all=True)
+
+
+def test_node_id_and_broker_id_are_the_same() -> None:
+    assert BrokerConfig.load({"broker.id": "4"}).node_id == 4
+    assert BrokerConfig.load({"node.id": "4"}).broker_id == 4
+    with pytest.raises(ConfigError, match="give one"):
+        BrokerConfig.load({"node.id": "4", "broker.id": "5"})
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", "127.0.0.1", 9092),
+        ("PLAINTEXT://:0", "", 0),
+        ("PLAINTEXT://[::1]:9092", "::1", 9092),
+        ("PLAINTEXT://broker-1.example.org:65535", "broker-1.example.org", 65535),
+    ],
+)
+def test_listeners_are_addresses(text: str, host: str, port: int) -> None:
+    assert parse_listener(text) == ("PLAINTEXT", host, port)
+    assert str(parse_listener(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "127.0.0.1:9092",
+        "SSL://127.0.0.1:9092",
+        "PLAINTEXT://::1:9092",
+        "PLAINTEXT://h:65536",
+        "PLAINTEXT://h",
+    ],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="PLAINTEXT://HOST:PORT"):
+        BrokerConfig.load({"listeners": text})
+
+
+def test_clients_are_told_the_listeners_unless_something_else_is_advertised() -> None:
+    assert BrokerConfig().advertised() == BrokerConfig().listening()
+    behind = BrokerConfig.load({"advertised.listeners": "PLAINTEXT://public:19092"})
+    assert behind.advertised() == (Listener("PLAINTEXT", "public", 19092),)
+
+
+def test_changed_names_what_differs_in_the_order_of_the_table() -> None:
+    before = BrokerConfig()
+    after = before.with_dynamic({"max.connections": "9", "log.segment.bytes": "1048576"}, {})
+    assert after.changed(before) == tuple(
+        name for name in BrokerConfig.declared if name in ("max.connections", "log.segment.bytes")
+    )
