@@ -139,6 +139,16 @@ class MetadataLog:
             self._flush_scheduled = True
             self._env.call_soon(self._begin_flush)
 
+    def commit_now(self) -> None:
+        """Commit all that was submitted before returning. Blocks: for starting, when nothing is
+        served yet.
+        """
+        flush = self._log.begin_flush()
+        if flush is not None:
+            self._flushing = True
+            flush.run()
+            self._flushed(flush, None)
+
     def _begin_flush(self) -> None:
         self._flush_scheduled = False
         if self._flushing or self.failure is not None:

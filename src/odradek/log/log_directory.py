@@ -74,7 +74,7 @@ class LogDirectory:
         self.cache = LoadedIndexes()
         self.logs: dict[TopicIdPartition, Log] = {}
         self.problems: list[str] = []
-        disk.make_directory(path)
+        self._make_directory()
         self._unlock = disk.lock(f"{path}/{LOCK_FILE}")
         try:
             self.meta = self._identity(random, cluster_id, node_id)
@@ -84,6 +84,13 @@ class LogDirectory:
             raise
         self._written: dict[str, bytes] = {}
         self._deletions = 0
+
+    def _make_directory(self) -> None:
+        above = self.path.rpartition("/")[0]
+        if not self.disk.exists(self.path):
+            self.disk.make_directory(self.path)
+            if above:
+                self.disk.sync_directory(above)
 
     def _identity(self, random: Random, cluster_id: str | None, node_id: int) -> MetaProperties:
         meta = meta_properties.read(self.disk, self.path)
@@ -305,8 +312,12 @@ class LogDirectory:
                 marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
                 self.disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
         finally:
-            self._durable_ends.close()
-            self._unlock()
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the directory and leave it as it is, as a crash would."""
+        self._durable_ends.close()
+        self._unlock()
 
 
 class RetentionPass:

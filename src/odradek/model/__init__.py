@@ -1,1 +1,3 @@
-"""Words everybody shares: the environment seam, identifiers, error codes, units. Imports nothing of Odradek."""
+"""Words everybody shares: the environment seam, identifiers, error codes, units. Imports nothing of
+Odradek.
+"""

@@ -1,10 +1,12 @@
 """The environment seam: everything that deciding code may not reach for itself.
 
-Log, replication, coordinators, purgatories and clients get clock, randomness, network, disk and worker pool as
-arguments of these types. The real ones are thin (`network.selector`, `network.workers`, `log.files`); the simulated
-ones (`testing`) run a whole broker with its clients under one seeded scheduler, faster than real time.
+Log, replication, coordinators, purgatories and clients get clock, randomness, network, disk and
+worker pool as arguments of these types. The real ones are thin (`network.selector`,
+`network.workers`, `log.files`); the simulated ones (`testing`) run a whole broker with its clients
+under one seeded scheduler, faster than real time.
 
-Everything here is called on the owner thread, except the function given to `Offload.submit`, which runs on a worker.
+Everything here is called on the owner thread, except the function given to `Offload.submit`, which
+runs on a worker.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ class Clock(Protocol):
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch. For record timestamps and retention, never for waiting."""
+        """Milliseconds since the Unix epoch. For record timestamps and retention, never for
+        waiting.
+        """
         ...
 
 
@@ -36,7 +40,8 @@ class Random(Protocol):
 
 
 class File(Protocol):
-    """One open file. Descriptors may be opened lazily and closed when cold; `pin` keeps one open."""
+    """One open file. Descriptors may be opened lazily and closed when cold; `pin` keeps one open.
+    """
 
     @property
     def path(self) -> str: ...
@@ -46,13 +51,16 @@ class File(Protocol):
         ...
 
     def read(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes from `offset`; fewer only at the end of the file. Raises `OSError`."""
+        """Up to `count` bytes from `offset`; fewer only at the end of the file. Raises `OSError`.
+        """
         ...
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        """Write all parts at the end with one system call where the kernel takes them; the new size.
+        """Write all parts at the end with one system call where the kernel takes them; the new
+        size.
 
-        On a short or failed write the file is truncated back to where it was before `OSError` is raised.
+        On a short or failed write the file is truncated back to where it was before `OSError` is
+        raised.
         """
         ...
 
@@ -63,11 +71,15 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Blocks until the bytes written so far are on disk (fdatasync). Worker threads only. Raises `OSError`."""
+        """Blocks until the bytes written so far are on disk (fdatasync). Worker threads only.
+        Raises `OSError`.
+        """
         ...
 
     def pin(self) -> int | None:
-        """Keep the descriptor open until `unpin`; the descriptor for `sendfile`, None where there is none (memory)."""
+        """Keep the descriptor open until `unpin`; the descriptor for `sendfile`, None where there
+        is none (memory).
+        """
         ...
 
     def unpin(self) -> None: ...
@@ -103,7 +115,8 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """All or nothing, durable: temporary file, fsync, rename, fsync of the directory. Blocks."""
+        """All or nothing, durable: temporary file, fsync, rename, fsync of the directory. Blocks.
+        """
         ...
 
     def free_bytes(self, path: str) -> tuple[int, int]:
@@ -111,7 +124,9 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take the exclusive lock file at `path`; returns its release. `BlockingIOError` if another process has it."""
+        """Take the exclusive lock file at `path`; returns its release. `BlockingIOError` if another
+        process has it.
+        """
         ...
 
 
@@ -124,18 +139,23 @@ class Transport(Protocol):
         ...
 
     def receive(self, count: int) -> bytes | None:
-        """Up to `count` bytes; None if nothing has arrived; b"" at the end of the stream. Raises `OSError`."""
+        """Up to `count` bytes; None if nothing has arrived; b"" at the end of the stream. Raises
+        `OSError`.
+        """
         ...
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         """How many bytes were taken, in order; 0 if the peer does not read now. Raises `OSError`.
 
-        `more` hints that a `send_file` follows at once, so that a short head is not sent on its own.
+        `more` hints that a `send_file` follows at once, so that a short head is not sent on its
+        own.
         """
         ...
 
     def send_file(self, file: File, offset: int, count: int) -> int:
-        """Like `send`, for bytes of a file that never enter user space where the system can do that."""
+        """Like `send`, for bytes of a file that never enter user space where the system can do
+        that.
+        """
         ...
 
     def close(self) -> None: ...
@@ -177,13 +197,17 @@ class Offload(Protocol):
         done: Callable[[T], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Run `work` on a worker; then exactly one of `done(result)` or `failed(error)` on the owner thread."""
+        """Run `work` on a worker; then exactly one of `done(result)` or `failed(error)` on the
+        owner thread.
+        """
         ...
 
 
 @dataclass(slots=True)
 class Env:
-    """The seam as one value. `call_soon` runs a callback on the owner thread after the current event."""
+    """The seam as one value. `call_soon` runs a callback on the owner thread after the current
+    event.
+    """
 
     clock: Clock
     random: Random

@@ -45,7 +45,9 @@ def uuid_from_text(text: str) -> UUID:
 
 
 def new_uuid(random: Random) -> UUID:
-    """A random id whose text does not begin with `-`, so that it can be typed at a shell (as Kafka does)."""
+    """A random id whose text does not begin with `-`, so that it can be typed at a shell (as Kafka
+    does).
+    """
     while True:
         value = UUID(int=random.getrandbits(128), version=4)
         if value != ZERO_UUID and not uuid_text(value).startswith("-"):

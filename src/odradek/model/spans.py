@@ -1,10 +1,11 @@
 """Stretches of bytes that are passed on without being looked at or copied.
 
-`Span` is a stretch of a received frame: what the protocol's decoder yields for record batches. `FileSlice` is a
-stretch of a file: what the log yields for a fetch, and what the network sends with `sendfile`.
+`Span` is a stretch of a received frame: what the protocol's decoder yields for record batches.
+`FileSlice` is a stretch of a file: what the log yields for a fetch, and what the network sends with
+`sendfile`.
 
-Both are values: never change one. They are not frozen because one is made per partition of every produce and fetch,
-and a frozen dataclass takes three times as long to make.
+Both are values: never change one. They are not frozen because one is made per partition of every
+produce and fetch, and a frozen dataclass takes three times as long to make.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Span:
 
 @dataclass(slots=True, unsafe_hash=True)
 class FileSlice:
-    """`length` bytes of `file` from `offset`. Its maker has pinned the file; `release` it exactly once."""
+    """`length` bytes of `file` from `offset`. Its maker has pinned the file; `release` it exactly
+    once.
+    """
 
     file: File
     offset: int
@@ -45,7 +48,9 @@ class FileSlice:
         return self.length
 
     def read(self) -> bytes:
-        """The bytes themselves, for the paths that need them (`Transport`s without sendfile, tests)."""
+        """The bytes themselves, for the paths that need them (`Transport`s without sendfile,
+        tests).
+        """
         return self.file.read(self.offset, self.length)
 
     def release(self) -> None:

@@ -130,10 +130,6 @@ class Input:
         """Pass over an empty tag section; whether it has fields instead."""
         return self.flexible and self.data[self.step(1)] != 0
 
-    def finish(self) -> None:
-        if self.pos != self.end:
-            raise ProtocolError(f"a request is followed by {self.end - self.pos} bytes more")
-
 
 class ProduceRequestReader:
     """Reads `ProduceRequest`s of one version."""
@@ -158,7 +154,6 @@ class ProduceRequestReader:
             topics.append(self.topic(source))
         request.topic_data = topics
         source.skip_tags()
-        source.finish()
         return request
 
     def topic(self, source: Input) -> Any:
@@ -228,7 +223,6 @@ class FetchRequestReader:
         request.rack_id = source.text() if version >= 11 else ""
         if source.has_tags():
             return self.reference(data, pos)
-        source.finish()
         return request
 
     def topic(self, source: Input) -> Any:

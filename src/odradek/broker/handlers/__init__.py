@@ -1,1 +1,1 @@
-""""""
+"""One module per API: its versions' behaviour at the top, then `handle(broker, context, request)`."""

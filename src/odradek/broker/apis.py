@@ -1,0 +1,104 @@
+"""The one table of what this broker serves: key, versions, handler, authorisation.
+
+ApiVersions answers from this table, dispatch decides by it, and the protocol page of the
+documentation is drawn from it. `authorisation` says what a principal must be allowed to do; on a
+broker without an authorizer everybody may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.broker.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from odradek.protocol.messages import MESSAGES
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+Handle = Callable[["Broker", "RequestContext", Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One row. `advertised_min` differs from `min_version` only where clients need to see a lower
+    one.
+    """
+
+    key: int
+    name: str
+    request: type[Any]
+    response: type[Any]
+    min_version: int
+    max_version: int
+    handle: Handle
+    authorisation: str
+    advertised_min: int
+
+
+def row(
+    key: int,
+    versions: tuple[int, int],
+    handle: Handle,
+    authorisation: str,
+    advertised_min: int | None = None,
+) -> Api:
+    message = MESSAGES[key]
+    least, most = versions
+    return Api(
+        key,
+        message.name,
+        message.request,
+        message.response,
+        least,
+        most,
+        handle,
+        authorisation,
+        least if advertised_min is None else advertised_min,
+    )
+
+
+ROWS = (
+    # librdkafka before 2.11 switches features off when the minimum of Produce rises (KAFKA-18659).
+    row(0, (3, 13), produce.handle, "Write on Topic; IdempotentWrite on Cluster", advertised_min=0),
+    row(1, (4, 18), fetch.handle, "Read on Topic"),
+    row(2, (1, 11), list_offsets.handle, "Describe on Topic"),
+    row(3, (0, 13), metadata.handle, "Describe on Topic; Create on Cluster or Topic"),
+    row(18, (0, 5), api_versions.handle, "none"),
+    row(19, (2, 7), create_topics.handle, "Create on Cluster or Topic"),
+    row(20, (1, 6), delete_topics.handle, "Delete on Topic"),
+    row(21, (0, 2), delete_records.handle, "Delete on Topic"),
+    row(22, (0, 5), init_producer_id.handle, "IdempotentWrite on Cluster"),
+    row(23, (2, 4), offset_for_leader_epoch.handle, "Describe on Topic"),
+    row(32, (1, 4), describe_configs.handle, "DescribeConfigs on Topic or Cluster"),
+    row(33, (0, 2), alter_configs.handle, "AlterConfigs on Topic or Cluster"),
+    row(35, (1, 5), describe_log_dirs.handle, "Describe on Cluster"),
+    row(37, (0, 3), create_partitions.handle, "Alter on Topic"),
+    row(44, (0, 1), incremental_alter_configs.handle, "AlterConfigs on Topic or Cluster"),
+    row(60, (0, 2), describe_cluster.handle, "Describe on Cluster"),
+    row(61, (0, 0), describe_producers.handle, "Read on Topic"),
+    row(75, (0, 0), describe_topic_partitions.handle, "Describe on Topic"),
+)
+
+APIS: dict[int, Api] = {api.key: api for api in ROWS}

@@ -1,0 +1,156 @@
+"""The broker as its handlers see it: settings, metadata, partitions, sessions.
+
+It holds what `node` has wired and adds what several handlers need: answers that wait for a commit,
+topics created in passing, producer ids.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from odradek.broker.context import RequestContext, Waiting
+from odradek.broker.delayed_commit import METADATA, DelayedCommit
+from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.producer_ids import ProducerIds
+from odradek.config.broker import BrokerConfig
+from odradek.config.topic import TopicConfigs
+from odradek.controller.create_topics import create_topics
+from odradek.controller.decision import Decision
+from odradek.controller.image import MetadataImage
+from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
+from odradek.log.log_directory import LogDirectory
+from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.timing import DelayedOperationPurgatory, SystemTimer
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Broker:
+    """Everything here belongs to the owner thread."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        env: Env,
+        timer: SystemTimer,
+        directory: LogDirectory,
+        metadata: MetadataLog,
+        replicas: ReplicaManager,
+    ) -> None:
+        self.env = env
+        self.clock = env.clock
+        self.random = env.random
+        self.directory = directory
+        self.metadata = metadata
+        self.replicas = replicas
+        self.fetch_sessions = FetchSessionCache(
+            config.max_incremental_fetch_session_cache_slots, env.random
+        )
+        self.producer_ids = ProducerIds(metadata, config.node_id)
+        self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
+        self.configure(config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take new dynamic settings."""
+        self.config = config
+        self.topic_configs = TopicConfigs(config)
+
+    supported_features: Mapping[str, tuple[int, int]] = {
+        METADATA_VERSION_FEATURE: (METADATA_VERSION, METADATA_VERSION)
+    }
+
+    @property
+    def node_id(self) -> int:
+        return self.config.node_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata: what clients are told."""
+        return self.metadata.committed
+
+    def alive_brokers(self) -> list[tuple[int, str, int, str | None]]:
+        """(id, host, port, rack) of the brokers that clients may use."""
+        return [
+            (broker.id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack)
+            for broker in self.image.brokers.values()
+            if not broker.fenced
+        ]
+
+    # -- metadata ----------------------------------------------------------------------------------
+
+    def decided(
+        self,
+        context: RequestContext,
+        decision: Decision[T],
+        timeout_ms: int,
+        timed_out: Callable[[], T],
+    ) -> T | Waiting:
+        """Submit a decision's records; its response leaves when what it rests on is committed."""
+        offset = self.metadata.submit(decision.records)
+        if offset <= self.metadata.committed_offset:
+            return decision.response
+        return self.after_commit(
+            offset,
+            timeout_ms,
+            lambda: context.respond(decision.response),
+            lambda: context.respond(timed_out()),
+        )
+
+    def after_commit(
+        self,
+        offset: int,
+        timeout_ms: int,
+        committed: Callable[[], None],
+        timed_out: Callable[[], None],
+    ) -> Waiting:
+        """Call `committed` once metadata is committed up to `offset`, or `timed_out` too late."""
+        operation = DelayedCommit(
+            timeout_ms,
+            lambda: self.metadata.committed_offset >= offset,
+            committed,
+            timed_out,
+        )
+        return Waiting(self.commit_purgatory, operation, (METADATA,))
+
+    def commit_advanced(self) -> None:
+        """The committed offset moved: answers may leave."""
+        self.commit_purgatory.check_and_complete(METADATA)
+
+    def auto_create(self, names: Sequence[str]) -> None:
+        """Create topics somebody asked for. Nobody waits for it; clients ask again."""
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
+                )
+                for name in names
+            ]
+        )
+        decision = create_topics(self.metadata.pending, request, self.config, self.random)
+        for result in decision.response.topics:
+            known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            if result.error_code not in known:
+                log.warning("topic %s was not created: %s", result.name, result.error_message)
+        if decision.records:
+            self.metadata.submit(decision.records)
+
+    # -- the data directory ------------------------------------------------------------------------
+
+    @property
+    def log_directory_path(self) -> str:
+        return self.directory.path
+
+    def log_directory_error(self) -> ErrorCode:
+        """KAFKA_STORAGE_ERROR once the directory is fenced."""
+        return ErrorCode.KAFKA_STORAGE_ERROR if self.directory.fence.failure else ErrorCode.NONE
+
+    def disk_space(self) -> tuple[int, int]:
+        """(usable, total) bytes of the data directory's volume; -1 where that means nothing."""
+        return self.env.disk.free_bytes(self.directory.path)

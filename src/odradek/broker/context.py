@@ -1,0 +1,60 @@
+"""One request being answered: who asked, in which version, and how the answer gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.protocol.frame import response_parts
+from odradek.timing import DelayedOperation, DelayedOperationPurgatory
+
+if TYPE_CHECKING:
+    from odradek.broker.routes import Route
+    from odradek.network.connection import Exchange
+    from odradek.protocol.header import RequestHeader
+
+
+class RequestContext:
+    """The header of a request and the way back to its connection."""
+
+    __slots__ = ("exchange", "header", "route", "version")
+
+    def __init__(self, route: Route, header: RequestHeader, exchange: Exchange) -> None:
+        self.route = route
+        self.header = header
+        self.exchange = exchange
+        self.version = route.version
+
+    @property
+    def client_id(self) -> str | None:
+        return self.header.client_id
+
+    def respond(self, response: Any) -> None:
+        """Send the response, once, in its turn among the requests of this connection."""
+        route = self.route
+        self.exchange.respond(
+            response_parts(
+                self.header.correlation_id, route.write(response), route.flexible_response
+            )
+        )
+
+    def no_response(self) -> None:
+        """This request is not answered (produce with `acks=0`)."""
+        self.exchange.no_response()
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A handler's answer that waits: `operation` responds when it completes."""
+
+    purgatory: DelayedOperationPurgatory
+    operation: DelayedOperation
+    keys: Sequence[Hashable]
+
+
+class NoResponse:
+    """A handler's answer to a request that is not answered."""
+
+
+NO_RESPONSE = NoResponse()

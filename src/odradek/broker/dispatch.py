@@ -1,0 +1,71 @@
+"""From a frame to its handler and back: header, row of the table, decode, handle, respond or park.
+
+Errors, by kind: an *answer* is part of a response; a *peer violation* (`ProtocolError`: an unknown
+key, a version that is not served, a malformed body) closes that connection with one log line, as
+Kafka does; a *bug* goes up to the reactor, which closes the connection, logs the traceback and
+counts it.
+
+The one exception is ApiVersions in an unknown version: it is answered with UNSUPPORTED_VERSION in
+version 0, listing the range of key 18, because every client falls back by that answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.apis import APIS
+from odradek.broker.context import NoResponse, RequestContext, Waiting
+from odradek.broker.handlers import api_versions
+from odradek.broker.routes import route
+from odradek.model.errors import ProtocolError
+from odradek.protocol.header import RequestHeader, decode_request_header
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.network.connection import Connection, Exchange
+
+API_VERSIONS_KEY = 18
+
+
+class Dispatcher:
+    """The network's handler: every whole frame of every connection comes here, on the owner thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    def connected(self, connection: Connection) -> None:
+        """Nothing is known of a connection before its first request."""
+
+    def disconnected(self, connection: Connection) -> None:
+        """Operations of this connection that still wait complete in vain; their exchange drops the
+        answer.
+        """
+
+    def received(self, exchange: Exchange) -> None:
+        """Raises `ProtocolError`, upon which the connection is closed with that reason."""
+        header, position = decode_request_header(exchange.frame)
+        found = route(header.api_key, header.api_version)
+        if found is None:
+            self._refuse_version(exchange, header)
+            return
+        request = found.read(exchange.frame, position)
+        context = RequestContext(found, header, exchange)
+        answer = found.handle(self.broker, context, request)
+        if isinstance(answer, Waiting):
+            answer.purgatory.try_complete_else_watch(answer.operation, answer.keys)
+        elif isinstance(answer, NoResponse):
+            context.no_response()
+        else:
+            context.respond(answer)
+
+    def _refuse_version(self, exchange: Exchange, header: RequestHeader) -> None:
+        if header.api_key == API_VERSIONS_KEY:
+            lowest = route(API_VERSIONS_KEY, 0)
+            assert lowest is not None
+            RequestContext(lowest, header, exchange).respond(api_versions.unsupported_version())
+            return
+        api = APIS.get(header.api_key)
+        served = f"served are {api.min_version}-{api.max_version}" if api else "it is not served"
+        raise ProtocolError(
+            f"request for key {header.api_key} in version {header.api_version}: {served}"
+        )

@@ -1,0 +1,43 @@
+"""AlterConfigs: v0-2. Replaces all settings of a resource by those given (KIP-133).
+
+Answers when the records are committed and, for settings of this broker, in force.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.alter_configs import alter_configs
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.alter_configs import (
+    AlterConfigsResourceResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext, Waiting
+
+TIMEOUT_MS = 30_000
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse | Waiting:
+    decision = alter_configs(broker.metadata.pending, request, broker.config)
+    return broker.decided(context, decision, TIMEOUT_MS, lambda: timed_out(request))
+
+
+def timed_out(request: AlterConfigsRequest) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.REQUEST_TIMED_OUT,
+                error_message=None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

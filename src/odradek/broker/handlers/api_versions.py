@@ -1,0 +1,76 @@
+"""ApiVersions: v0-5.
+
+Lists the rows of `apis`. The response has header version 0 whatever its body's version: clients
+read it before they know what the broker speaks. A request in an unknown version is answered in
+version 0 with UNSUPPORTED_VERSION and the range of this very key; an empty list would push clients
+down to version 0 for good.
+
+Versions: 3 sends the client's software name and version, which must look like names (KIP-511); 3
+and below leave out supported features whose minimum is 0 (KAFKA-17011); 5 may say which cluster and
+node the client means to reach.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+KEY = 18
+FIRST_VERSION_WITH_SOFTWARE = 3
+FIRST_VERSION_WITH_ZERO_MINIMUMS = 4
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    if context.version >= FIRST_VERSION_WITH_SOFTWARE and not (
+        SOFTWARE.fullmatch(request.client_software_name)
+        and SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    features = broker.image.features
+    return ApiVersionsResponse(
+        error_code=0,
+        api_keys=served(),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=least, max_version=most)
+            for name, (least, most) in broker.supported_features.items()
+            if least > 0 or context.version >= FIRST_VERSION_WITH_ZERO_MINIMUMS
+        ],
+        finalized_features_epoch=broker.metadata.committed_offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.items())
+        ],
+    )
+
+
+def served() -> list[ApiVersion]:
+    from odradek.broker.apis import ROWS  # the table imports this module for its handler
+
+    return [
+        ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
+        for api in ROWS
+    ]
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that is not served."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[row for row in served() if row.api_key == KEY],
+    )

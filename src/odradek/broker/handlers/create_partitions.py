@@ -1,0 +1,33 @@
+"""CreatePartitions: v0-3. Answers when the new partitions' records are committed (KIP-195)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.create_partitions import create_partitions
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext, Waiting
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse | Waiting:
+    decision = create_partitions(broker.metadata.pending, request, broker.random)
+    return broker.decided(context, decision, request.timeout_ms, lambda: timed_out(request))
+
+
+def timed_out(request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT)
+            for topic in request.topics
+        ]
+    )

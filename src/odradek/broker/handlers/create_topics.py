@@ -1,0 +1,40 @@
+"""CreateTopics: v2-7. Answers when the topics' records are committed.
+
+Versions: 5 returns the topic's configuration (KIP-525); 7 its id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.create_topics import create_topics
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext, Waiting
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse | Waiting:
+    decision = create_topics(broker.metadata.pending, request, broker.config, broker.random)
+    return broker.decided(context, decision, request.timeout_ms, lambda: timed_out(request))
+
+
+def timed_out(request: CreateTopicsRequest) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=topic.name,
+                error_code=ErrorCode.REQUEST_TIMED_OUT,
+                error_message="The topic's records were not committed in time.",
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,50 @@
+"""DeleteTopics: v1-6. Answers when the removals are committed.
+
+Versions: 6 takes topic ids as well as names (KIP-516).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.delete_topics import delete_topics
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext, Waiting
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse | Waiting:
+    decision = delete_topics(
+        broker.metadata.pending,
+        request,
+        context.version,
+        enabled=broker.config.delete_topic_enable,
+    )
+    return broker.decided(context, decision, request.timeout_ms, lambda: timed_out(request))
+
+
+def timed_out(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    asked = request.topics or [
+        DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
+    ]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=state.name,
+                topic_id=state.topic_id,
+                error_code=ErrorCode.REQUEST_TIMED_OUT,
+            )
+            for state in asked
+        ]
+    )

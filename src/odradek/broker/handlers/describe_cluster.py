@@ -1,0 +1,50 @@
+"""DescribeCluster: v0-2. The brokers of the cluster, and which of them leads it (KIP-700).
+
+A broker listener tells of brokers only: asking it for controllers (version 1, KIP-919) is
+MISMATCHED_ENDPOINT_TYPE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.operations import NOT_ASKED, ON_CLUSTER
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            ),
+            error_message="This listener tells of brokers (endpoint type 1) only.",
+            cluster_id="",
+            brokers=[],
+        )
+    return DescribeClusterResponse(
+        error_code=0,
+        cluster_id=broker.image.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in broker.alive_brokers()
+        ],
+        cluster_authorized_operations=(
+            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

@@ -1,0 +1,50 @@
+"""DescribeLogDirs: v1-5. The data directory, its volume, and the size of each partition in it
+(KIP-113, KIP-827).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.protocol.api.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """A null topic list asks for all partitions."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for name, partition in sorted(broker.replicas.by_name.items()):
+        if wanted is not None and name not in wanted:
+            continue
+        topic = topics.setdefault(name[0], DescribeLogDirsTopic(name=name[0], partitions=[]))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=name[1],
+                partition_size=partition.log.size,
+                offset_lag=0,
+                is_future_key=False,
+            )
+        )
+    usable, total = broker.disk_space()
+    result = DescribeLogDirsResult(
+        error_code=broker.log_directory_error(),
+        log_dir=broker.log_directory_path,
+        topics=list(topics.values()),
+        total_bytes=total,
+        usable_bytes=usable,
+    )
+    return DescribeLogDirsResponse(results=[result])

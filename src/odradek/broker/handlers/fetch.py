@@ -1,0 +1,137 @@
+"""Fetch: v4-18.
+
+Reads at most `max_bytes` over all partitions, in the order of the session, and returns the first
+batch even if it is larger (KIP-74). The body is stretches of files that the network sends with
+`sendfile`. When less than `min_bytes` is there, the request waits as a `DelayedFetch`.
+
+Versions: 7 brings incremental sessions (KIP-227); 9 the leader epoch check; 12 the diverging epoch;
+13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID. A fetch that claims to be a follower is
+refused: this broker has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from odradek.broker.context import Waiting
+from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, FetchPlan, Wanted
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from odradek.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchOutcome,
+    FetchParams,
+    FetchResult,
+    FetchTarget,
+    read_targets,
+)
+from odradek.replication.partition import Isolation
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> FetchResponse | Waiting:
+    plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
+    if isinstance(plan, ErrorCode):
+        return FetchResponse(error_code=plan, session_id=0, responses=[])
+    by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    targets = [target_of(broker, wanted, request, by_id) for wanted in plan.wanted]
+    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+    params = FetchParams(
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        isolation=Isolation(request.isolation_level),
+    )
+    outcome = read_targets(targets, params)
+    if request.max_wait_ms <= 0 or not targets or outcome.at_once:
+        return response(plan, outcome, by_id)
+    outcome.release()
+    operation = DelayedFetch(
+        request.max_wait_ms,
+        targets,
+        params,
+        lambda late: context.respond(response(plan, late, by_id)),
+    )
+    keys = [target.partition.topic_partition for target in targets if target.partition is not None]
+    return Waiting(broker.replicas.fetch_purgatory, operation, keys)
+
+
+def target_of(broker: Broker, wanted: Wanted, request: FetchRequest, by_id: bool) -> FetchTarget:
+    """The partition a client means, or why there is none."""
+    partition = None
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if isinstance(wanted.topic, UUID):
+        partition = broker.replicas.by_id.get((wanted.topic, wanted.partition))
+        if broker.image.topic_by_id(wanted.topic) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        partition = broker.replicas.by_name.get((wanted.topic, wanted.partition))
+    if partition is not None and claims_to_follow(request):
+        error = partition.check_epoch(wanted.current_leader_epoch)
+        error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition = None
+    return FetchTarget(
+        partition,
+        error,
+        wanted.fetch_offset,
+        wanted.max_bytes,
+        wanted.current_leader_epoch,
+        wanted.last_fetched_epoch,
+    )
+
+
+def claims_to_follow(request: FetchRequest) -> bool:
+    replica_id = request.replica_id
+    if request.replica_state is not None:
+        replica_id = request.replica_state.replica_id
+    return replica_id >= 0
+
+
+def response(plan: FetchPlan, outcome: FetchOutcome, by_id: bool) -> FetchResponse:
+    """The partitions that this answer lists, grouped by topic in the order they were read."""
+    topics: list[FetchableTopicResponse] = []
+    last: str | UUID | None = None
+    for wanted, result in zip(plan.wanted, outcome.results, strict=True):
+        if not plan.tells(
+            wanted, result.error, result.size, result.high_watermark, result.log_start_offset
+        ):
+            continue
+        if not topics or wanted.topic != last:
+            last = wanted.topic
+            topics.append(topic_response(last))
+        topics[-1].partitions.append(partition_data(wanted.partition, result))
+    return FetchResponse(error_code=0, session_id=plan.session_id, responses=topics)
+
+
+def topic_response(topic: str | UUID) -> FetchableTopicResponse:
+    if isinstance(topic, UUID):
+        return FetchableTopicResponse(topic="", topic_id=topic, partitions=[])
+    return FetchableTopicResponse(topic=topic, topic_id=ZERO_UUID, partitions=[])
+
+
+def partition_data(index: int, result: FetchResult) -> PartitionData:
+    diverging = None
+    if result.diverging is not None:
+        diverging = EpochEndOffset(epoch=result.diverging[0], end_offset=result.diverging[1])
+    return PartitionData(
+        partition_index=index,
+        error_code=result.error,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        log_start_offset=result.log_start_offset,
+        diverging_epoch=diverging,
+        aborted_transactions=None,
+        records=b"" if result.read is None else result.read.slices or b"",
+    )

@@ -1,0 +1,43 @@
+"""IncrementalAlterConfigs: v0-1. Set, delete, append to and subtract from settings (KIP-339).
+
+Answers when the records are committed and, for settings of this broker, in force.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.alter_configs import incremental_alter_configs
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext, Waiting
+
+TIMEOUT_MS = 30_000
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse | Waiting:
+    decision = incremental_alter_configs(broker.metadata.pending, request, broker.config)
+    return broker.decided(context, decision, TIMEOUT_MS, lambda: timed_out(request))
+
+
+def timed_out(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.REQUEST_TIMED_OUT,
+                error_message=None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

@@ -1,0 +1,53 @@
+"""InitProducerId: v0-5, for idempotent producers (KIP-98, KIP-360).
+
+Without a transactional id every request gets a new producer id with epoch 0, out of a block of ids
+that the controller has granted; a block is granted by a committed record, so no id is ever given
+twice. A transactional id needs a transaction coordinator, which this broker does not have:
+COORDINATOR_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import Waiting
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+TIMEOUT_MS = 30_000
+LATER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+"""Clients ask again: there was no block of ids in time."""
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Waiting:
+    if request.transactional_id is not None:
+        if request.transactional_id == "":
+            return failed(ErrorCode.INVALID_REQUEST)
+        return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return failed(ErrorCode.INVALID_REQUEST)
+    producer_id = broker.producer_ids.take()
+    if producer_id is not None:
+        return granted(producer_id)
+
+    def committed() -> None:
+        taken = broker.producer_ids.take()
+        context.respond(failed(LATER) if taken is None else granted(taken))
+
+    return broker.after_commit(
+        broker.producer_ids.refill(), TIMEOUT_MS, committed, lambda: context.respond(failed(LATER))
+    )
+
+
+def granted(producer_id: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
+
+
+def failed(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_epoch=-1)

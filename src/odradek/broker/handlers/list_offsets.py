@@ -1,0 +1,113 @@
+"""ListOffsets: v1-11.
+
+A timestamp asks for the first record at or after it; negative ones are special:
+
+| timestamp | answer                                                          | since |
+|-----------|-----------------------------------------------------------------|-------|
+| -1        | latest: high watermark, or last stable offset for read_committed | 1     |
+| -2        | earliest: log start offset                                      | 1     |
+| -3        | offset of the record with the largest timestamp (KIP-734)       | 7     |
+| -4        | earliest local: log start offset, as nothing is tiered          | 8     |
+| -5        | latest tiered: offset -1, as nothing is tiered                  | 9     |
+| -6        | earliest pending upload: offset -1, likewise                    | 11    |
+
+A special timestamp below its version is UNSUPPORTED_VERSION. Nothing found is offset -1 and
+timestamp -1, no error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.replication.partition import Isolation, Partition
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
+SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING: 11,
+}
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    counts = Counter(
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+    isolation = Isolation(request.isolation_level)
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            partition = broker.replicas.by_name.get((topic.name, asked.partition_index))
+            if counts[topic.name, asked.partition_index] > 1:
+                answers.append(failed(asked, ErrorCode.INVALID_REQUEST))
+            elif not supported(asked.timestamp, context.version):
+                answers.append(failed(asked, ErrorCode.UNSUPPORTED_VERSION))
+            elif partition is None:
+                answers.append(failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            else:
+                answers.append(answer(partition, asked, isolation))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def supported(timestamp: int, version: int) -> bool:
+    return timestamp >= 0 or version >= SINCE_VERSION.get(timestamp, version + 1)
+
+
+def failed(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+
+
+def answer(
+    partition: Partition, asked: ListOffsetsPartition, isolation: Isolation
+) -> ListOffsetsPartitionResponse:
+    error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
+    if error:
+        return failed(asked, error)
+    timestamp, offset, leader_epoch = find(partition, asked.timestamp, isolation)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=0,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def find(partition: Partition, timestamp: int, isolation: Isolation) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch); -1 where there is nothing to tell."""
+    log = partition.log
+    end = partition.readable_end(isolation)
+    if timestamp == LATEST:
+        return -1, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
+        return -1, -1, -1
+    found = (
+        log.offset_for_max_timestamp(end)
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp, end)
+    )
+    return (-1, -1, -1) if found is None else found

@@ -1,0 +1,122 @@
+"""Metadata: v0-13. Brokers, topics, partitions and who leads them.
+
+Which topics: in version 0 an empty list means all, from version 1 on null does. Asking by id (KIP-516)
+is possible from version 12; versions 10 and 11 have the field, but a request that uses it is
+INVALID_REQUEST.
+
+A topic that does not exist is created if the client allows it (always, before version 4) and the
+setting `auto.create.topics.enable` does. As in Kafka the answer is UNKNOWN_TOPIC_OR_PARTITION, and the
+client finds the topic when it asks again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from odradek.broker.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from odradek.controller.registrations import TopicImage
+from odradek.controller.topic_names import INTERNAL_TOPICS, name_problem
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_BY_ID = 12
+
+
+def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    topics = found_topics(broker, context.version, request)
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node, host=host, port=port, rack=rack)
+            for node, host, port, rack in broker.alive_brokers()
+        ],
+        cluster_id=broker.image.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def found_topics(
+    broker: Broker, version: int, request: MetadataRequest
+) -> list[MetadataResponseTopic]:
+    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    asked = request.topics
+    if asked is None or (version == 0 and not asked):
+        return [described(topic, operations) for topic in broker.image.topics.values()]
+    if version < FIRST_VERSION_BY_ID and any(by_id(topic) for topic in asked):
+        return [missing(t.name or "", t.topic_id, ErrorCode.INVALID_REQUEST) for t in asked]
+    found: dict[str | UUID, MetadataResponseTopic] = {}
+    unknown: list[str] = []
+    for topic in asked:
+        key: str | UUID = topic.topic_id if topic.name is None else topic.name
+        if key not in found:
+            found[key] = find(broker, topic, operations, unknown)
+    if unknown and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        broker.auto_create(unknown)
+    return list(found.values())
+
+
+def by_id(topic: MetadataRequestTopic) -> bool:
+    return topic.name is None or topic.topic_id != ZERO_UUID
+
+
+def find(
+    broker: Broker, asked: MetadataRequestTopic, operations: int, unknown: list[str]
+) -> MetadataResponseTopic:
+    """One topic's answer; adds its name to `unknown` if it could be created."""
+    if asked.name is None or asked.topic_id != ZERO_UUID:
+        topic = broker.image.topic_by_id(asked.topic_id)
+        if topic is None:
+            return missing(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        return described(topic, operations)
+    topic = broker.image.topic(asked.name)
+    if topic is not None:
+        return described(topic, operations)
+    if name_problem(asked.name) is not None:
+        return missing(asked.name, ZERO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    unknown.append(asked.name)
+    return missing(asked.name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def missing(name: str | None, topic_id: UUID, error: ErrorCode) -> MetadataResponseTopic:
+    internal = name in INTERNAL_TOPICS
+    return MetadataResponseTopic(
+        error_code=error, name=name, topic_id=topic_id, is_internal=internal, partitions=[]
+    )
+
+
+def described(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=number,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=[],
+            )
+            for number, partition in topic.partitions.items()
+        ],
+        topic_authorized_operations=operations,
+    )

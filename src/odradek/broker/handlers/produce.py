@@ -1,0 +1,157 @@
+"""Produce: v3-13.
+
+Each partition's batch is checked and appended on its own; one partition's error does not touch the
+others. `acks=1` answers when the bytes are appended, `acks=-1` when they are committed
+(`DelayedProduce`), `acks=0` not at all: if such a request has an error, the connection is closed,
+since the client has no other way to learn of it.
+
+Versions: 7 allows zstd; 8 reports refused records one by one (KIP-467); 13 names topics by id
+(KIP-516), an unknown id is UNKNOWN_TOPIC_ID. Requests below 3 are not served, but advertised (see
+`apis`).
+
+Transactional records need a transaction coordinator, which this broker does not have: they are
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.model.spans import Span
+from odradek.protocol.api.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus
+from odradek.replication.partition import AppendResult
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+ALL, LEADER, NOBODY = -1, 1, 0
+NO_RECORDS = Span(b"", 0, 0)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Waiting | NoResponse:
+    statuses = [
+        append(broker, context.version, request, topic, data)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
+    broker.replicas.appended(
+        status.partition
+        for status in statuses
+        if status.partition is not None and status.result.error is ErrorCode.NONE
+    )
+    if request.acks == NOBODY:
+        if any(status.error is not ErrorCode.NONE for status in statuses):
+            errors = ", ".join(sorted({status.error.name for status in statuses}))
+            context.exchange.close_connection(f"produce with acks=0 failed: {errors}")
+        return NO_RESPONSE
+    if request.acks == ALL and any(status.pending for status in statuses):
+        operation = DelayedProduce(
+            request.timeout_ms,
+            statuses,
+            lambda settled: context.respond(response(request, settled)),
+        )
+        return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, request))
+    return response(request, statuses)
+
+
+def append(
+    broker: Broker,
+    version: int,
+    request: ProduceRequest,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+) -> ProduceStatus:
+    """One partition's batch: appended, or refused with the reason."""
+    if request.acks not in (ALL, LEADER, NOBODY):
+        return refused(ErrorCode.INVALID_REQUIRED_ACKS)
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        partition = broker.replicas.by_id.get((topic.topic_id, data.index))
+        known = broker.image.topic_by_id(topic.topic_id) is not None
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        partition = broker.replicas.by_name.get((topic.name, data.index))
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition is None:
+        return refused(missing)
+    if request.transactional_id is not None:
+        return refused(ErrorCode.INVALID_TXN_STATE)
+    records = data.records if isinstance(data.records, Span) else NO_RECORDS
+    result = broker.replicas.append(partition, records, version)
+    if result.error is not ErrorCode.NONE:
+        return ProduceStatus(result, partition, pending=False, error=result.error)
+    if request.acks == ALL and partition.high_watermark < result.required_offset:
+        return ProduceStatus(result, partition, pending=True, error=ErrorCode.REQUEST_TIMED_OUT)
+    return ProduceStatus(result, partition, pending=False, error=ErrorCode.NONE)
+
+
+def refused(error: ErrorCode) -> ProduceStatus:
+    return ProduceStatus(AppendResult(error), None, pending=False, error=error)
+
+
+def watch_keys(broker: Broker, request: ProduceRequest) -> list[TopicPartition]:
+    """Every partition of the request, refused ones included."""
+    keys = []
+    for topic in request.topic_data:
+        found = broker.image.topic_by_id(topic.topic_id)
+        name = topic.name if found is None else found.name
+        keys += [TopicPartition(name, data.index) for data in topic.partition_data]
+    return keys
+
+
+def response(request: ProduceRequest, statuses: Sequence[ProduceStatus]) -> ProduceResponse:
+    """The answers in the order of the request."""
+    remaining = iter(statuses)
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    partition_response(data.index, next(remaining)) for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def partition_response(index: int, status: ProduceStatus) -> PartitionProduceResponse:
+    result = status.result
+    if status.error is ErrorCode.NONE:
+        return PartitionProduceResponse(
+            index=index,
+            error_code=0,
+            base_offset=result.base_offset,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=result.log_start_offset,
+        )
+    return PartitionProduceResponse(
+        index=index,
+        error_code=status.error,
+        base_offset=-1,
+        log_start_offset=result.log_start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(
+                batch_index=bad.batch_index, batch_index_error_message=bad.message
+            )
+            for bad in result.record_errors
+        ],
+        error_message=result.error_message,
+    )

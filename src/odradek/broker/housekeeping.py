@@ -1,0 +1,124 @@
+"""What a broker does on its own, by the clock: retention, checkpoints, late flushes, forgetting producers.
+
+Each task starts again when it has ended, one interval later, so that none overlaps itself. The
+deciding part runs on the owner thread and is short; what blocks goes to a worker. A failure of the
+disk fences the directory, as everywhere.
+
+| task                | every                                           | does                            |
+|---------------------|-------------------------------------------------|---------------------------------|
+| retention           | log.retention.check.interval.ms                 | old segments leave, then go     |
+| recovery points     | log.flush.offset.checkpoint.interval.ms         | sync what is behind, checkpoint |
+| flushes             | 3 s                                             | flush.ms, flush.messages        |
+| producers           | 10 min                                          | idle producer ids are forgotten |
+
+The flush task runs only with `log.durability=os`: with `fsync` nothing waits to be flushed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.log.fence import LogDirFailure
+from odradek.log.retention import RetentionClock
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.log.log_directory import LogDirectory, RetentionPass
+    from odradek.model.env import Env
+    from odradek.replication.replica_manager import ReplicaManager
+    from odradek.timing import SystemTimer
+
+log = logging.getLogger(__name__)
+
+FLUSH_CHECK_MS = 3_000
+PRODUCER_CHECK_MS = 600_000
+
+
+class Housekeeping:
+    """Started once the broker serves; `stop` takes its timers back."""
+
+    def __init__(
+        self,
+        env: Env,
+        timer: SystemTimer,
+        config: BrokerConfig,
+        directory: LogDirectory,
+        replicas: ReplicaManager,
+    ) -> None:
+        self._env = env
+        self._timer = timer
+        self._directory = directory
+        self._replicas = replicas
+        self._clock = RetentionClock(env.clock.wall_ms(), env.clock.monotonic_ms())
+        self._stopped = False
+        self._every(config.log_retention_check_interval_ms, self.retention)
+        self._every(config.log_flush_offset_checkpoint_interval_ms, self.recovery_points)
+        self._every(PRODUCER_CHECK_MS, self.expire_producers)
+        if not replicas.durability.fsync:
+            self._every(FLUSH_CHECK_MS, self.late_flushes)
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def _every(self, interval_ms: int, task: Callable[[], None]) -> None:
+        def run() -> None:
+            if self._stopped or self._replicas.directory_failed:
+                return
+            try:
+                task()
+            except LogDirFailure as failure:
+                self._replicas.fail_directory(failure)
+                return
+            self._timer.call_later(max(1, interval_ms), run)
+
+        self._timer.call_later(max(1, interval_ms), run)
+
+    def retention(self) -> None:
+        """Segments that are too old or too many leave their logs now and the disk a little later."""
+        clock = self._env.clock
+        done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
+        for partition in self._replicas:
+            if not partition.failure:
+                self._replicas.log_start_moved(partition)
+        if done is not None:
+            self._offload(done.run, lambda: self._remove_later(done))
+
+    def _remove_later(self, done: RetentionPass) -> None:
+        def remove() -> None:
+            done.close()
+            if not self._stopped:
+                self._offload(done.remove)
+
+        self._timer.call_later(done.delay_ms, remove)
+
+    def recovery_points(self) -> None:
+        """Bring the recovery points up, so that a restart after a crash has little to read."""
+        behind = {id(log) for log in self._directory.behind_recovery_point()}
+        for partition in self._replicas:
+            if not partition.failure and id(partition.log) in behind:
+                self._replicas.flusher.wants(partition, checkpoint=True)
+        self._offload(self._directory.checkpoint())
+
+    def late_flushes(self) -> None:
+        """`flush.ms` and `flush.messages`, which count only where no request waits for the disk."""
+        due = {id(log) for log in self._directory.flushes_due(self._env.clock.wall_ms())}
+        for partition in self._replicas:
+            if not partition.failure and id(partition.log) in due:
+                self._replicas.flusher.wants(partition)
+
+    def expire_producers(self) -> None:
+        """Producers that wrote nothing for `producer.id.expiration.ms` are forgotten."""
+        self._directory.expire_producers(self._env.clock.monotonic_ms())
+
+    def _offload(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
+        self._env.offload.submit(work, lambda _: then(), self._failed)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, LogDirFailure):
+            self._replicas.fail_directory(error)
+        elif isinstance(error, OSError):
+            log.error("housekeeping: %s", error)
+        else:
+            raise error

@@ -1,0 +1,231 @@
+"""The wiring: one broker, from an environment and settings. The only place that knows all parts.
+
+    start   data directory locked, metadata replayed, port bound, broker registered, logs opened,
+            recovery done: when it returns, requests are answered as soon as the loop runs
+    stop    no more connections; what is out on workers comes back; logs flushed, checkpoints and the
+            clean-shutdown marker written; `stopped` is called
+
+It runs unchanged over the real environment (`server`) and over the simulated one (`odradek.testing`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from odradek.broker.background import Background
+from odradek.broker.broker import Broker
+from odradek.broker.dispatch import Dispatcher
+from odradek.broker.housekeeping import Housekeeping
+from odradek.broker.partitions import Partitions
+from odradek.config.broker import BrokerConfig
+from odradek.config.setting import ConfigError
+from odradek.controller.brokers import bootstrap, register_broker
+from odradek.controller.delta import MetadataDelta
+from odradek.controller.image import MetadataImage
+from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.metadata_start import open_metadata_log
+from odradek.controller.registrations import Endpoint, ResourceType
+from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.log_directory import LogDirectory
+from odradek.log.meta_properties import WrongDirectory
+from odradek.model.env import Env
+from odradek.model.ids import new_uuid
+from odradek.network.limits import ConnectionLimits
+from odradek.network.server import BugHook, SocketServer
+from odradek.replication.partition import Durability
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.timing import SystemTimer
+
+log = logging.getLogger(__name__)
+
+PLAINTEXT = 0
+
+
+class StartFailed(Exception):
+    """The broker cannot start; the message says why and what to do."""
+
+
+class Node:
+    """One broker. Everything is called on the owner thread."""
+
+    def __init__(
+        self, config: BrokerConfig, env: Env, timer: SystemTimer, on_bug: BugHook | None = None
+    ) -> None:
+        self.config = config
+        self.timer = timer
+        self.background = Background(env.offload)
+        self.env = replace(env, offload=self.background)
+        self.address = ("", 0)
+        self._on_bug = on_bug
+
+    def start(self) -> None:
+        """Blocks until the broker can serve. Raises `StartFailed`, or `OSError` for the port."""
+        self.directory = self._open_directory()
+        try:
+            self._open()
+        except BaseException:
+            self.directory.release()
+            raise
+
+    def _open_directory(self) -> LogDirectory:
+        path = self.config.log_dirs[0]
+        try:
+            return LogDirectory(
+                self.env.disk,
+                path,
+                self.env.random,
+                cluster_id=None,
+                node_id=self.config.node_id,
+            )
+        except BlockingIOError as error:
+            raise StartFailed(f"{error}. Choose another directory, or stop that one") from error
+        except (WrongDirectory, OSError) as error:
+            raise StartFailed(f"data directory {path}: {error}") from error
+
+    def _open(self) -> None:
+        config, env, directory = self.config, self.env, self.directory
+        for problem in directory.problems:
+            log.warning("%s", problem)
+        self.replicas = ReplicaManager(
+            env,
+            self.timer,
+            config.node_id,
+            Durability(fsync=config.log_durability == "fsync"),
+            (
+                config.producer_purgatory_purge_interval_requests,
+                config.fetch_purgatory_purge_interval_requests,
+                config.delete_records_purgatory_purge_interval_requests,
+            ),
+        )
+        self.metadata = self._open_metadata()
+        self.broker = Broker(config, env, self.timer, directory, self.metadata, self.replicas)
+        self.partitions = Partitions(self.broker)
+        self.sockets = SocketServer(
+            env.network,
+            env.call_soon,
+            self.timer,
+            Dispatcher(self.broker),
+            limits_of(config),
+            self._on_bug,
+        )
+        listener = config.listening()[0]
+        self.address = self.sockets.listen(listener.host, listener.port).address
+        try:
+            self._register()
+            self._apply_broker_settings(self.metadata.committed)
+            self.partitions.open_all()
+        except BaseException:
+            self.sockets.close("the start failed")
+            raise
+        self.metadata.subscribers.append(self._committed)
+        self._remove_leftovers()
+        self.housekeeping = Housekeeping(env, self.timer, config, directory, self.replicas)
+
+    def _open_metadata(self) -> MetadataLog:
+        try:
+            metadata, problems = open_metadata_log(
+                self.env,
+                self.directory.path,
+                self.directory.meta.cluster_id,
+                self.config,
+                fence=self.directory.fence,
+                cache=self.directory.cache,
+                failed=self._disk_failed,
+            )
+        except (LogDamaged, OSError) as error:
+            raise StartFailed(f"the cluster's metadata: {error}") from error
+        for problem in problems:
+            log.warning("%s", problem)
+        return metadata
+
+    def _register(self) -> None:
+        """Take this broker's place in the metadata, under the address it can be reached at."""
+        advertised = self.config.advertised()[0]
+        port = advertised.port or self.address[1]
+        endpoint = Endpoint(advertised.name, advertised.host or self.address[0], port, PLAINTEXT)
+        self.metadata.submit(bootstrap(self.metadata.pending))
+        registration = register_broker(
+            self.metadata.pending,
+            self.config.node_id,
+            epoch=self.metadata.end_offset,
+            incarnation_id=new_uuid(self.env.random),
+            endpoints=[endpoint],
+            rack=self.config.broker_rack,
+            log_dirs=[self.directory.meta.directory_id],
+            clean=self.directory.was_clean,
+        )
+        self.metadata.submit(registration.records)
+        try:
+            self.metadata.commit_now()
+        except OSError as error:
+            raise StartFailed(f"the cluster's metadata: {error}") from error
+
+    def _remove_leftovers(self) -> None:
+        self.background.submit(
+            self.directory.remove_leftovers(),
+            lambda _: None,
+            lambda error: log.error("removing what was deleted before: %s", error),
+        )
+
+    # -- while it runs -----------------------------------------------------------------------------
+
+    def _committed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Metadata was committed: act on it, then let the answers go that waited for it."""
+        for topic_id in delta.deleted:
+            self.partitions.topic_deleted(topic_id)
+        if any(resource.type is ResourceType.BROKER for resource in delta.configs):
+            self._apply_broker_settings(image)
+            self.partitions.configs_changed()
+        for topic_id in [*delta.created, *(key[0] for key in delta.partitions)]:
+            topic = image.topic_by_id(topic_id)
+            if topic is not None:
+                self.partitions.topic_changed(topic)
+        changed = [r.name for r in delta.configs if r.type is ResourceType.TOPIC]
+        if changed:
+            self.partitions.configs_changed(changed)
+        self.broker.commit_advanced()
+
+    def _apply_broker_settings(self, image: MetadataImage) -> None:
+        cluster, own = image.broker_config(None), image.broker_config(self.config.node_id)
+        try:
+            config = self.config.with_dynamic(cluster, own)
+        except ConfigError as error:
+            log.error("dynamic settings are not in force: %s", error)
+            return
+        self.config = config
+        self.broker.configure(config)
+        self.sockets.limits = limits_of(config)
+
+    def _disk_failed(self, error: OSError) -> None:
+        self.replicas.fail_directory(
+            error if isinstance(error, LogDirFailure) else self.directory.fence.fail(error)
+        )
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Stop cleanly: everything appended is on disk when `stopped` is called."""
+        self.sockets.close()
+        self.housekeeping.stop()
+        self.replicas.flusher.stop()
+        self.background.when_idle(lambda: self._close(stopped))
+
+    def _close(self, stopped: Callable[[], None]) -> None:
+        try:
+            self.metadata.close()
+            self.directory.close()
+        except OSError as error:
+            log.critical("not a clean stop, the next start will recover: %s", error)
+        stopped()
+
+
+def limits_of(config: BrokerConfig) -> ConnectionLimits:
+    """What the network allows, from the settings."""
+    return ConnectionLimits(
+        max_request_bytes=config.socket_request_max_bytes,
+        max_idle_ms=config.connections_max_idle_ms,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+    )

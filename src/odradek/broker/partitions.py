@@ -1,0 +1,130 @@
+"""What this broker leads, kept in step with the committed metadata.
+
+Topics that appear get their logs opened or made, topics that go have theirs deleted, changed settings
+reach logs and rules. Opening a damaged log takes that partition offline and no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from uuid import UUID
+
+from odradek.broker.broker import Broker
+from odradek.broker.topic_rules import batch_rules, log_config
+from odradek.config.setting import ConfigError
+from odradek.config.topic import TopicConfig
+from odradek.controller.registrations import PartitionRegistration, TopicImage
+from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.log import Log
+from odradek.model.ids import TopicIdPartition, TopicPartition
+from odradek.replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+
+class Partitions:
+    """Applies the image to the replica manager and the data directory. Owner thread."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def open_all(self) -> None:
+        """At the start: every partition of the image that this broker leads."""
+        for topic in self._broker.image.topics.values():
+            self.topic_changed(topic)
+        self._tell_of_strays()
+
+    def topic_changed(self, topic: TopicImage) -> None:
+        """A topic was created, has more partitions, or other leaders."""
+        config = self.config_of(topic.name)
+        for number, registration in topic.partitions.items():
+            self._partition_changed(topic, number, registration, config)
+
+    def _partition_changed(
+        self,
+        topic: TopicImage,
+        number: int,
+        registration: PartitionRegistration,
+        config: TopicConfig,
+    ) -> None:
+        replicas = self._broker.replicas
+        known = replicas.by_id.get((topic.id, number))
+        if known is not None:
+            known.leader_epoch = registration.leader_epoch
+            return
+        if registration.leader != self._broker.node_id:
+            return
+        key = TopicPartition(topic.name, number)
+        opened = self._open(TopicIdPartition(topic.id, number), key, config)
+        if opened is None:
+            replicas.add_offline(key, topic.id)
+        else:
+            replicas.add(key, topic.id, opened, registration.leader_epoch, batch_rules(config))
+
+    def _open(self, key: TopicIdPartition, name: TopicPartition, config: TopicConfig) -> Log | None:
+        broker = self._broker
+        settings = log_config(config, broker.config, broker.random)
+        try:
+            return broker.directory.open_log(key, settings, broker.clock.wall_ms())
+        except LogDirFailure as failure:
+            broker.replicas.fail_directory(failure)
+        except (LogDamaged, OSError) as error:
+            log.critical("partition %s is offline: %s", name, error)
+        return None
+
+    def topic_deleted(self, topic_id: UUID) -> None:
+        """Its partitions answer as unknown from now on; their files are removed by a worker."""
+        replicas = self._broker.replicas
+        gone = [p for p in replicas if p.topic_id == topic_id]
+        for partition in gone:
+            replicas.remove(partition.topic_partition)
+            self._delete(partition)
+
+    def _delete(self, partition: Partition) -> None:
+        key = TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
+        self._remove_files(key)
+
+    def _remove_files(self, key: TopicIdPartition) -> None:
+        try:
+            work = self._broker.directory.delete_log(key)
+        except OSError as error:
+            log.error("the files of %s stay: %s", key, error)
+            return
+        self._broker.env.offload.submit(
+            work,
+            lambda _: None,
+            lambda error: log.error("removing the files of %s: %s", key, error),
+        )
+
+    def _tell_of_strays(self) -> None:
+        """Logs of topics that the metadata does not know. They may be what a crash left of a deleted
+        topic, or all there is left after the metadata was lost: nobody but a person can tell.
+        """
+        known = self._broker.image.topics_by_id
+        for key in self._broker.directory.partitions:
+            topic = known.get(key.topic_id)
+            if topic is None or key.partition not in topic.partitions:
+                log.warning("no topic has the log %s; it is left alone: remove it by hand", key)
+
+    def configs_changed(self, names: Iterable[str] | None = None) -> None:
+        """New settings for these topics; None: for all."""
+        wanted = None if names is None else set(names)
+        for partition in self._broker.replicas:
+            name = partition.topic_partition.topic
+            if partition.failure or (wanted is not None and name not in wanted):
+                continue
+            config = self.config_of(name)
+            partition.rules = batch_rules(config)
+            partition.log.configure(log_config(config, self._broker.config, self._broker.random))
+
+    def config_of(self, name: str) -> TopicConfig:
+        """A topic's settings in force. What an older version accepted and this one does not is left
+        out, with a line in the log: a topic must not be lost for that.
+        """
+        overrides = self._broker.image.topic_config(name)
+        try:
+            return self._broker.topic_configs.of(overrides)
+        except ConfigError as error:
+            log.error("settings of topic %s are not in force: %s", name, error)
+            return self._broker.topic_configs.of({})

@@ -1,0 +1,105 @@
+"""A broker on this machine: the node in its real environment, with a reactor of its own.
+
+`odradek up` runs one in the foreground, `odradek.testing.Broker` on a thread. Everything else of the
+broker takes its environment as arguments; here is where sockets, disk, clock and threads come in.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from odradek.broker.node import Node, StartFailed
+from odradek.config.broker import BrokerConfig
+from odradek.config.setting import ConfigError
+from odradek.log.files import LocalDisk
+from odradek.log.memory import MemoryDisk
+from odradek.model.env import Env
+from odradek.network.clock import SystemClock
+from odradek.network.listener import AddressInUseError
+from odradek.network.selector import Reactor
+from odradek.network.workers import Workers
+from odradek.timing import SystemTimer
+
+__all__ = ["Server", "StartFailed"]
+
+MEMORY = "/memory"
+
+
+class Server:
+    """`start`, then `run` on the thread that shall own the broker; `request_stop` from anywhere.
+
+    `settings` are broker settings as text, by Kafka's names. `data_dir` None keeps all in memory.
+    Raises `StartFailed` with what is wrong and what to do.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        *,
+        host: str,
+        port: int,
+        data_dir: Path | None,
+    ) -> None:
+        self.data_dir = data_dir
+        self._stopping = False
+        directory = MEMORY if data_dir is None else str(data_dir)
+        given = {
+            "listeners": f"PLAINTEXT://{host}:{port}",
+            "log.dirs": directory,
+            **settings,
+        }
+        try:
+            self.config = BrokerConfig.load(given, "the settings given")
+        except ConfigError as error:
+            raise StartFailed(str(error)) from error
+        self._clock = SystemClock()
+        self._timer = SystemTimer(self._clock.monotonic_ms())
+        self._reactor = Reactor(self._clock, self._timer)
+        self._workers = Workers(self._reactor.call_soon_threadsafe)
+        env = Env(
+            clock=self._clock,
+            random=random.SystemRandom(),
+            network=self._reactor,
+            disk=MemoryDisk() if data_dir is None else LocalDisk(),
+            offload=self._workers,
+            call_soon=self._reactor.call_soon,
+        )
+        self.node = Node(self.config, env, self._timer)
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, once started."""
+        host, port = self.node.address
+        return f"{host}:{port}"
+
+    def start(self) -> None:
+        """Open the data directory, replay the metadata, listen. Returns when clients can connect."""
+        try:
+            self.node.start()
+        except AddressInUseError as error:
+            self._close()
+            raise StartFailed(
+                f"{error}. Choose another with --port, or --port 0 for any"
+            ) from error
+        except StartFailed:
+            self._close()
+            raise
+
+    def run(self) -> None:
+        """Serve until `request_stop`, then stop cleanly. On the owner thread."""
+        try:
+            self._reactor.run()
+        finally:
+            self._close()
+
+    def request_stop(self) -> None:
+        """From any thread or signal handler; more than once does no harm."""
+        if not self._stopping:
+            self._stopping = True
+            self._reactor.call_soon_threadsafe(lambda: self.node.stop(self._reactor.stop))
+
+    def _close(self) -> None:
+        self._workers.close()
+        self._reactor.close()

@@ -1,0 +1,59 @@
+"""The command tree: names and one-line helps are here, so that `--help` imports none of the
+commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+import click
+
+import odradek
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command: where its `click.Command` is, and what `--help` says of it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+VERBS = {
+    "up": Verb("odradek.cli.up", "up", "Start a broker."),
+    "demo": Verb(
+        "odradek.cli.demo", "demo", "Real flights through the broker and Spark, verified."
+    ),
+    "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when that command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = VERBS.get(cmd_name)
+        if verb is None:
+            return None
+        command: click.Command = getattr(importlib.import_module(verb.module), verb.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.help) for name, verb in VERBS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(
+    message=f"odradek {odradek.__version__}, leaves {odradek.leaves.mode()}",
+)
+def main() -> None:
+    """Odradek: event streaming that a Python team installs with pip.
+
+    Start with `odradek up`, then point any Kafka client at the address it prints.
+    """

@@ -1,0 +1,105 @@
+"""`odradek up`: one broker in the foreground, until it is told to stop.
+
+The ready line is the only thing on stdout: a sentence, or with `--json` one JSON object for a
+program that starts the broker and waits for it. The first SIGINT or SIGTERM stops cleanly (exit 0),
+a second one at once (exit 130).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import click
+import msgspec
+
+import odradek
+from odradek.broker.server import Server, StartFailed
+
+DEFAULT_DIRECTORY = "odradek-data"
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0: any."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"Where the log lives.  [default: ./{DEFAULT_DIRECTORY}]",
+)
+@click.option("--memory", is_flag=True, help="Keep everything in memory, nothing on disk.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting, repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="The ready line as one JSON object.")
+def up(
+    port: int,
+    host: str,
+    data_dir: Path | None,
+    memory: bool,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Start a broker that every Kafka client can talk to."""
+    if memory and data_dir is not None:
+        raise click.UsageError("--memory keeps nothing on disk: leave out --data-dir, or --memory")
+    directory = None if memory else (data_dir or Path(DEFAULT_DIRECTORY)).absolute()
+    try:
+        server = Server(parse_settings(settings), host=host, port=port, data_dir=directory)
+        server.start()
+    except StartFailed as failure:
+        click.echo(f"odradek: {failure}", err=True)
+        sys.exit(1)
+    stop_on_signals(server)
+    click.echo(ready_line(server, as_json))
+    sys.stdout.flush()
+    server.run()
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`("a=1", "b=2")` -> `{"a": "1", "b": "2"}`; the names and values are checked by the broker's table."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(
+                f"--set {pair!r}: write NAME=VALUE, as in --set num.partitions=3"
+            )
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def ready_line(server: Server, as_json: bool) -> str:
+    where = "memory" if server.data_dir is None else str(server.data_dir)
+    if as_json:
+        line = {
+            "bootstrap": server.bootstrap,
+            "data_dir": None if server.data_dir is None else where,
+            "pid": os.getpid(),
+            "version": odradek.__version__,
+        }
+        return msgspec.json.encode(line).decode()
+    return (
+        f"Odradek {odradek.__version__} is ready: bootstrap.servers={server.bootstrap}  data: {where}\n"
+        f"Next: point any Kafka client at it, for example  kcat -b {server.bootstrap} -L   (Ctrl-C stops)"
+    )
+
+
+def stop_on_signals(server: Server) -> None:
+    seen = 0
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 1:
+            os._exit(130)
+        click.echo("odradek: stopping (again to stop at once)", err=True)
+        server.request_stop()
+
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)

@@ -1,0 +1,189 @@
+"""DelayedFetch: a fetch that waits until `min_bytes` have come, or its deadline.
+
+Nothing read is kept while it waits: completing reads the log again with the same plan.
+`try_complete` completes when
+
+    A/B  a partition is no longer led here
+    C    it is not known here
+    D    its log directory is offline
+    E    the leader epoch the client sent is fenced
+    F    its fetch offset is beyond the end (the log was truncated), or on an older segment than the
+    end (so there is
+         at least the rest of a segment to send, whatever `min_bytes` says)
+    G    the bytes between fetch offset and end, over all partitions, reach `min_bytes`
+    H    the client's last fetched epoch diverges from the log
+
+where the end is the high watermark, or the last stable offset for read_committed. Equal offsets
+skip F and G: a freshly rolled segment would look like an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from odradek.log.results import LogOffsetMetadata, LogRead
+from odradek.model.errors import ErrorCode
+from odradek.replication.partition import Isolation, Partition
+from odradek.timing import DelayedOperation
+
+NO_EPOCH = -1
+
+
+@dataclass(slots=True)
+class FetchTarget:
+    """One partition of a fetch: where the client is. `partition` is None if it is not known here."""
+
+    partition: Partition | None
+    error: ErrorCode
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+    start: LogOffsetMetadata | None = None
+
+
+@dataclass(slots=True)
+class FetchParams:
+    """What a fetch asks for as a whole."""
+
+    min_bytes: int
+    max_bytes: int
+    isolation: Isolation
+
+
+@dataclass(slots=True)
+class FetchResult:
+    """The answer for one partition. `diverging` is (epoch, end offset) of the largest epoch both
+    sides share.
+    """
+
+    error: ErrorCode
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    read: LogRead | None = None
+    diverging: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.read is None else self.read.size
+
+
+@dataclass(slots=True)
+class FetchOutcome:
+    """Answers in the order of the targets; `at_once` says that waiting would be pointless."""
+
+    results: list[FetchResult]
+    size: int
+    at_once: bool
+
+    def release(self) -> None:
+        """Unpin what was read, when it is not sent."""
+        for result in self.results:
+            if result.read is not None:
+                result.read.release()
+
+
+def read_targets(targets: Sequence[FetchTarget], params: FetchParams) -> FetchOutcome:
+    """Read every target within the total; the first batch is returned even if it is larger
+    (KIP-74).
+    """
+    results = []
+    size = 0
+    at_once = False
+    for target in targets:
+        result = read_target(target, params, params.max_bytes - size, min_one=size == 0)
+        size += result.size
+        at_once = at_once or result.error is not ErrorCode.NONE or result.diverging is not None
+        results.append(result)
+    return FetchOutcome(results, size, at_once or size >= params.min_bytes)
+
+
+def read_target(
+    target: FetchTarget, params: FetchParams, budget: int, min_one: bool
+) -> FetchResult:
+    partition = target.partition
+    if partition is None:
+        return FetchResult(target.error)
+    error = partition.availability() or partition.check_epoch(target.current_leader_epoch)
+    if error:
+        return FetchResult(ErrorCode(error))
+    result = FetchResult(
+        ErrorCode.NONE,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+    )
+    if target.last_fetched_epoch != NO_EPOCH:
+        result.diverging = diverging_epoch(partition, target)
+        if result.diverging is not None:
+            return result
+    max_bytes = max(0, min(target.max_bytes, budget))
+    read = partition.read(target.fetch_offset, max_bytes, params.isolation, min_one)
+    if read.error is not ErrorCode.NONE:
+        return FetchResult(read.error)
+    target.start = read.start
+    result.read = read
+    return result
+
+
+def diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
+    """(epoch, end offset) where the client's log left ours, None if it did not (KIP-595)."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return epoch, end_offset
+    return None
+
+
+class DelayedFetch(DelayedOperation):
+    """See the module. `respond` is called once, with what a fresh read finds."""
+
+    def __init__(
+        self,
+        delay_ms: int,
+        targets: Sequence[FetchTarget],
+        params: FetchParams,
+        respond: Callable[[FetchOutcome], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self.targets = targets
+        self.params = params
+        self.respond = respond
+
+    def try_complete(self) -> bool:
+        available = 0
+        for target in self.targets:
+            found = available_bytes(target, self.params.isolation)
+            if found is None:
+                return self.force_complete()
+            available += found
+        if available >= self.params.min_bytes:
+            return self.force_complete()
+        return False
+
+    def on_complete(self) -> None:
+        self.respond(read_targets(self.targets, self.params))
+
+    def on_expiration(self) -> None:
+        """Whatever is there by now is the answer."""
+
+
+def available_bytes(target: FetchTarget, isolation: Isolation) -> int | None:
+    """Bytes this target could send now; None if the fetch must complete whatever the sum is."""
+    partition = target.partition
+    if partition is None or partition.availability() is not ErrorCode.NONE:
+        return None
+    if partition.check_epoch(target.current_leader_epoch) is not ErrorCode.NONE:
+        return None
+    if target.last_fetched_epoch != NO_EPOCH and diverging_epoch(partition, target) is not None:
+        return None
+    end_offset = partition.readable_end(isolation)
+    if target.fetch_offset == end_offset or target.start is None:
+        return 0
+    if target.fetch_offset > end_offset:
+        return None
+    end = partition.log.offset_metadata(end_offset)
+    if target.start.on_older_segment_than(end):
+        return None
+    return min(end.bytes_after(target.start), target.max_bytes)

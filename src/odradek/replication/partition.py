@@ -1,0 +1,192 @@
+"""One partition led by this broker: its log, its high watermark, and who may see what.
+
+Invariants:
+- log start offset <= high watermark <= log end offset; the high watermark never goes back while the
+  process lives.
+- With `log.durability=fsync` the high watermark counts only bytes that are on disk (a replica's
+  durable end); with `os`
+  it counts what is in the page cache, which is Kafka's own promise.
+- With one replica the in-sync set is this broker alone, so the high watermark is its own (durable)
+  end.
+- An offline partition (its directory failed, its log is damaged) answers KAFKA_STORAGE_ERROR and
+  nothing else.
+
+It appends and reads; it wakes nobody. `ReplicaManager` does that after it has looked at what moved.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+from odradek.log.fence import LogDamaged
+from odradek.log.log import Log
+from odradek.log.results import LogRead
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.model.spans import Span
+from odradek.protocol.validate import BatchRules, InvalidBatch, RecordError, validate
+
+logger = logging.getLogger(__name__)
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+
+
+@dataclass(slots=True)
+class AppendResult:
+    """The answer for one partition of a produce. `required_offset` is what `acks=-1` waits for."""
+
+    error: ErrorCode
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = -1
+    log_start_offset: int = NO_OFFSET
+    required_offset: int = NO_OFFSET
+    record_errors: list[RecordError] = field(default_factory=list)
+    error_message: str | None = None
+
+
+class Isolation(IntEnum):
+    """What a reader wants to see: all committed records, or only those of committed transactions."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@dataclass(slots=True, frozen=True)
+class Durability:
+    """Which end of the log the high watermark counts."""
+
+    fsync: bool
+
+
+class Partition:
+    """See the module. All methods run on the owner thread; only flushes happen elsewhere."""
+
+    __slots__ = (
+        "durability",
+        "failure",
+        "high_watermark",
+        "leader_epoch",
+        "log",
+        "node_id",
+        "rules",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        log: Log,
+        node_id: int,
+        leader_epoch: int,
+        rules: BatchRules,
+        durability: Durability,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.node_id = node_id
+        self.leader_epoch = leader_epoch
+        self.rules = rules
+        self.durability = durability
+        self.failure: ErrorCode = ErrorCode.NONE
+        self.high_watermark = log.log_start_offset
+        self.advance_high_watermark()
+
+    @classmethod
+    def offline(cls, topic_partition: TopicPartition, topic_id: UUID, node_id: int) -> Partition:
+        """A partition whose log could not be opened. It has no `log`: ask `availability` first."""
+        partition = cls.__new__(cls)
+        partition.topic_partition = topic_partition
+        partition.topic_id = topic_id
+        partition.node_id = node_id
+        partition.failure = ErrorCode.KAFKA_STORAGE_ERROR
+        return partition
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def availability(self) -> ErrorCode:
+        """NONE while this broker leads the partition and its directory works."""
+        return self.failure
+
+    def acknowledgement_error(self) -> ErrorCode:
+        """What a committed `acks=-1` produce is told. One replica is always enough in-sync
+        replicas: the effective minimum is `min.insync.replicas`, at most the replication factor."""
+        return ErrorCode.NONE
+
+    def close(self, reason: ErrorCode) -> None:
+        """From now on every request gets `reason`."""
+        self.failure = reason
+
+    def fail(self, error: Exception) -> None:
+        """This log cannot be read or trusted: the partition goes offline, the others go on."""
+        logger.critical("partition %s is offline: %s", self.topic_partition, error)
+        self.close(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Compare the epoch a client believes in with ours (KIP-320); -1 is not compared."""
+        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed ends. Without transactions that is the high watermark."""
+        return self.high_watermark
+
+    def readable_end(self, isolation: Isolation) -> int:
+        """The offset a reader of this isolation may read up to, exclusive."""
+        if isolation is Isolation.READ_COMMITTED:
+            return self.last_stable_offset
+        return self.high_watermark
+
+    def advance_high_watermark(self) -> bool:
+        """Move it to what the in-sync replicas have; True if it moved."""
+        log = self.log
+        end = log.flushed_offset if self.durability.fsync else log.log_end_offset
+        if end <= self.high_watermark:
+            return False
+        self.high_watermark = end
+        log.high_watermark = end
+        return True
+
+    # -- append and read -----------------------------------------------------------------------
+
+    def append(self, span: Span, produce_version: int, wall_ms: int) -> AppendResult:
+        """Check a produced batch and append it. The high watermark is left as it is."""
+        if self.failure is not ErrorCode.NONE:
+            return AppendResult(self.failure)
+        batch = validate(span, self.rules, wall_ms, produce_version)
+        if isinstance(batch, InvalidBatch):
+            return AppendResult(
+                batch.error, record_errors=batch.record_errors, error_message=batch.message
+            )
+        info = self.log.append(batch, self.leader_epoch, wall_ms)
+        if info.error is not ErrorCode.NONE:
+            return AppendResult(info.error)
+        return AppendResult(
+            ErrorCode.NONE,
+            info.base_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+            info.last_offset + 1,
+        )
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> LogRead:
+        """Pinned slices of the log from `offset`, none past what this isolation may see."""
+        try:
+            return self.log.read(offset, max_bytes, self.readable_end(isolation), min_one)
+        except (LogDamaged, OSError) as error:
+            self.fail(error)
+            return LogRead(self.failure, [], 0, None)
+
+    def delete_records(self, offset: int) -> ErrorCode:
+        """Raise the log start offset to `offset` (-1: to the high watermark)."""
+        return self.log.delete_records(offset)

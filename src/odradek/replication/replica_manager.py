@@ -1,0 +1,174 @@
+"""All partitions of this broker: who they are, what is asked of them, and who is woken by what.
+
+Requests wait in three purgatories, keyed by topic-partition. They are checked when the high
+watermark moved, which an append does (`log.durability=os`) or the flush after it (`fsync`); when
+the log start moved; and when a partition went away. Nothing else wakes them but their deadline.
+
+Failures: an fsync or a write that failed fences the whole data directory, so every partition goes
+offline (KAFKA_STORAGE_ERROR) and nothing is acked; damage found in one log takes that partition
+offline; a full disk refuses the one append that met it, and the next may succeed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.log import Log
+from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.model.spans import Span
+from odradek.protocol.validate import BatchRules
+from odradek.replication.delayed_delete_records import DeleteRecordsStatus
+from odradek.replication.flusher import Flusher
+from odradek.replication.partition import AppendResult, Durability, Partition
+from odradek.timing import DelayedOperationPurgatory, SystemTimer
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaManager:
+    """The registry and its purgatories. Everything runs on the owner thread."""
+
+    def __init__(
+        self,
+        env: Env,
+        timer: SystemTimer,
+        node_id: int,
+        durability: Durability,
+        purge_intervals: tuple[int, int, int] = (1000, 1000, 1),
+    ) -> None:
+        produce, fetch, delete = purge_intervals
+        self.env = env
+        self.node_id = node_id
+        self.durability = durability
+        self.by_name: dict[tuple[str, int], Partition] = {}
+        self.by_id: dict[tuple[UUID, int], Partition] = {}
+        self.produce_purgatory = DelayedOperationPurgatory("Produce", timer, produce)
+        self.fetch_purgatory = DelayedOperationPurgatory("Fetch", timer, fetch)
+        self.delete_records_purgatory = DelayedOperationPurgatory("DeleteRecords", timer, delete)
+        self.flusher = Flusher(
+            env, self._flushed, lambda partition, failure: self.fail_directory(failure)
+        )
+        self.directory_failed = False
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.by_name.values())
+
+    # -- which partitions there are --------------------------------------------------------------
+
+    def add(
+        self, key: TopicPartition, topic_id: UUID, opened: Log, leader_epoch: int, rules: BatchRules
+    ) -> Partition:
+        """Lead this partition from now on."""
+        partition = Partition(
+            key, topic_id, opened, self.node_id, leader_epoch, rules, self.durability
+        )
+        self._register(partition)
+        if self.directory_failed:
+            partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif opened.dirty:
+            self.flusher.wants(partition)
+        return partition
+
+    def add_offline(self, key: TopicPartition, topic_id: UUID) -> None:
+        """A partition whose log could not be opened: known, and answering KAFKA_STORAGE_ERROR."""
+        self._register(Partition.offline(key, topic_id, self.node_id))
+
+    def _register(self, partition: Partition) -> None:
+        self.by_name[partition.topic_partition] = partition
+        self.by_id[partition.topic_id, partition.topic_partition.partition] = partition
+
+    def remove(self, key: TopicPartition) -> Partition | None:
+        """The partition was deleted; whoever waits for it is answered now."""
+        partition = self.by_name.pop(key, None)
+        if partition is None:
+            return None
+        del self.by_id[partition.topic_id, key.partition]
+        partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.flusher.forget(partition)
+        self._wake_unavailable(partition)
+        return partition
+
+    # -- produce ---------------------------------------------------------------------------------
+
+    def append(self, partition: Partition, records: Span, produce_version: int) -> AppendResult:
+        """Check and append one batch; wakes nobody yet (see `appended`)."""
+        try:
+            return partition.append(records, produce_version, self.env.clock.wall_ms())
+        except LogDirFailure as failure:
+            self.fail_directory(failure)
+        except LogDamaged as damage:
+            partition.fail(damage)
+            self._wake_unavailable(partition)
+        except OSError as error:
+            log.error("append to %s failed: %s", partition.topic_partition, error)
+        return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def appended(self, partitions: Iterable[Partition]) -> None:
+        """Appends are done: get them to disk, or let whoever waits for them go on."""
+        for partition in partitions:
+            if self.durability.fsync:
+                self.flusher.wants(partition)
+            elif partition.advance_high_watermark():
+                self._wake(partition)
+
+    def _flushed(self, partition: Partition) -> None:
+        if partition.advance_high_watermark():
+            self._wake(partition)
+
+    def _wake(self, partition: Partition) -> None:
+        """The high watermark moved."""
+        key = partition.topic_partition
+        self.produce_purgatory.check_and_complete(key)
+        self.fetch_purgatory.check_and_complete(key)
+        self.delete_records_purgatory.check_and_complete(key)
+
+    def _wake_unavailable(self, partition: Partition) -> None:
+        key = partition.topic_partition
+        self.produce_purgatory.check_and_complete(key)
+        self.fetch_purgatory.check_and_complete(key)
+
+    # -- delete records --------------------------------------------------------------------------
+
+    def delete_records(self, topic: str, index: int, offset: int) -> DeleteRecordsStatus:
+        """Raise the log start offset of one partition; -1 means to its high watermark."""
+        partition = self.by_name.get((topic, index))
+        if partition is None:
+            return DeleteRecordsStatus(None, -1, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = partition.availability()
+        if error is ErrorCode.NONE:
+            try:
+                error = partition.delete_records(offset)
+            except LogDirFailure as failure:
+                self.fail_directory(failure)
+                error = ErrorCode.KAFKA_STORAGE_ERROR
+        if error is not ErrorCode.NONE:
+            return DeleteRecordsStatus(partition, -1, False, error)
+        self.log_start_moved(partition)
+        return DeleteRecordsStatus(
+            partition, -1, False, ErrorCode.NONE, partition.log.log_start_offset
+        )
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """Trims and retention raise the log start, which is what a delayed trim waits for."""
+        self.delete_records_purgatory.check_and_complete(partition.topic_partition)
+
+    # -- failure ---------------------------------------------------------------------------------
+
+    def fail_directory(self, failure: LogDirFailure) -> None:
+        """The data directory is fenced: every partition in it goes offline."""
+        if self.directory_failed:
+            return
+        self.directory_failed = True
+        log.critical(
+            "%s. All partitions are offline and nothing is acknowledged; check the disk, then "
+            "restart the broker",
+            failure,
+        )
+        for partition in list(self.by_name.values()):
+            partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+            self._wake_unavailable(partition)

@@ -1,0 +1,90 @@
+"""A real broker inside the user's own process: `with Broker() as broker: ...`.
+
+The same broker that `odradek up` runs, on a background thread, on port 0 of the loopback
+interface, in memory unless a directory is given. For tests, notebooks and scripts.
+
+    from odradek.testing import Broker
+
+    with Broker() as broker:
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from odradek.broker.server import Server
+
+
+class Broker:
+    """Starts when entered, answers before `__enter__` returns, and stops cleanly when left.
+
+    `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names. Raises
+    `odradek.broker.server.StartFailed` with the reason if it cannot start.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        data_dir: Path | str | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        values = {name: setting_text(value) for name, value in (settings or {}).items()}
+        directory = None if data_dir is None else Path(data_dir).absolute()
+        self._server = Server(values, host="127.0.0.1", port=port, data_dir=directory)
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, for `bootstrap.servers`."""
+        return self._server.bootstrap
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+    def start(self) -> Self:
+        self._server.start()
+        self._thread = threading.Thread(target=self._run, name="odradek-broker", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Clean stop: everything appended is on disk. Raises what ended the broker early, if
+        anything did.
+        """
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._server.request_stop()
+            thread.join()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _run(self) -> None:
+        try:
+            self._server.run()
+        except BaseException as failure:
+            self._failure = failure
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def setting_text(value: object) -> str:
+    """Settings are text on the wire and in files; Python's booleans become Kafka's."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
