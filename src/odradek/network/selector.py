@@ -77,7 +77,7 @@ class Reactor:
         """How often the sleep ended."""
         self.bugs = 0
         self._now_ms = clock.monotonic_ms
-        self._on_bug = on_bug
+        self.on_bug = on_bug
         self._poller = poller or default_poller()
         self._poll = self._poller.poll
         self._watches: dict[int, Watch] = {}
@@ -150,9 +150,13 @@ class Reactor:
         self._wake()
 
     def stop(self) -> None:
-        """Let `run` return once the current round is over. Any thread, any signal handler."""
+        """Let `run` return, after the callbacks that were given before. Any thread, any signal
+        handler; also before `run` began.
+        """
+        self.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
         self._stopping = True
-        self._wake()
 
     def _wake(self) -> None:
         if not self._wake_pending:
@@ -231,8 +235,8 @@ class Reactor:
         """Log and count what must not happen, and tell the hook."""
         self.bugs += 1
         log.error("a bug while %s", where, exc_info=error)
-        if self._on_bug is not None:
-            self._on_bug(where, error)
+        if self.on_bug is not None:
+            self.on_bug(where, error)
 
     def close(self) -> None:
         """Give the descriptors back. After `run` returned; listeners and connections are closed by

@@ -170,7 +170,7 @@ class MemoryNetwork:
 
     def run_once(self) -> bool:
         """One round of the loop; whether there was anything to do."""
-        due = any([transport.handle() for transport in list(self.transports)])
+        due = sum(transport.handle() for transport in list(self.transports)) > 0
         soon, self._soon = self._soon, deque()
         for callback in soon:
             callback()

@@ -1,0 +1,94 @@
+"""Binding and accepting: a port that is taken, and a process out of descriptors."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from memory_network import Recorder, framed
+from reactor_thread import read_frame, serving
+
+from odradek.network.listener import AddressInUseError
+from odradek.network.port_holder import port_holder
+
+
+def test_port_0_is_any_free_port_and_the_address_tells_which() -> None:
+    with serving(Recorder(echo=True)) as thread:
+        host, port = thread.address
+        assert (host, port > 0) == ("127.0.0.1", True)
+
+
+def test_a_port_that_is_taken_says_by_whom() -> None:
+    with serving(Recorder()) as thread:
+
+        def listen_again() -> str:
+            with pytest.raises(AddressInUseError) as caught:
+                thread.server.listen(*thread.address)
+            return str(caught.value)
+
+        message = thread.on_owner(listen_again)
+        assert f"{thread.address[0]}:{thread.address[1]} is in use" in message
+        if sys.platform == "linux":
+            assert f"(pid {os.getpid()})" in message
+
+
+def test_an_address_that_is_not_ours_is_named_in_the_error() -> None:
+    with serving(Recorder()) as thread:
+
+        def listen_elsewhere() -> None:
+            with pytest.raises(OSError, match=r"192\.0\.2\.1:0"):
+                thread.server.listen("192.0.2.1", 0)
+
+        thread.on_owner(listen_elsewhere)
+
+
+def test_a_port_may_be_bound_again_right_after_it_was_closed() -> None:
+    with serving(Recorder(echo=True)) as first:
+        with first.connect() as client:
+            client.sendall(framed(b"x"))
+            read_frame(client)
+        address = first.address
+    with serving(Recorder(echo=True)) as second:
+        assert second.on_owner(lambda: second.server.listen(*address)).address == address
+
+
+def test_after_stop_accepting_open_connections_go_on() -> None:
+    with serving(Recorder(echo=True)) as thread, thread.connect() as client:
+        client.sendall(framed(b"one"))
+        assert read_frame(client) == b"one"
+        thread.on_owner(thread.server.stop_accepting)
+        client.sendall(framed(b"two"))
+        assert read_frame(client) == b"two"
+        with pytest.raises(ConnectionRefusedError):
+            thread.connect()
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's /proc")
+def test_the_holder_of_a_port_is_found_and_nobody_where_there_is_none(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert port_holder(port) is not None
+        assert port_holder(port, proc=tmp_path) is None, "no /proc: nobody is found"
+    assert port_holder(port) is None
+
+
+STARVED = Path(__file__).parent / "starved_server.py"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts CPU time with /proc")
+def test_out_of_descriptors_it_turns_away_sleeps_serves_the_others_and_recovers() -> None:
+    """In a process of its own, which lowers its own limit (see there)."""
+    done = subprocess.run(
+        [sys.executable, str(STARVED)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["turned_away"] > 0, "clients were told, not left hanging"
+    assert report["served_while_full"] is True
+    assert report["served_after"] is True
+    assert report["wakeups_while_full"] <= 40, "it sleeps between attempts, it does not spin"

@@ -1,0 +1,108 @@
+"""Blocking work ends as an event on the owner thread, exactly once."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from odradek.network.workers import Workers, WorkersOverloadedError
+
+
+class Owner:
+    """The owner thread's side: takes what workers post, on the test's own thread."""
+
+    def __init__(self) -> None:
+        self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.told: list[object] = []
+
+    def post(self, callback: Callable[[], None]) -> None:
+        self.posted.put(callback)
+
+    def run(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.posted.get(timeout=30)()
+
+
+@pytest.fixture
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+def workers(owner: Owner) -> Iterator[Workers]:
+    workers = Workers(owner.post, threads=2)
+    yield workers
+    workers.close()
+
+
+def test_a_result_comes_back_on_the_owner_thread(owner: Owner, workers: Workers) -> None:
+    where: list[threading.Thread] = []
+
+    def work() -> int:
+        where.append(threading.current_thread())
+        return 42
+
+    workers.submit(work, lambda r: owner.told.append((r, threading.current_thread())), pytest.fail)
+    assert owner.told == []
+    owner.run()
+    assert owner.told == [(42, threading.current_thread())]
+    assert where != [threading.current_thread()]
+    assert workers.in_progress == 0
+
+
+@pytest.mark.parametrize("error", [OSError("broken disk"), SystemExit(1)])
+def test_a_failure_comes_back_whatever_it_is(
+    owner: Owner, workers: Workers, error: BaseException
+) -> None:
+    def work() -> None:
+        raise error
+
+    workers.submit(work, pytest.fail, owner.told.append)
+    owner.run()
+    assert owner.told == [error]
+    workers.submit(lambda: "still there", owner.told.append, pytest.fail)
+    owner.run()
+    assert owner.told[1] == "still there"
+
+
+def test_work_runs_side_by_side_up_to_the_number_of_threads(owner: Owner, workers: Workers) -> None:
+    both_here = threading.Barrier(2, timeout=30)
+    for _ in range(2):
+        workers.submit(both_here.wait, lambda _: owner.told.append("met"), pytest.fail)
+    owner.run(2)
+    assert owner.told == ["met", "met"]
+
+
+def test_no_thread_before_there_is_work() -> None:
+    before = threading.active_count()
+    workers = Workers(lambda _: None, threads=4)
+    assert threading.active_count() == before
+    workers.close()
+
+
+def test_too_much_work_is_refused_as_a_failure(owner: Owner) -> None:
+    workers = Workers(owner.post, threads=1, queue_size=2)
+    go_on = threading.Event()
+    for _ in range(2):
+        workers.submit(lambda: go_on.wait(30), owner.told.append, pytest.fail)
+    workers.submit(lambda: pytest.fail("it never runs"), pytest.fail, owner.told.append)
+    owner.run()
+    assert isinstance(owner.told.pop(), WorkersOverloadedError)
+    go_on.set()
+    owner.run(2)
+    assert owner.told == [True, True]
+    workers.close()
+
+
+def test_close_finishes_what_was_submitted_and_takes_no_more(owner: Owner) -> None:
+    workers = Workers(owner.post, threads=1)
+    for number in range(10):
+        workers.submit(lambda number=number: number, owner.told.append, pytest.fail)
+    workers.close()
+    owner.run(10)
+    assert owner.told == list(range(10))
+    with pytest.raises(RuntimeError, match="stopped"):
+        workers.submit(lambda: 1, owner.told.append, owner.told.append)
