@@ -28,6 +28,7 @@ points to has been seen to have the last offset (and largest timestamp) it claim
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from struct import Struct
 
 from odradek.model.env import Disk, File
@@ -102,6 +103,13 @@ class SparseIndex:
         self.entries += data
         self.written = len(data)
         return True
+
+    def ascends(self) -> bool:
+        """Whether every entry is greater than the one before it, in both fields."""
+        return all(
+            before[0] < after[0] and before[1] < after[1]
+            for before, after in pairwise(self.entry.iter_unpack(self.entries))
+        )
 
     def unload(self) -> None:
         """Forget the entries; only for an index that is wholly written."""

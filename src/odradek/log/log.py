@@ -24,9 +24,11 @@ off the end (`truncation`).
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from odradek.log import time_lookup
 from odradek.log.durable_ends import DurableEnd
-from odradek.log.fence import Fence, LogDamaged
+from odradek.log.fence import Fence, LogDamaged, LogDirFailure
 from odradek.log.flush import LogFlush
 from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from odradek.log.log_config import LogConfig
@@ -407,10 +409,9 @@ class Log:
         """All of it at once, blocking: for stopping and for tools."""
         work = self.begin_flush(checkpoint)
         if work is not None:
-            try:
+            with suppress(LogDirFailure):  # `end_flush` raises it
                 work.run()
-            finally:
-                self.end_flush(work)
+            self.end_flush(work)
         return self.flushed_offset
 
     def close(self) -> None:

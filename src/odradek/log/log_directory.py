@@ -86,11 +86,10 @@ class LogDirectory:
         self._deletions = 0
 
     def _make_directory(self) -> None:
+        """Make it, and its name durable: a start that was cut short may not have come to that."""
+        self.disk.make_directory(self.path)
         above = self.path.rpartition("/")[0]
-        if not self.disk.exists(self.path):
-            self.disk.make_directory(self.path)
-            if above:
-                self.disk.sync_directory(above)
+        self.disk.sync_directory(above or ("/" if self.path.startswith("/") else "."))
 
     def _identity(self, random: Random, cluster_id: str | None, node_id: int) -> MetaProperties:
         meta = meta_properties.read(self.disk, self.path)

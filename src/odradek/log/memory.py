@@ -83,7 +83,7 @@ class MemoryDisk:
 
     def __init__(self) -> None:
         self.files: dict[str, MemoryFile] = {}
-        self.directories: dict[str, None] = {"": None, "/": None}
+        self.directories: dict[str, None] = {"": None, "/": None, ".": None}
         self.locks: dict[str, None] = {}
 
     def effect(self, kind: str, path: str) -> None:

@@ -116,11 +116,12 @@ def open_log(
         )
         log.segments.active.created_ms = now_ms
         log.recovery_point = log.flushed_offset = min(opening.known.durable_end, end)
-        if is_new:
-            log.directory_changed(directory.rpartition("/")[0])
-        elif opening.found.scanned_bytes + opening.found.truncated_bytes > 0:
+        if is_new or not opening.known.clean:
+            # Files made before the end may have their names in the cache only.
+            never_flushed = is_new or opening.known.durable_end == 0
+            log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
+        if opening.found.scanned_bytes + opening.found.truncated_bytes > 0:
             log.recovery_point = min(opening.known.recovery_point, end)
-            log.directory_changed()
             log.flush(checkpoint=True)
     return log, opening.found
 
@@ -207,7 +208,8 @@ class _Opening:
             if end < self.known.durable_end:
                 self._damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
             self._restore_producers(segments, end)
-            self.reload_epochs(segments)
+            if not self.epochs.load(self.disk) or self._epochs_missing(segments, end):
+                self._all_epochs(segments)
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
         return end
@@ -224,7 +226,7 @@ class _Opening:
         known_epochs = self.epochs.load(self.disk)
         self.epochs.truncate_from_end(self.known.recovery_point)
         end = self._verify_all(segments)
-        if not known_epochs:
+        if not known_epochs or self._epochs_missing(segments, end):
             self._all_epochs(segments)
         for segment in segments[:-1]:
             if segment.offset_index.loaded:
@@ -273,6 +275,9 @@ class _Opening:
         if end < point:
             raise LogDamaged(path, f"ends at offset {end}, but {point} was durable")
         segment.clear_indexes(position, point)
+        if not (segment.offset_index.ascends() and segment.time_index.ascends()):
+            segment.clear_indexes(0, segment.base_offset)
+            return 0, segment.base_offset
         self._take_timestamps(segment, position)
         return position, max(end, point)
 
@@ -327,10 +332,11 @@ class _Opening:
 
     # Leader epochs
 
-    def reload_epochs(self, segments: list[Segment]) -> None:
-        """Epochs from their file; if it does not check, from the whole log."""
-        if not self.epochs.load(self.disk):
-            self._all_epochs(segments)
+    def _epochs_missing(self, segments: list[Segment], end: int) -> bool:
+        """Whether the file begins later than the log, whose start was not recorded in time."""
+        entries = self.epochs.entries()
+        start = self.log_start(segments)
+        return start < end and (not entries or entries[0][1] > start)
 
     def _all_epochs(self, segments: list[Segment]) -> None:
         self.epochs.truncate_from_end(0)

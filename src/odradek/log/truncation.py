@@ -45,7 +45,9 @@ def _cut(log: Log, offset: int) -> None:
         remove_segment(later)
     segment.truncate(offset, position)
     log.reader.forget()
-    log.directory_changed()
+    # Durable before anything is appended: else a power loss may bring back what was cut.
+    segment.file.sync()
+    log.disk.sync_directory(log.directory)
 
 
 def remove_segment(segment: Segment) -> None:
