@@ -30,6 +30,8 @@ from odradek.testing.scheduler import Scheduler, SimClock
 
 HOST = "broker"
 PORT = 9092
+VOLUME = "/srv"
+"""A directory that is there from the beginning, like a mounted volume."""
 
 Start = Callable[[Env, SimProcess], object]
 """Wires and starts a broker that listens on `PORT`; what it returns is kept while it runs."""
@@ -68,6 +70,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.disk = SimDisk(self.scheduler, HOST)
+        blank = self.disk.mount()
+        blank.make_directory(VOLUME)
+        blank.sync_directory("/")
         self._chance = self.scheduler.stream("machine")
         self._monotonic_base_ms = self._chance.between(0, 1 << 40)
 

@@ -163,10 +163,11 @@ class Nemesis:
         self._later(fault, operator)
 
     def _clock_jump(self, fault: FaultPlan) -> None:
-        jump_ms = self.chance.between(-3_600_000, 3_600_000)
-        self.machine.wall_skew_ms += jump_ms
+        # Less than the hour by which a record's timestamp may be ahead of the broker's clock.
+        skew_ms = self.chance.between(-3_000_000, 3_000_000)
+        self.machine.wall_skew_ms = skew_ms
         if self.machine.process is not None:
-            self.machine.process.clock.wall_skew_ms += jump_ms
+            self.machine.process.clock.wall_skew_ms = skew_ms
 
     def _later(self, fault: FaultPlan, undo: Callable[[], None]) -> None:
         scheduler = self.machine.scheduler

@@ -24,7 +24,8 @@ from odradek.testing.machine import HOST, PORT, Machine, Wiring
 from odradek.testing.nemesis import Nemesis
 from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock, SimulationError
+from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
+from odradek.testing.wiring import real_broker
 from odradek.testing.workload.producer import SimProducer
 from odradek.testing.workload.reader import SimReader
 from odradek.testing.workload.schedule import Schedule, draw_reader, draw_schedule
@@ -34,11 +35,6 @@ from odradek.testing.workload.wire import WireClient
 WORK_LIMIT_NS = 120 * SECOND
 SETTLE_NS = 10 * SECOND
 READ_LIMIT_NS = 120 * SECOND
-
-
-def real_wiring(plan: Schedule) -> Wiring:
-    """The real broker, with the settings of the plan besides those that a simulation needs."""
-    raise SimulationError("no broker yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ class World:
 
     seed: int
     steps: int = 100
-    wire: Callable[[Schedule], Wiring] = real_wiring
+    wire: Callable[[Schedule], Wiring] = real_broker
     faults: Sequence[str] = ()
     white_box: bool = True
     scheduler: Scheduler = field(init=False)

@@ -99,6 +99,7 @@ class SimProducer:
     made: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
+    last_error: str = "no error yet"
     _generation: int = 0
     _lanes: list[Lane] = field(default_factory=list)
     _values: int = 0
@@ -116,7 +117,8 @@ class SimProducer:
     def pending(self) -> str:
         """What it waits for, for a report."""
         left = sum(len(lane.unresolved) for lane in self._lanes)
-        return f"{self.plan.name}: {left} unresolved, {self.plan.batches - self.made} to make"
+        to_make = self.plan.batches - self.made
+        return f"{self.plan.name}: {left} unresolved, {to_make} to make; {self.last_error}"
 
     # Making batches.
 
@@ -218,7 +220,9 @@ class SimProducer:
         error = ErrorCode(answer.error_code)
         if error == ErrorCode.NONE:
             self._acknowledged(lane, batch, answer)
-        elif error in SEQUENCE_LOST and lane.unresolved[0] is not batch:
+            return
+        self.last_error = f"{lane.partition}: {error.name} {answer.error_message}"
+        if error in SEQUENCE_LOST and lane.unresolved[0] is not batch:
             self._drain(lane)
         elif error in SEQUENCE_LOST:
             self._sequence_lost(batch, error)

@@ -42,9 +42,17 @@ FAULTS = (
 )
 POWER = "power loss at a crash point"
 HARD_FAULTS = (POWER, POWER, POWER, POWER, "power loss", "power loss", "power loss after an ack")
+SIZES = (
+    ((1, 40), (1 << 12, 1 << 14, 1 << 20)),
+    ((100, 600), (1 << 14, 1 << 15, 1 << 20)),
+    ((500, 2500), (1 << 16, 1 << 18, 1 << 20)),
+)
+"""Sizes of values, and of segments that hold a batch of twenty of them. In bytes."""
 CODECS = (0, 0, 0, 1, 2, 3, 4)
-PRODUCE_VERSIONS = (3, 7, 9, 12, 13)
-FETCH_VERSIONS = (4, 7, 11, 12, 13, 17)
+PRODUCE_VERSIONS = (7, 9, 12, 13)
+"""From the first that knows zstd."""
+FETCH_VERSIONS = (10, 11, 12, 13, 17)
+"""From the first that may be given zstd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +90,12 @@ def draw_schedule(seed: int, steps: int, faults: Sequence[str] = ()) -> Schedule
     """
     chance = stream(seed, "schedule")
     durability = chance.pick(("fsync", "fsync", "fsync", "os"))
-    topics = [draw_topic(chance, f"topic{number}") for number in range(chance.between(1, 3))]
+    values, segments = chance.pick(SIZES)
+    count = chance.between(1, 3)
+    topics = [draw_topic(chance, f"topic{number}", segments) for number in range(count)]
     partitions = [TopicPartition(t.name, p) for t in topics for p in range(t.partitions)]
     horizon_ns = 1_000 * MS + steps * 60 * MS
-    producers = draw_producers(chance, partitions, steps, horizon_ns // MS)
+    producers = draw_producers(chance, partitions, steps, horizon_ns // MS, values)
     plans = draw_faults(chance, horizon_ns, faults)
     return Schedule(
         durability=durability,
@@ -100,16 +110,20 @@ def draw_schedule(seed: int, steps: int, faults: Sequence[str] = ()) -> Schedule
     )
 
 
-def draw_topic(chance: SplitMix64, name: str) -> TopicPlan:
+def draw_topic(chance: SplitMix64, name: str, segments: Sequence[int]) -> TopicPlan:
     settings = (
-        ("segment.bytes", str(chance.pick((1 << 14, 1 << 15, 1 << 17, 1 << 20)))),
+        ("internal.segment.bytes", str(chance.pick(segments))),
         ("index.interval.bytes", str(chance.pick((0, 512, 4096)))),
     )
     return TopicPlan(name, chance.between(1, 3), settings)
 
 
 def draw_producers(
-    chance: SplitMix64, partitions: list[TopicPartition], steps: int, horizon_ms: int
+    chance: SplitMix64,
+    partitions: list[TopicPartition],
+    steps: int,
+    horizon_ms: int,
+    values: tuple[int, int],
 ) -> list[ProducerPlan]:
     count = chance.between(1, 4)
     batches = -(-steps // count)
@@ -128,7 +142,7 @@ def draw_producers(
                 max_in_flight=chance.between(1, 5) if idempotent else chance.pick((1, 1, 3)),
                 max_attempts=chance.pick((1, 3, 50)),
                 max_records=chance.pick((1, 5, 20)),
-                value_bytes=chance.pick(((1, 40), (100, 900), (500, 2500))),
+                value_bytes=values,
                 codec=chance.pick(CODECS),
                 version=chance.pick(PRODUCE_VERSIONS),
                 pause_ms=(1, max(2, 2 * horizon_ms * 1000 // (batches * (1000 - burst_rate)))),
