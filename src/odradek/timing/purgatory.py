@@ -61,7 +61,7 @@ class Watchers:
         self.operations: list[DelayedOperation] = []
         self.has_completed = False
 
-    def try_complete_watched(self, errors: list[Exception]) -> int:
+    def try_complete_watched(self, errors: list[Exception]) -> i64:
         """Try them all; how many this call completed. Notes whether there is something to purge."""
         operations = self.operations
         completed: i64 = 0
@@ -258,12 +258,12 @@ class DelayedOperationPurgatory(ClockListener):
         shards = self._watcher_lists
         shard = shards[0] if len(shards) == 1 else shards[hash(key) % len(shards)]
         watchers = shard.find(key)
-        if watchers is None:
-            return 0
+        completed: i64 = 0
         errors: list[Exception] = []
-        completed = watchers.try_complete_watched(errors)
-        if watchers.has_completed:
-            shard.purge(watchers)
+        if watchers is not None:
+            completed = watchers.try_complete_watched(errors)
+            if watchers.has_completed:
+                shard.purge(watchers)
         self._purge_if_due()
         if len(errors) == 1:
             raise errors[0]

@@ -12,8 +12,8 @@ anything that may add a task.
 
 Rules
 - A task runs in `advance_clock` and nowhere else: `add` never calls it, even if its delay is 0.
-- Due tasks run in the order of their deadlines, those with the same deadline in the order they
-  were added (to the resolution of the tick).
+- Due tasks run in the order of their deadlines (to the resolution of the tick); among those with
+  the same deadline the order is no particular one, but the same for the same calls.
 - A task may add and cancel tasks, itself included. One that it cancels does not run, even if it
   was due in the same round; one that it adds runs in a later `advance_clock`, even if it is due
   at once, so no task can hold the loop.

@@ -1,0 +1,27 @@
+"""What the documentation of `odradek.timing` shows is so."""
+
+from __future__ import annotations
+
+import doctest
+import runpy
+from pathlib import Path
+
+import pytest
+
+import odradek.timing
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "timer.py"
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == [
+        "20 ms: first",
+        "40 ms: second",
+        "nothing is pending",
+        "rang; the other one was still to be cancelled: True",
+    ]
+
+
+def test_the_package_docstring_is_true() -> None:
+    assert doctest.testmod(odradek.timing).failed == 0

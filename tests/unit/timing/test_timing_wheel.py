@@ -1,0 +1,233 @@
+"""TimingWheel, TimerTaskList, TimerTaskEntry and DelayQueue, one by one."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from odradek.timing import TimerTask, TimerTaskList, TimingWheel
+from odradek.timing.timing_wheel import (
+    MAX_DELAY_MS,
+    NOT_QUEUED,
+    DelayQueue,
+    TaskCounter,
+    TimerTaskEntry,
+)
+
+
+def wheel_at(start_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> TimingWheel:
+    return TimingWheel(tick_ms, wheel_size, start_ms, TaskCounter(), DelayQueue())
+
+
+def task_for(expiration_ms: int) -> TimerTask:
+    task = TimerTask(0)
+    task.expiration_ms = expiration_ms
+    return task
+
+
+def tasks_in(bucket: TimerTaskList) -> list[TimerTaskEntry]:
+    found, entry = [], bucket.root.next
+    while entry is not bucket.root:
+        assert entry is not None
+        assert entry.next is not None
+        assert entry.next.prev is entry
+        found.append(entry)
+        entry = entry.next
+    return found
+
+
+def test_a_task_goes_into_the_bucket_of_its_expiration() -> None:
+    wheel = wheel_at(0)
+    task = task_for(7)
+    assert wheel.add(task)
+    assert task.task_list is wheel.buckets[7]
+    assert wheel.buckets[7].expiration_ms == 7
+
+
+def test_the_hand_starts_at_a_multiple_of_the_tick() -> None:
+    assert wheel_at(1234, tick_ms=100).current_time_ms == 1200
+
+
+def test_what_expires_within_the_current_tick_has_expired() -> None:
+    wheel = wheel_at(1234, tick_ms=100)
+    task = task_for(1299)
+    assert not wheel.add(task)
+    assert task.task_list is None
+    assert wheel.add(task_for(1300))
+
+
+def test_a_bucket_that_was_passed_serves_the_next_turn() -> None:
+    wheel = wheel_at(0)
+    wheel.advance_clock(2)
+    task = task_for(21)
+    assert wheel.add(task)
+    assert task.task_list is wheel.buckets[1]
+    assert wheel.buckets[1].expiration_ms == 21
+    assert wheel.overflow_wheel is None
+
+
+def test_overflow_wheels_are_made_on_demand_each_ticking_by_a_turn_of_the_one_below() -> None:
+    wheel = wheel_at(0)
+    wheel.add(task_for(19))
+    assert wheel.overflow_wheel is None
+    task = task_for(445)
+    wheel.add(task)
+    second = wheel.overflow_wheel
+    assert second is not None
+    assert (second.tick_ms, second.interval_ms) == (20, 400)
+    third = second.overflow_wheel
+    assert third is not None
+    assert (third.tick_ms, third.interval_ms) == (400, 8000)
+    assert third.overflow_wheel is None
+    assert task.task_list is third.buckets[1]
+    assert third.buckets[1].expiration_ms == 400
+
+
+def test_an_overflow_wheel_starts_where_the_hand_below_is() -> None:
+    wheel = wheel_at(0)
+    wheel.advance_clock(57)
+    wheel.add(task_for(100))
+    assert wheel.overflow_wheel is not None
+    assert wheel.overflow_wheel.current_time_ms == 40
+
+
+def test_advancing_moves_the_hands_above_by_whole_ticks_of_theirs() -> None:
+    wheel = wheel_at(0)
+    wheel.add(task_for(445))
+    wheel.advance_clock(439)
+    second = wheel.overflow_wheel
+    assert second is not None
+    assert second.overflow_wheel is not None
+    hands = [wheel.current_time_ms, second.current_time_ms, second.overflow_wheel.current_time_ms]
+    assert hands == [439, 420, 400]
+
+
+def test_a_wheel_must_be_able_to_turn() -> None:
+    with pytest.raises(ValueError, match="does not turn"):
+        wheel_at(0, tick_ms=0)
+    with pytest.raises(ValueError, match="does not turn"):
+        wheel_at(0, wheel_size=1)
+
+
+def test_the_expiration_is_set_once_per_round_and_the_bucket_queued_once() -> None:
+    wheel = wheel_at(0, tick_ms=10)
+    offered: list[int] = []
+    bucket = wheel.buckets[3]
+    for expiration_ms in (30, 35, 39):
+        before = bucket.expiration_ms
+        wheel.add(task_for(expiration_ms))
+        if before != bucket.expiration_ms:
+            offered.append(bucket.expiration_ms)
+    assert offered == [30]
+    assert wheel.queue.poll(1000) is bucket
+    assert wheel.queue.poll(1000) is None
+
+
+def test_flushing_ends_the_round_and_moves_entries_down_or_out() -> None:
+    wheel = wheel_at(0)
+    now, later = task_for(40), task_for(47)
+    wheel.add(now)
+    wheel.add(later)
+    bucket = wheel.queue.poll(40)
+    assert bucket is not None
+    assert tasks_in(bucket) == [now, later]
+    wheel.advance_clock(40)
+    due: list[TimerTaskEntry] = []
+    bucket.flush(wheel, due)
+    assert due == [now]
+    assert now.is_due
+    assert later.task_list is wheel.buckets[7]
+    assert bucket.is_empty
+    assert bucket.expiration_ms == NOT_QUEUED
+
+
+def test_a_list_keeps_the_order_of_arrival_and_gives_up_any_entry() -> None:
+    counter = TaskCounter()
+    bucket = TimerTaskList(counter, 1)
+    entries = [TimerTaskEntry() for _ in range(5)]
+    for entry in entries:
+        bucket.add(entry)
+    bucket.remove(entries[0])
+    bucket.remove(entries[2])
+    bucket.remove(entries[4])
+    assert tasks_in(bucket) == [entries[1], entries[3]]
+    assert counter.count == 2
+
+
+def test_removing_from_a_list_that_no_longer_holds_the_entry_does_nothing() -> None:
+    first, second = TimerTaskList(TaskCounter(), 1), TimerTaskList(TaskCounter(), 1)
+    entry = TimerTaskEntry()
+    first.add(entry)
+    second.add(entry)  # another list took it over
+    assert (first.task_counter.count, second.task_counter.count) == (0, 1)
+    first.remove(entry)
+    assert tasks_in(second) == [entry]
+    entry.remove()
+    entry.remove()
+    assert tasks_in(second) == []
+    assert second.task_counter.count == 0
+
+
+def test_a_second_counter_follows_its_own_entries_only() -> None:
+    bucket, own = TimerTaskList(TaskCounter(), 1), TaskCounter()
+    mine, other = TimerTaskEntry(), TimerTaskEntry()
+    mine.task_counter = own
+    bucket.add(mine)
+    bucket.add(other)
+    assert (bucket.task_counter.count, own.count) == (2, 1)
+    bucket.clear()
+    assert (bucket.task_counter.count, own.count) == (0, 0)
+
+
+def test_the_queue_orders_buckets_by_expiration_and_flows_down_from_above_on_a_tie() -> None:
+    queue = DelayQueue()
+    buckets = []
+    for expiration_ms, tick_ms in ((420, 20), (400, 1), (400, 400), (400, 20)):
+        bucket = TimerTaskList(TaskCounter(), tick_ms)
+        bucket.add(TimerTaskEntry())
+        assert bucket.set_expiration(expiration_ms)
+        queue.offer(bucket)
+        buckets.append(bucket)
+    polled = []
+    while (bucket := queue.poll(10**6)) is not None:
+        polled.append((bucket.expiration_ms, bucket.tick_ms))
+    assert polled == [(400, 400), (400, 20), (400, 1), (420, 20)]
+
+
+def test_buckets_that_cancelling_emptied_leave_the_queue_and_may_return() -> None:
+    wheel = wheel_at(0)
+    task, other = task_for(5), task_for(9)
+    wheel.add(task)
+    wheel.add(other)
+    task.cancel()
+    assert wheel.queue.peek() is wheel.buckets[9]
+    assert wheel.buckets[5].expiration_ms == NOT_QUEUED
+    wheel.add(task)
+    assert wheel.queue.peek() is wheel.buckets[5]
+
+
+def test_delays_are_cut_to_what_a_machine_word_can_add_up() -> None:
+    assert TimerTask(10**30).delay_ms == MAX_DELAY_MS
+    assert TimerTask(-5).delay_ms == 0
+    wheel = wheel_at(2**42)
+    assert wheel.add(task_for(2**42 + MAX_DELAY_MS))
+
+
+def test_what_is_finished_is_freed_without_the_garbage_collector() -> None:
+    class Held(TimerTask):
+        pass
+
+    wheel = wheel_at(0)
+    gc.disable()
+    try:
+        task = Held(0)
+        task.expiration_ms = 15
+        alive = weakref.ref(task)
+        wheel.add(task)
+        task.cancel()
+        del task
+        assert alive() is None
+    finally:
+        gc.enable()
