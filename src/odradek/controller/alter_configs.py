@@ -25,6 +25,8 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy
 from odradek.protocol.api import incremental_alter_configs as incremental
 
+MAX_VALUE_BYTES = 32_767
+
 
 class Operation(IntEnum):
     """What to do with a setting."""
@@ -142,6 +144,8 @@ def _alter(
 def _records(image: MetadataImage, asked: _Asked, broker: BrokerConfig) -> list[object]:
     """Records for one resource. Raises `Refused`."""
     _check_changes(asked.changes)
+    if asked.kind == ResourceType.TOPIC and not asked.name:
+        raise _invalid_request("Default topic resources are not allowed.")
     resource = resource_of(image, asked.kind, asked.name, broker)
     had = image.config(resource)
     wanted = _wanted(image, resource, asked, broker)
@@ -215,6 +219,11 @@ def _check_wanted(
     broker: BrokerConfig,
 ) -> None:
     """Whether the values can stand, one by one and together. Raises `Refused`."""
+    for name, value in wanted.items():
+        if len(value.encode()) > MAX_VALUE_BYTES:
+            raise _invalid_request(
+                f"The value of {name} would be longer than the {MAX_VALUE_BYTES} bytes of a record."
+            )
     try:
         if resource.type is ResourceType.TOPIC:
             TopicConfig(broker, wanted)

@@ -1,0 +1,72 @@
+"""A metadata log on a disk in memory, in an environment that moves when told to."""
+
+from __future__ import annotations
+
+from cluster_making import CLUSTER, SteppedEnv, a_topic, broker_records
+
+from odradek.config.broker import BrokerConfig
+from odradek.controller.brokers import bootstrap
+from odradek.controller.create_topics import create_topics
+from odradek.controller.delete_topics import delete_topics
+from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.metadata_start import METADATA_DIRECTORY, open_metadata_log
+from odradek.log.fence import Fence
+from odradek.log.index import LoadedIndexes
+from odradek.log.memory import MemoryDisk
+from odradek.protocol.api.create_topics import CreateTopicsRequest
+from odradek.protocol.api.delete_topics import DeleteTopicsRequest
+
+DIRECTORY = f"data/{METADATA_DIRECTORY}"
+
+
+class MetadataNode:
+    """A process with a metadata log; `restart` is the next one."""
+
+    def __init__(self, disk: MemoryDisk | None = None, **given: str) -> None:
+        self.steps = SteppedEnv(disk)
+        self.config = BrokerConfig.load(
+            {name.replace("_", "."): value for name, value in given.items()}
+        )
+        self.failures: list[OSError] = []
+        self.log, self.problems = self.open()
+
+    def open(self) -> tuple[MetadataLog, list[str]]:
+        return open_metadata_log(
+            self.steps.env,
+            "data",
+            CLUSTER,
+            self.config,
+            fence=Fence("data"),
+            cache=LoadedIndexes(),
+            failed=self.failures.append,
+        )
+
+    def begin(self) -> MetadataNode:
+        """Register a broker, as a first start does."""
+        records = [*bootstrap(self.log.pending), *broker_records(self.log.pending, 1)]
+        self.log.submit(records)
+        self.steps.settle()
+        return self
+
+    def restart(self) -> MetadataNode:
+        """Another process on the same disk; the old one just ends."""
+        return MetadataNode(self.disk)
+
+    @property
+    def disk(self) -> MemoryDisk:
+        assert isinstance(self.steps.disk, MemoryDisk)
+        return self.steps.disk
+
+    def create(self, name: str) -> int:
+        request = CreateTopicsRequest(topics=[a_topic(name, 2, 1)])
+        decision = create_topics(self.log.pending, request, self.config, self.steps.env.random)
+        (result,) = decision.response.topics
+        self.log.submit(decision.records)
+        return result.error_code
+
+    def delete(self, name: str) -> int:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1)
+        decision = delete_topics(self.log.pending, request, 5, enabled=True)
+        (result,) = decision.response.responses
+        self.log.submit(decision.records)
+        return result.error_code

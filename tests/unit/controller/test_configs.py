@@ -1,0 +1,235 @@
+"""Changing and describing settings: each request and what Apache Kafka 4.3 answers to it."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_making import CONFIG, a_topic, an_image, create, replay_all
+
+from odradek.config.broker import BrokerConfig
+from odradek.controller.alter_configs import Operation, alter_configs, incremental_alter_configs
+from odradek.controller.describe_configs import describe_configs
+from odradek.controller.image import MetadataImage
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api import alter_configs as legacy
+from odradek.protocol.api import incremental_alter_configs as incremental
+from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+SET, DELETE, APPEND, SUBTRACT = Operation
+TOPIC, BROKER = 2, 4
+Change = tuple[str, int, str | None]
+Resource = tuple[int, str, list[Change]]
+INVALID, BAD = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+
+
+@pytest.fixture
+def image() -> MetadataImage:
+    image = an_image()
+    create(image, a_topic("t", configs={"retention.ms": "1000"}))
+    return image
+
+
+def alter(
+    image: MetadataImage, *resources: Resource, validate_only: bool = False
+) -> list[tuple[int, str]]:
+    request = incremental.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    incremental.AlterableConfig(name=key, config_operation=operation, value=value)
+                    for key, operation, value in changes
+                ],
+            )
+            for kind, name, changes in resources
+        ],
+        validate_only=validate_only,
+    )
+    decision = incremental_alter_configs(image, request, CONFIG)
+    replay_all(image, decision.records)
+    return [(item.error_code, item.error_message or "") for item in decision.response.responses]
+
+
+def replace(image: MetadataImage, kind: int, name: str, values: dict[str, str | None]) -> int:
+    request = legacy.AlterConfigsRequest(
+        resources=[
+            legacy.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    legacy.AlterableConfig(name=key, value=value) for key, value in values.items()
+                ],
+            )
+        ],
+        validate_only=False,
+    )
+    decision = alter_configs(image, request, CONFIG)
+    replay_all(image, decision.records)
+    return decision.response.responses[0].error_code
+
+
+def describe(
+    image: MetadataImage,
+    kind: int,
+    name: str,
+    keys: list[str] | None,
+    config: BrokerConfig = CONFIG,
+) -> tuple[int, dict[str, str | None]]:
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+        ]
+    )
+    (result,) = describe_configs(image, request, config).results
+    return result.error_code, {row.name: row.value for row in result.configs}
+
+
+def test_settings_are_set_and_deleted(image: MetadataImage) -> None:
+    assert alter(image, (TOPIC, "t", [("segment.ms", SET, "5"), ("retention.ms", DELETE, None)]))
+    assert image.topic_config("t") == {"segment.ms": "5"}
+    assert alter(image, (TOPIC, "t", [("segment.ms", DELETE, "ignored")])) == [(0, "")]
+    assert image.topic_config("t") == {}
+
+
+def test_lists_are_appended_to_and_subtracted_from_beginning_with_the_default(
+    image: MetadataImage,
+) -> None:
+    name = "leader.replication.throttled.replicas"
+    alter(image, (TOPIC, "t", [(name, APPEND, "0:1,1:1")]))
+    alter(image, (TOPIC, "t", [(name, APPEND, "1:1, 2:1")]))
+    assert image.topic_config("t")[name] == "0:1,1:1,2:1"
+    alter(image, (TOPIC, "t", [(name, SUBTRACT, "1:1,7:7")]))
+    assert image.topic_config("t")[name] == "0:1,2:1"
+    alter(image, (TOPIC, "t", [("cleanup.policy", SUBTRACT, "delete")]))
+    assert image.topic_config("t")["cleanup.policy"] == ""
+
+
+def test_a_list_does_not_grow_beyond_what_a_record_can_hold(image: MetadataImage) -> None:
+    name = "leader.replication.throttled.replicas"
+    long = ",".join(f"{number}:1" for number in range(100_000, 102_000))
+    other = ",".join(f"{number}:1" for number in range(200_000, 202_000))
+    assert alter(image, (TOPIC, "t", [(name, SET, long)])) == [(0, "")]
+    ((error, message),) = alter(image, (TOPIC, "t", [(name, APPEND, other)]))
+    assert error == INVALID
+    assert "32767" in message
+    assert image.topic_config("t")[name] == long
+
+
+def test_what_is_as_it_was_makes_no_record(image: MetadataImage) -> None:
+    request = incremental.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental.AlterConfigsResource(
+                resource_type=TOPIC,
+                resource_name="t",
+                configs=[
+                    incremental.AlterableConfig(
+                        name="retention.ms", config_operation=SET, value="1000"
+                    ),
+                    incremental.AlterableConfig(name="nope", config_operation=DELETE, value=None),
+                ],
+            )
+        ],
+        validate_only=False,
+    )
+    decision = incremental_alter_configs(image, request, CONFIG)
+    assert decision.response.responses[0].error_code == ErrorCode.NONE
+    assert decision.records == []
+
+
+def test_validate_only_changes_nothing(image: MetadataImage) -> None:
+    assert alter(image, (TOPIC, "t", [("segment.ms", SET, "5")]), validate_only=True) == [(0, "")]
+    assert image.topic_config("t") == {"retention.ms": "1000"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "error"),
+    [
+        (TOPIC, "nope", ("retention.ms", SET, "5"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ("retention.ms", SET, "5"), INVALID),
+        (TOPIC, "bad name", ("retention.ms", SET, "5"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "t", ("retention.ms", SET, None), INVALID),
+        (TOPIC, "t", ("cleanup.policy", APPEND, None), INVALID),
+        (TOPIC, "t", ("nope", SET, "1"), BAD),
+        (TOPIC, "t", ("nope", APPEND, "1"), BAD),
+        (TOPIC, "t", ("retention.ms", APPEND, "5"), BAD),
+        (TOPIC, "t", ("cleanup.policy", APPEND, "foo"), BAD),
+        (TOPIC, "t", ("retention.ms", 7, "5"), INVALID),
+        (TOPIC, "t", ("segment.bytes", SET, "x"), BAD),
+        (BROKER, "1", ("log.retention.ms", SET, "5"), ErrorCode.NONE),
+        (BROKER, "01", ("max.connections", SET, "5"), ErrorCode.NONE),
+        (BROKER, "", ("log.retention.ms", SET, "5"), ErrorCode.NONE),
+        (BROKER, "2", ("log.retention.ms", SET, "5"), INVALID),
+        (BROKER, "x", ("log.retention.ms", SET, "5"), INVALID),
+        (BROKER, "1", ("num.partitions", SET, "5"), INVALID),
+        (BROKER, "1", ("num.partitions", DELETE, None), ErrorCode.NONE),
+        (BROKER, "", ("log.retention.ms", SET, "x"), INVALID),
+        (BROKER, "1", ("foo.bar", SET, "x"), INVALID),
+        (8, "1", ("root", SET, "INFO"), INVALID),
+        (99, "1", ("x", SET, "1"), INVALID),
+        (-1, "1", ("x", SET, "1"), INVALID),
+    ],
+)
+def test_answers(
+    image: MetadataImage, kind: int, name: str, change: Change, error: ErrorCode
+) -> None:
+    ((code, message),) = alter(image, (kind, name, [change]))
+    assert code == error, message
+    assert (message == "") == (error is ErrorCode.NONE)
+
+
+def test_a_resource_or_a_setting_that_is_named_twice_is_refused(image: MetadataImage) -> None:
+    twice = [("retention.ms", SET, "5"), ("retention.ms", SET, "6")]
+    assert [code for code, _ in alter(image, (TOPIC, "t", list(twice)))] == [INVALID]
+    first, second = [("retention.ms", SET, "5")], [("segment.ms", SET, "6")]
+    both = alter(image, (TOPIC, "t", list(first)), (TOPIC, "t", list(second)))
+    assert [code for code, _ in both] == [INVALID, INVALID]
+    assert image.topic_config("t") == {"retention.ms": "1000"}
+
+
+def test_one_resource_that_is_refused_does_not_hold_up_the_others(image: MetadataImage) -> None:
+    good: Resource = (TOPIC, "t", [("segment.ms", SET, "6")])
+    bad: Resource = (TOPIC, "nope", [("segment.ms", SET, "6")])
+    assert [code for code, _ in alter(image, bad, good)] == [3, 0]
+    assert image.topic_config("t")["segment.ms"] == "6"
+
+
+def test_the_older_request_replaces_what_there_was(image: MetadataImage) -> None:
+    assert replace(image, TOPIC, "t", {"segment.ms": "6"}) == ErrorCode.NONE
+    assert image.topic_config("t") == {"segment.ms": "6"}
+    assert replace(image, TOPIC, "t", {"segment.ms": None}) == INVALID
+    assert replace(image, TOPIC, "t", {}) == ErrorCode.NONE
+    assert image.topic_config("t") == {}
+
+
+def test_descriptions_have_the_names_asked_for_that_exist_or_all(image: MetadataImage) -> None:
+    assert describe(image, TOPIC, "t", ["retention.ms", "nope"]) == (0, {"retention.ms": "1000"})
+    assert len(describe(image, TOPIC, "t", [])[1]) == 33
+    assert len(describe(image, TOPIC, "t", None)[1]) == 33
+
+
+def test_a_brokers_description_has_what_was_set_for_it_or_for_all(image: MetadataImage) -> None:
+    alter(image, (BROKER, "", [("max.connections", SET, "9")]))
+    alter(image, (BROKER, "1", [("message.max.bytes", SET, "7")]))
+    config = CONFIG.with_dynamic(image.broker_config(None), image.broker_config(1))
+    asked = ["max.connections", "message.max.bytes"]
+    assert describe(image, BROKER, "1", asked, config) == (
+        0,
+        {"message.max.bytes": "7", "max.connections": "9"},
+    )
+    assert describe(image, BROKER, "", None, config) == (0, {"max.connections": "9"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", INVALID),
+        (BROKER, "x", INVALID),
+        (99, "x", INVALID),
+    ],
+)
+def test_what_cannot_be_described(
+    image: MetadataImage, kind: int, name: str, error: ErrorCode
+) -> None:
+    assert describe(image, kind, name, None) == (error, {})

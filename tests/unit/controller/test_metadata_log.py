@@ -1,0 +1,239 @@
+"""The metadata log: what is submitted, what is committed, and what a restart finds."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from metadata_node import DIRECTORY, MetadataNode
+
+from odradek.controller.delta import MetadataDelta
+from odradek.controller.image import MetadataImage
+from odradek.controller.metadata_log import RecordsTooLarge
+from odradek.controller.snapshot import snapshots
+from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.memory import MemoryDisk
+from odradek.model.errors import ErrorCode
+from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord, TopicRecord
+
+
+def test_what_is_submitted_is_pending_at_once_and_committed_when_it_is_on_disk() -> None:
+    node = MetadataNode().begin()
+    committed = node.log.committed_offset
+    assert node.create("t") == ErrorCode.NONE
+    wanted = node.log.end_offset
+    assert "t" in node.log.pending.topics
+    assert "t" not in node.log.committed.topics
+    assert node.log.committed_offset == committed < wanted
+    node.steps.settle()
+    assert "t" in node.log.committed.topics
+    assert node.log.committed_offset == wanted
+    assert node.log.idle
+
+
+def test_two_decisions_of_one_tick_see_each_other() -> None:
+    node = MetadataNode().begin()
+    assert [node.create("t"), node.create("t")] == [0, ErrorCode.TOPIC_ALREADY_EXISTS]
+
+
+def test_a_refusal_waits_for_what_it_rests_on() -> None:
+    node = MetadataNode().begin()
+    node.create("t")
+    assert node.log.submit([]) == node.log.end_offset > node.log.committed_offset
+
+
+def test_many_decisions_of_one_event_share_one_sync() -> None:
+    node = MetadataNode().begin()
+    for number in range(5):
+        node.create(f"t{number}")
+    node.steps.end_event()
+    assert len(node.steps.offload.waiting) == 1
+    node.steps.step()
+    assert len(node.log.committed.topics) == 5
+
+
+def test_what_is_submitted_during_a_sync_is_committed_by_the_next() -> None:
+    node = MetadataNode().begin()
+    node.create("a")
+    node.steps.end_event()
+    node.create("b")
+    node.steps.step()
+    assert list(node.log.committed.topics) == ["a"]
+    node.steps.settle()
+    assert list(node.log.committed.topics) == ["a", "b"]
+
+
+def test_subscribers_get_the_delta_after_the_image_has_moved() -> None:
+    node = MetadataNode().begin()
+    seen: list[tuple[list[str | None], int]] = []
+
+    def subscriber(delta: MetadataDelta, image: MetadataImage) -> None:
+        names = [image.topic_name(topic_id) for topic_id in delta.created]
+        seen.append((names, node.log.committed_offset))
+
+    node.log.subscribers.append(subscriber)
+    node.create("a")
+    node.create("b")
+    node.steps.settle()
+    assert seen == [(["a", "b"], node.log.end_offset)]
+
+
+def test_a_restart_finds_what_was_committed_in_a_new_epoch() -> None:
+    node = MetadataNode().begin()
+    node.create("a")
+    node.create("b")
+    node.delete("a")
+    node.steps.settle()
+    again = node.restart()
+    assert again.log.committed == again.log.pending == node.log.committed
+    assert again.log.committed_offset == node.log.committed_offset
+    assert again.log.epoch == node.log.epoch + 1
+    assert again.restart().log.epoch == again.log.epoch
+
+
+def test_a_restart_after_a_clean_close_finds_the_same() -> None:
+    node = MetadataNode().begin()
+    node.create("a")
+    node.steps.settle()
+    node.log.close()
+    assert node.restart().log.committed == node.log.committed
+
+
+def newest_segment(disk: MemoryDisk) -> str:
+    return f"{DIRECTORY}/{[name for name in disk.list(DIRECTORY) if name.endswith('.log')][-1]}"
+
+
+def test_a_batch_cut_short_before_it_was_on_disk_takes_its_whole_decision_with_it() -> None:
+    node = MetadataNode().begin()
+    node.create("a")
+    node.steps.settle()
+    node.create("b")
+    file = node.disk.open(newest_segment(node.disk))
+    file.truncate(file.size() - 1)
+    again = node.restart()
+    assert again.log.committed == node.log.committed
+    assert list(again.log.committed.topics) == ["a"]
+
+
+def test_damage_to_what_was_committed_stops_the_start() -> None:
+    node = MetadataNode().begin()
+    node.create("a")
+    node.steps.settle()
+    file = node.disk.open(newest_segment(node.disk))
+    file.write(file.size() - 1, bytes([file.read(file.size() - 1, 1)[0] ^ 1]))
+    with pytest.raises(LogDamaged):
+        node.restart()
+
+
+def test_the_epoch_goes_on_after_a_restart() -> None:
+    node = MetadataNode().begin()
+    again = node.restart()
+    again.create("t")
+    again.steps.settle()
+    assert again.restart().log.epoch == again.log.epoch + 1
+
+
+def test_a_snapshot_is_taken_after_so_many_bytes_and_old_segments_go() -> None:
+    node = MetadataNode(metadata_log_max_record_bytes_between_snapshots="500").begin()
+    for number in range(30):
+        node.create(f"t{number}")
+        node.steps.settle()
+    kept = snapshots(node.disk, DIRECTORY)
+    assert len(kept) == 2
+    segments = [name for name in node.disk.list(DIRECTORY) if name.endswith(".log")]
+    bases = [int(name.removesuffix(".log")) for name in segments]
+    assert 0 < min(bases) <= kept[0].end_offset
+    assert not [name for name in node.disk.list(DIRECTORY) if name.endswith(".deleted")]
+    again = node.restart()
+    assert again.log.committed == node.log.committed
+    assert again.log.end_offset == node.log.end_offset
+
+
+def test_a_snapshot_is_taken_after_so_much_time_if_there_is_anything_new() -> None:
+    node = MetadataNode().begin()
+    node.steps.clock.now_ms += 3_600_000
+    assert node.log.snapshot_if_due()
+    node.steps.settle()
+    node.steps.clock.now_ms += 3_600_000
+    assert not node.log.snapshot_if_due()
+
+
+def test_what_is_committed_while_a_snapshot_is_written_is_not_in_it_and_not_lost() -> None:
+    node = MetadataNode().begin()
+    node.create("a")
+    node.steps.settle()
+    node.log.snapshot()
+    node.create("b")
+    node.steps.settle()
+    assert node.restart().log.committed == node.log.committed
+
+
+def test_if_the_newest_snapshot_is_damaged_the_one_before_and_the_log_say_the_same() -> None:
+    node = MetadataNode(metadata_log_max_record_bytes_between_snapshots="500").begin()
+    for number in range(30):
+        node.create(f"t{number}")
+        node.steps.settle()
+    newest = f"{DIRECTORY}/{snapshots(node.disk, DIRECTORY)[-1].file_name}"
+    node.disk.replace_file(newest, node.disk.read_file(newest)[:-1])
+    again = node.restart()
+    assert len(again.problems) == 1
+    assert again.log.committed == node.log.committed
+
+
+def test_a_log_that_ends_before_its_snapshot_stops_the_start() -> None:
+    node = MetadataNode().begin()
+    node.log.snapshot()
+    node.steps.settle()
+    for name in node.disk.list(DIRECTORY):
+        if not name.endswith(".checkpoint"):
+            node.disk.remove(f"{DIRECTORY}/{name}")
+    with pytest.raises(LogDamaged, match="restore the directory"):
+        node.restart()
+
+
+def test_a_log_with_a_record_that_makes_no_sense_stops_the_start() -> None:
+    node = MetadataNode().begin()
+    node.create("t")
+    node.log.pending.replay = lambda record: None  # type: ignore[method-assign]
+    node.log.committed.replay = lambda record: None  # type: ignore[method-assign]
+    topic_id = node.log.pending.topics["t"].id
+    node.log.submit([TopicRecord(name="t", topic_id=topic_id)])
+    node.steps.settle()
+    with pytest.raises(LogDamaged, match="cannot be replayed"):
+        node.restart()
+
+
+def test_records_that_no_batch_can_hold_are_refused_and_nothing_changes() -> None:
+    node = MetadataNode().begin()
+    end = node.log.end_offset
+    record = ConfigRecord(resource_type=2, resource_name="t", name="n", value="x" * 32_000)
+    with pytest.raises(RecordsTooLarge):
+        node.log.submit([record] * 300)
+    assert node.log.end_offset == end
+    assert node.create("t") == ErrorCode.NONE
+
+
+class FailingDisk(MemoryDisk):
+    """A disk whose next syncs fail when told to."""
+
+    failing = False
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.failing and kind == "sync":
+            raise OSError(errno.EIO, "input/output error", path)
+        super().effect(kind, path)
+
+
+def test_a_disk_that_fails_commits_nothing_and_takes_nothing_more() -> None:
+    disk = FailingDisk()
+    node = MetadataNode(disk).begin()
+    published: list[MetadataDelta] = []
+    node.log.subscribers.append(lambda delta, image: published.append(delta))
+    disk.failing = True
+    node.create("t")
+    node.steps.settle()
+    assert "t" not in node.log.committed.topics
+    assert not published
+    assert [type(failure) for failure in node.failures] == [LogDirFailure]
+    with pytest.raises(LogDirFailure):
+        node.log.submit([NoOpRecord()])
