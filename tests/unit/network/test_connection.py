@@ -105,6 +105,19 @@ def test_reading_stops_while_too_many_requests_are_in_progress() -> None:
     assert client.transport.read
 
 
+def test_reading_goes_on_after_an_answer_also_if_no_frame_waits() -> None:
+    handler = Recorder()
+    network, _ = serve(handler, ConnectionLimits(max_in_progress=1))
+    client = network.connect()
+    client.request(b"1")
+    assert not client.transport.read
+    handler.exchanges[0].respond([b"one"])
+    network.run()
+    assert client.transport.read
+    client.request(b"2")
+    assert handler.frames == [b"1", b"2"]
+
+
 def test_reading_stops_while_the_client_does_not_take_its_answers() -> None:
     handler = Recorder(echo=True)
     limits = ConnectionLimits(max_queued_bytes=1000)
@@ -181,6 +194,16 @@ def test_a_client_that_took_everything_is_not_closed_by_an_old_deadline() -> Non
     assert client.open, "it stalls for 4,999 ms only"
     network.pass_time(1)
     assert server.counters.stalled_closed == 1
+
+
+def test_a_deadline_that_passes_while_nothing_waits_closes_nothing() -> None:
+    network, _ = serve(Recorder(echo=True), ConnectionLimits(stalled_timeout_ms=5000))
+    client = network.connect(capacity=10)
+    client.request(b"x" * 100)
+    while client.read():
+        pass
+    network.pass_time(20_000)
+    assert client.open
 
 
 def test_an_idle_connection_is_closed_at_its_deadline_not_before_and_not_later() -> None:
@@ -470,7 +493,9 @@ def test_connections_above_the_limits_are_refused_with_one_line_in_a_while(
     assert len(caplog.records) == 1
     assert "max.connections.per.ip=2" in caplog.records[0].getMessage()
     first.end()
+    second.end()
     assert network.connect("10.0.0.1").open, "a place is free again"
+    assert network.connect("10.0.0.1").open
 
 
 def test_closing_the_server_closes_all() -> None:

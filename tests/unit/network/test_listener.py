@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from memory_network import Recorder, framed
 from reactor_thread import read_frame, serving
 
-from odradek.network.listener import AddressInUseError
+from odradek.model.env import Transport
+from odradek.network.listener import AddressInUseError, SocketListening
+from odradek.network.poller import READ
 from odradek.network.port_holder import port_holder
+from odradek.timing.timer import SystemTimer
 
 
 def test_port_0_is_any_free_port_and_the_address_tells_which() -> None:
@@ -75,6 +80,52 @@ def test_the_holder_of_a_port_is_found_and_nobody_where_there_is_none(tmp_path: 
         assert port_holder(port) is not None
         assert port_holder(port, proc=tmp_path) is None, "no /proc: nobody is found"
     assert port_holder(port) is None
+
+
+class RecordingWatcher:
+    """Takes the place of the reactor: the test plays the events."""
+
+    def __init__(self) -> None:
+        self.masks: list[int] = []
+
+    def watch(
+        self, subject: SocketListening, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None:
+        self.readable = readable
+
+    def set_mask(self, subject: SocketListening, mask: int) -> None:
+        self.masks.append(mask)
+
+    def unwatch(self, subject: SocketListening) -> None: ...
+
+
+def test_each_pause_is_longer_until_a_connection_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watcher, timer = RecordingWatcher(), SystemTimer(0)
+    accepted: list[Transport] = []
+    listening = SocketListening(watcher, timer, "127.0.0.1", 0, accepted.append)
+
+    def exhausted(_: socket.socket) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as starved:
+        starved.setattr(socket.socket, "accept", exhausted)
+        pauses = []
+        for _ in range(6):
+            watcher.readable()
+            assert watcher.masks.pop() == 0, "not watched while it pauses: it cannot spin"
+            began_ms = timer.now_ms
+            while not watcher.masks:
+                timer.advance_clock(timer.next_deadline_ms() or 0)
+            pauses.append(timer.now_ms - began_ms)
+            assert watcher.masks.pop() == READ
+    assert pauses == [100, 200, 400, 800, 1000, 1000]
+    with socket.create_connection(listening.address):
+        watcher.readable()
+    assert len(accepted) == 1
+    accepted[0].close()
+    listening.close()
 
 
 STARVED = Path(__file__).parent / "starved_server.py"

@@ -235,6 +235,24 @@ def test_readable_and_writable_are_told_as_wanted(real: Reactor) -> None:
     right.close()
 
 
+def test_who_was_unregistered_when_readable_is_not_told_writable(real: Reactor) -> None:
+    left, right = socket.socketpair()
+    transport = SocketTransport(left)
+    events: list[str] = []
+
+    def readable() -> None:
+        events.append("r")
+        real.unregister(transport)
+
+    real.register(transport, readable, lambda: events.append("w"))
+    real.set_interest(transport, read=True, write=True)
+    right.send(b"x")
+    real.run_once()
+    assert events == ["r"]
+    transport.close()
+    right.close()
+
+
 def test_a_bug_in_an_event_closes_that_transport_only(real: Reactor) -> None:
     ends = [socket.socketpair() for _ in range(2)]
     transports = [SocketTransport(left) for left, _ in ends]
