@@ -135,7 +135,12 @@ def test_a_long_poll_is_answered_by_the_append_it_waits_for(
 ) -> None:
     topic = new_topic()
     consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "fetch.wait.max.ms": 60_000}
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 60_000,
+        }
     )
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     assert consumer.poll(0.5) is None

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
+FIRST_VERSION_WITH_EPOCH = 4
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE_VERSION = {
     LATEST: 1,
@@ -66,7 +67,7 @@ def handle(
             elif partition is None:
                 answers.append(failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
-                answers.append(answer(partition, asked, isolation))
+                answers.append(answer(partition, asked, isolation, context.version))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
@@ -80,7 +81,7 @@ def failed(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitio
 
 
 def answer(
-    partition: Partition, asked: ListOffsetsPartition, isolation: Isolation
+    partition: Partition, asked: ListOffsetsPartition, isolation: Isolation, version: int
 ) -> ListOffsetsPartitionResponse:
     error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
     if error:
@@ -91,7 +92,7 @@ def answer(
         error_code=0,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=leader_epoch,
+        leader_epoch=leader_epoch if version >= FIRST_VERSION_WITH_EPOCH else -1,
     )
 
 
