@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
+from cluster_making import CLUSTER
 from metadata_node import DIRECTORY, MetadataNode
 
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import RecordsTooLarge
-from odradek.controller.snapshot import snapshots
+from odradek.controller.snapshot import decode, snapshots
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -158,13 +159,20 @@ def test_a_snapshot_is_taken_after_so_much_time_if_there_is_anything_new() -> No
     assert not node.log.snapshot_if_due()
 
 
-def test_what_is_committed_while_a_snapshot_is_written_is_not_in_it_and_not_lost() -> None:
+def test_a_snapshot_has_what_was_committed_when_it_was_begun_and_nothing_else() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.steps.settle()
-    node.log.snapshot()
     node.create("b")
+    node.steps.end_event()
+    node.log.snapshot()
+    node.steps.step()
+    assert list(node.log.committed.topics) == ["a", "b"], "the sync ran before the snapshot's work"
+    node.create("c")
     node.steps.settle()
+    (written,) = snapshots(node.disk, DIRECTORY)
+    loaded = decode(node.disk.read_file(f"{DIRECTORY}/{written.file_name}"), CLUSTER)
+    assert list(loaded.topics) == ["a"]
     assert node.restart().log.committed == node.log.committed
 
 
