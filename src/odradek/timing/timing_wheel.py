@@ -228,6 +228,9 @@ class DelayQueue:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, TimerTaskList]] = []
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
     def offer(self, bucket: TimerTaskList) -> None:
         heappush(self._heap, (bucket.expiration_ms, -bucket.tick_ms, bucket))
 

@@ -7,7 +7,12 @@ from collections.abc import Callable
 import pytest
 from recorded import Waiting
 
-from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
+from odradek.timing import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    SystemTimer,
+    TimerTask,
+)
 
 
 @pytest.fixture
@@ -68,6 +73,18 @@ def test_once_completed_it_is_watched_under_no_further_key(
 
     assert not purgatory.try_complete_else_watch(operation, keys())
     assert (purgatory.watched, purgatory.num_delayed) == (1, 0)
+
+
+def test_completed_by_another_just_before_its_timer_starts_it_does_not_stay_there() -> None:
+    class Late(SystemTimer):
+        def add(self, task: TimerTask) -> None:
+            assert operation.force_complete()  # another thread, after the last look at it
+            super().add(task)
+
+    timer, operation = Late(0), Waiting()
+    purgatory = DelayedOperationPurgatory("test", timer)
+    assert not purgatory.try_complete_else_watch(operation, ["a"])
+    assert (operation.completions, purgatory.num_delayed, timer.size) == (1, 0, 0)
 
 
 def test_no_keys_is_an_error(purgatory: DelayedOperationPurgatory) -> None:
