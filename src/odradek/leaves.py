@@ -39,6 +39,10 @@ LEAVES: tuple[str, ...] = (
     "odradek.protocol.record_columns",
     "odradek.protocol.records",
     "odradek.protocol.validate",
+    "odradek.timing.delayed_operation",
+    "odradek.timing.purgatory",
+    "odradek.timing.timer",
+    "odradek.timing.timing_wheel",
 )
 
 PACKAGE = Path(__file__).parent
