@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from clients.records import CODECS, RECORDS, Sent
 
+from clients.records import CODECS, RECORDS, Sent
 from odradek.testing.broker import Broker
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from clients.records import CODECS, MEBIBYTE, RECORDS, T0, Sent
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -24,6 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from clients.records import CODECS, MEBIBYTE, RECORDS, T0, Sent
 from odradek.testing.broker import Broker
 
 NewTopicFn = Callable[..., str]
@@ -120,7 +120,9 @@ def test_a_hundred_partitions(broker: Broker, new_topic: NewTopicFn) -> None:
     for number in range(1000):
         producer.produce(topic, b"%d" % number, partition=number % 100)
     assert producer.flush(20) == 0
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(100)])
     found: dict[int, list[int]] = {p: [] for p in range(100)}
     while sum(map(len, found.values())) < 1000:
@@ -155,7 +157,9 @@ def test_watermarks_and_offsets_by_time(
 ) -> None:
     topic = new_topic()
     produce(broker, topic, [Sent(None, b"%d" % i, [], T0 + 1000 * i) for i in range(10)])
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    )
     partition = TopicPartition(topic, 0)
     assert consumer.get_watermark_offsets(partition, timeout=10) == (0, 10)
     asked = [TopicPartition(topic, 0, T0 + 3500)]

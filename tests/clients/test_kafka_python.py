@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
-from clients.records import CODECS, RECORDS, Sent
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
+from clients.records import CODECS, RECORDS, Sent
 from odradek.testing.broker import Broker
 
 

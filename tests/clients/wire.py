@@ -1,0 +1,74 @@
+"""A client that says exactly what it is told to, over a real socket."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, TypeVar
+
+from odradek.protocol.compile import decode, encode
+from odradek.protocol.frame import request_parts
+from odradek.protocol.header import decode_response_header, response_is_flexible
+from odradek.protocol.messages import MESSAGES
+
+T = TypeVar("T")
+
+
+class Wire:
+    """One connection. `closed_by_peer` waits until the broker hangs up."""
+
+    def __init__(self, bootstrap: str, timeout: float = 10) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def frame(self) -> bytes | None:
+        """The next whole frame, without its length; None at the end of the stream."""
+        head = self._exactly(4)
+        return None if head is None else self._exactly(int.from_bytes(head, "big"))
+
+    def _exactly(self, count: int) -> bytes | None:
+        data = b""
+        while len(data) < count:
+            try:
+                piece = self.socket.recv(count - len(data))
+            except ConnectionResetError:
+                return None
+            if not piece:
+                return None
+            data += piece
+        return data
+
+    def closed_by_peer(self) -> bool:
+        return self.frame() is None
+
+    def ask(self, request: Any, version: int, expect: type[T]) -> T:
+        """Send a request and decode its answer."""
+        self.send(request_bytes(request, version))
+        return self.answer(request, version, expect)
+
+    def answer(self, request: Any, version: int, expect: type[T]) -> T:
+        frame = self.frame()
+        assert frame is not None, "the broker closed the connection"
+        key = key_of(request)
+        _, position = decode_response_header(frame, response_is_flexible(key, version))
+        return decode(expect, version, frame, position)
+
+
+def key_of(request: Any) -> int:
+    return next(row.key for row in MESSAGES.values() if row.request is type(request))
+
+
+def request_bytes(request: Any, version: int, correlation_id: int = 1) -> bytes:
+    parts = request_parts(
+        key_of(request), version, correlation_id, "wire", encode(request, version)
+    )
+    return b"".join(bytes(part) for part in parts)
