@@ -25,7 +25,7 @@ from odradek.protocol.reader import compile_reader
 from odradek.protocol.writer import compile_writer, joined
 
 careful = settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

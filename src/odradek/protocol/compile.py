@@ -34,7 +34,7 @@ _writers: dict[tuple[type[Any], int], Writer[Any]] = {}
 
 
 def reader(cls: type[T], version: int) -> Reader[T]:
-    """`read(frame, pos) -> message`: the message must end where the frame ends.
+    """`read(frame, pos) -> message`. A response must end where the frame ends.
 
     Raises `ValueError` for a version the message does not have. The function itself raises
     `ProtocolError` and nothing else.
@@ -79,7 +79,7 @@ def make_writer(cls: type[Any], version: int) -> Writer[Any]:
 
 
 def decode(cls: type[T], version: int, frame: bytes, pos: int = 0) -> T:
-    """The message from `pos` to the end of the frame. Raises `ProtocolError`."""
+    """The message from `pos` on. Raises `ProtocolError`."""
     return reader(cls, version)(frame, pos)
 
 

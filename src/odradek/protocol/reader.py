@@ -24,8 +24,8 @@ Adjacent fields of fixed width, and the length before a string or an array in th
 encoding, share one `unpack_from`. Bounds: a count may not exceed what the remaining bytes can hold
 at the element's smallest size, nor the total of decoded elements the limit for one message; a
 length may not exceed what remains. `struct` and indexing check the end of the frame for the rest,
-so the whole body stands in one `try` that turns their errors into `ProtocolError`. Bytes behind the
-body are an error too. `records` become a `Span` of the frame, `bytes` a copy.
+so the whole body stands in one `try` that turns their errors into `ProtocolError`. Bytes behind a
+response or a record are an error too. `records` become a `Span` of the frame, `bytes` a copy.
 """
 
 from __future__ import annotations
