@@ -97,12 +97,13 @@ class _Creation:
         self.random = random
         self.records: list[object] = []
         self._names: dict[str, str] = {}
+        self._settings: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
 
     def create(self, topic: CreatableTopic) -> CreatableTopicResult:
         try:
             self._check_name(topic.name)
             values = _values(topic)
-            config = self._config(values)
+            configs = self._configs(values)
             partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
         except Refused as refused:
             return _refusal(topic.name, refused)
@@ -115,7 +116,7 @@ class _Creation:
             error_message=None,
             num_partitions=len(partitions),
             replication_factor=len(partitions[0].replicas),
-            configs=_described(config, values),
+            configs=configs,
         )
 
     def _check_name(self, name: str) -> None:
@@ -133,11 +134,15 @@ class _Creation:
                 f"Topic '{name}' collides with existing topic: {other}",
             )
 
-    def _config(self, values: Mapping[str, str]) -> TopicConfig:
-        try:
-            return TopicConfig(self.broker, values)
-        except ConfigError as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+    def _configs(self, values: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """All settings of a topic that is given these; topics given the same share the list."""
+        key = frozenset(values.items())
+        if key not in self._settings:
+            try:
+                self._settings[key] = _described(TopicConfig(self.broker, values), values)
+            except ConfigError as error:
+                raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return self._settings[key]
 
     def _assigned(self, topic: CreatableTopic) -> list[PartitionRegistration]:
         if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
