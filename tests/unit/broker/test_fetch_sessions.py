@@ -1,0 +1,137 @@
+"""Incremental fetch sessions (KIP-227), request by request."""
+
+from __future__ import annotations
+
+from random import Random
+
+from odradek.broker.fetch_sessions import FetchPlan, FetchSessionCache
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+V = 12
+
+
+def cache(slots: int = 10) -> FetchSessionCache:
+    return FetchSessionCache(slots, Random(1), eviction_ms=1000)
+
+
+def request(
+    session_id: int, epoch: int, *offsets: tuple[int, int], forget: tuple[int, ...] = ()
+) -> FetchRequest:
+    """Asks for partitions of topic `t`: (partition, fetch offset) each."""
+    partitions = [
+        FetchPartition(partition=p, fetch_offset=offset, partition_max_bytes=100)
+        for p, offset in offsets
+    ]
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic="t", partitions=partitions)] if partitions else [],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(forget))]
+        if forget
+        else [],
+    )
+
+
+def asked(plan: FetchPlan | ErrorCode) -> list[tuple[int, int]]:
+    assert isinstance(plan, FetchPlan), plan
+    return [(wanted.partition, wanted.fetch_offset) for wanted in plan.wanted]
+
+
+def told(plan: FetchPlan | ErrorCode, sizes: dict[int, int], mark: int = 5) -> list[int]:
+    """Which partitions the answer lists, if it brings these many bytes of each."""
+    assert isinstance(plan, FetchPlan), plan
+    return [
+        wanted.partition
+        for wanted in plan.wanted
+        if plan.tells(wanted, ErrorCode.NONE, sizes.get(wanted.partition, 0), mark, 0)
+    ]
+
+
+def open_session(sessions: FetchSessionCache, *offsets: tuple[int, int], now: int = 0) -> int:
+    plan = sessions.plan(request(0, 0, *offsets), V, now)
+    assert isinstance(plan, FetchPlan)
+    told(plan, {})
+    return plan.session_id
+
+
+def test_a_sessionless_request_lists_all_and_keeps_nothing() -> None:
+    sessions = cache()
+    plan = sessions.plan(request(0, -1, (0, 7), (1, 8)), V, 0)
+    assert asked(plan) == [(0, 7), (1, 8)]
+    assert told(plan, {}) == [0, 1] and plan.session_id == 0
+    assert not sessions.sessions
+
+
+def test_an_incremental_request_carries_only_changes() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 7), (1, 8))
+    assert number != 0
+    plan = sessions.plan(request(number, 1, (1, 9), (2, 0)), V, 0)
+    assert asked(plan) == [(0, 7), (1, 9), (2, 0)]
+    plan = sessions.plan(request(number, 2, forget=(0,)), V, 0)
+    assert asked(plan) == [(1, 9), (2, 0)]
+
+
+def test_an_incremental_answer_lists_only_news() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0), (1, 0), (2, 0))
+    assert told(sessions.plan(request(number, 1), V, 0), {1: 50}) == [1]
+    assert told(sessions.plan(request(number, 2), V, 0), {}) == []
+    assert told(sessions.plan(request(number, 3), V, 0), {}, mark=6) == [0, 2, 1]
+
+
+def test_a_partition_that_brought_records_goes_to_the_end() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0), (1, 0), (2, 0))
+    told(sessions.plan(request(number, 1), V, 0), {0: 50})
+    assert [p for p, _ in asked(sessions.plan(request(number, 2), V, 0))] == [1, 2, 0]
+
+
+def test_an_unknown_session_and_a_wrong_epoch_are_errors() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0))
+    assert sessions.plan(request(number + 1, 1), V, 0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.plan(request(number, 2), V, 0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_session_does_not_change_between_names_and_ids() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0))
+    plan = sessions.plan(request(number, 1, (0, 0)), 13, 0)
+    assert plan is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_final_request_closes_its_session() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0))
+    sessions.plan(request(number, -1), V, 0)
+    assert not sessions.sessions
+
+
+def test_a_session_that_forgot_everything_is_gone() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0))
+    plan = sessions.plan(request(number, 1, forget=(0,)), V, 0)
+    assert asked(plan) == [] and not sessions.sessions
+
+
+def test_the_cache_is_bounded_and_gives_up_what_nobody_used() -> None:
+    sessions = cache(slots=2)
+    first = open_session(sessions, (0, 0), now=0)
+    second = open_session(sessions, (0, 0), now=1)
+    assert open_session(sessions, (0, 0), now=500) == 0
+    sessions.plan(request(first, 1), V, 600)
+    third = open_session(sessions, (0, 0), now=1200)
+    assert third != 0 and set(sessions.sessions) == {first, third}
+    assert second not in sessions.sessions
+
+
+def test_epochs_begin_again_at_1_after_the_largest() -> None:
+    sessions = cache()
+    number = open_session(sessions, (0, 0))
+    sessions.sessions[number].epoch = 2**31 - 1
+    sessions.plan(request(number, 2**31 - 1), V, 0)
+    assert sessions.sessions[number].epoch == 1
