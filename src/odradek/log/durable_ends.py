@@ -1,22 +1,24 @@
 """How far every log of a data directory is known to be durable: the file `durable-ends`.
 
-One slot of 64 bytes per partition, so that none crosses a sector; big-endian:
+One slot of 128 bytes per partition, two halves of 64 so that none crosses a sector; big-endian:
 
     offset  size
-         0    16  topic id             zero: the slot is free
+         0    16  topic id             zero: the half is empty
         16     4  partition
-        20     8  durable end          the bytes before this offset have been synced
-        28     8  recovery point       so have indexes, leader epochs and a producer snapshot
-        36     4  crc                  CRC-32C of the 36 bytes before it
+        20     8  serial               the half with the higher one counts
+        28     8  durable end          the bytes before this offset have been synced
+        36     8  recovery point       so have indexes, leader epochs and a producer snapshot
+        44     4  crc                  CRC-32C of the 44 bytes before it
 
-A worker that has synced a log writes its slot, and only then is anything acknowledged. The write
-itself is not synced, and need not be: what it says is true whenever it is read. After the death of
-the process, the page cache lives on and the slot is exact: damage to a single acknowledged byte is
-told from a torn tail. After a power loss the slot may be as old as the last `sync` of this file
-(called by the directory's checkpoint), never newer than the truth. Truncation of durable bytes is
+A worker that has synced a log writes the half that does not count, and only then is anything
+acknowledged. The write itself is not synced, and need not be: what it says is true whenever it is
+read. After the death of the process, the page cache lives on and the slot is exact: damage to a
+single acknowledged byte is told from a torn tail. After a power loss the slot may be as old as the
+last `sync` of this file (called by the directory's checkpoint), never newer than the truth. A half
+that was torn does not check, and the other, which is older, counts. Truncation of durable bytes is
 the one step back, so `lower` syncs before it returns.
 
-A slot that does not check counts as absent; recovery then goes by
+A log without a half that checks has no slot; recovery then goes by
 `recovery-point-offset-checkpoint`.
 """
 
@@ -32,8 +34,9 @@ from odradek.model.env import Disk, File
 from odradek.model.ids import ZERO_UUID, TopicIdPartition
 
 DURABLE_ENDS_FILE = "durable-ends"
-SLOT_BYTES = 64
-SLOT = Struct(">16siqq")
+HALF_BYTES = 64
+SLOT_BYTES = 2 * HALF_BYTES
+HALF = Struct(">16siqqq")
 CRC = Struct(">I")
 FREE = bytes(SLOT_BYTES)
 
@@ -41,17 +44,21 @@ FREE = bytes(SLOT_BYTES)
 class DurableEnd:
     """The slot of one log."""
 
-    __slots__ = ("_ends", "_position", "generation", "key", "offset", "recovery_point")
+    __slots__ = ("_ends", "_serial", "generation", "key", "offset", "position", "recovery_point")
 
-    def __init__(
-        self, ends: DurableEnds, position: int, key: TopicIdPartition, offset: int, point: int
-    ) -> None:
+    def __init__(self, ends: DurableEnds, position: int, key: TopicIdPartition) -> None:
         self._ends = ends
-        self._position = position
+        self._serial = 0
+        self.position = position
         self.key = key
-        self.offset = offset
-        self.recovery_point = point
+        self.offset = 0
+        self.recovery_point = 0
         self.generation = 0
+
+    def take(self, serial: int, offset: int, recovery_point: int) -> None:
+        """Become what a half says, if it is newer."""
+        if serial > self._serial:
+            self._serial, self.offset, self.recovery_point = serial, offset, recovery_point
 
     def note(self, offset: int, recovery_point: int, generation: int) -> None:
         """The log is durable up to `offset`. From any thread, one at a time per log.
@@ -63,10 +70,12 @@ class DurableEnd:
                 self._write(offset, recovery_point)
 
     def _write(self, offset: int, recovery_point: int) -> None:
-        self.offset = offset
-        self.recovery_point = recovery_point
-        body = SLOT.pack(self.key.topic_id.bytes, self.key.partition, offset, recovery_point)
-        self._ends.file.write(self._position, body + CRC.pack(google_crc32c.value(body)))
+        self.take(self._serial + 1, offset, recovery_point)
+        body = HALF.pack(
+            self.key.topic_id.bytes, self.key.partition, self._serial, offset, recovery_point
+        )
+        position = self.position + self._serial % 2 * HALF_BYTES
+        self._ends.file.write(position, body + CRC.pack(google_crc32c.value(body)))
 
     def lower(self, offset: int) -> None:
         """The log is about to be truncated to `offset`. Blocks until that is durable."""
@@ -94,15 +103,23 @@ class DurableEnds:
         data = self.file.read(0, self.file.size())
         self._end = len(data) - len(data) % SLOT_BYTES
         for position in range(0, self._end, SLOT_BYTES):
-            body = data[position : position + SLOT.size]
-            (crc,) = CRC.unpack_from(data, position + SLOT.size)
-            topic, partition, offset, point = SLOT.unpack(body)
-            key = TopicIdPartition(UUID(bytes=topic), partition)
-            sound = key.topic_id != ZERO_UUID and google_crc32c.value(body) == crc
-            if sound and key not in self._slots:
-                self._slots[key] = DurableEnd(self, position, key, offset, point)
-            else:
+            first = self._load_half(data, position, 0)
+            second = self._load_half(data, position, HALF_BYTES)
+            if not (first or second):
                 self._free.append(position)
+
+    def _load_half(self, data: bytes, position: int, half: int) -> bool:
+        body = data[position + half : position + half + HALF.size]
+        (crc,) = CRC.unpack_from(data, position + half + HALF.size)
+        topic, partition, serial, offset, recovery_point = HALF.unpack(body)
+        key = TopicIdPartition(UUID(bytes=topic), partition)
+        if key.topic_id == ZERO_UUID or google_crc32c.value(body) != crc:
+            return False
+        end = self._slots.setdefault(key, DurableEnd(self, position, key))
+        if end.position != position:
+            return False
+        end.take(serial, offset, recovery_point)
+        return True
 
     def get(self, key: TopicIdPartition) -> DurableEnd | None:
         """The slot of a log; None if it has none that can be believed."""
@@ -117,15 +134,15 @@ class DurableEnds:
             else:
                 position, self._end = self._end, self._end + SLOT_BYTES
                 self.file.write(position, FREE)
-            end = self._slots[key] = DurableEnd(self, position, key, 0, 0)
+            end = self._slots[key] = DurableEnd(self, position, key)
         return end
 
     def forget(self, key: TopicIdPartition) -> None:
         """The log is gone; its slot is free. Owner thread."""
         end = self._slots.pop(key, None)
         if end is not None:
-            self.file.write(end._position, FREE)
-            self._free.append(end._position)
+            self.file.write(end.position, FREE)
+            self._free.append(end.position)
 
     def partitions(self) -> list[TopicIdPartition]:
         """Whose slots there are."""

@@ -28,7 +28,7 @@ points to has been seen to have the last offset (and largest timestamp) it claim
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import chain, pairwise
 from struct import Struct
 
 from odradek.model.env import Disk, File
@@ -105,10 +105,11 @@ class SparseIndex:
         return True
 
     def ascends(self) -> bool:
-        """Whether every entry is greater than the one before it, in both fields."""
+        """Whether every entry is above the one before it, in both fields, and none below 0."""
+        entries = self.entry.iter_unpack(self.entries)
         return all(
             before[0] < after[0] and before[1] < after[1]
-            for before, after in pairwise(self.entry.iter_unpack(self.entries))
+            for before, after in pairwise(chain(((-1, -1),), entries))
         )
 
     def unload(self) -> None:

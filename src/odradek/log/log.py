@@ -79,6 +79,7 @@ class Log:
         self.reader = LogReader(segments)
         self._flushing: LogFlush | None = None
         self._unsynced_directories: list[str] = []
+        self.unsynced_segments: list[Segment] = []  # below flushed_offset, but perhaps cut unsynced
         self.unflushed_since_ms = -1
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
         self.rolled = False
@@ -322,8 +323,12 @@ class Log:
 
     @property
     def dirty(self) -> bool:
-        """Whether there are bytes that are not durable."""
-        return self.flushed_offset < self.log_end_offset or bool(self._unsynced_directories)
+        """Whether there is anything that is not durable: bytes, names of files, epochs."""
+        return (
+            self.flushed_offset < self.log_end_offset
+            or bool(self._unsynced_directories)
+            or self.epochs.dirty
+        )
 
     @property
     def checkpoint_due(self) -> bool:
@@ -359,7 +364,10 @@ class Log:
 
     def _capture(self, checkpoint: bool) -> LogFlush:
         end = self.log_end_offset
-        files = [segment.file for segment in self.segments.from_offset(self.flushed_offset)]
+        unsynced = self.segments.from_offset(self.flushed_offset)
+        again = [segment for segment in self.unsynced_segments if segment not in unsynced]
+        files = [segment.file for segment in (*again, *unsynced)]
+        self.unsynced_segments = []
         if checkpoint:
             try:
                 for segment in self.segments.from_offset(self.recovery_point):

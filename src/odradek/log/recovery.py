@@ -117,7 +117,8 @@ def open_log(
         log.segments.active.created_ms = now_ms
         log.recovery_point = log.flushed_offset = min(opening.known.durable_end, end)
         if is_new or not opening.known.clean:
-            # Files made before the end may have their names in the cache only.
+            # Files made, or cut, before the end may be so in the cache only.
+            log.unsynced_segments = opening.from_recovery_point(segments)
             never_flushed = is_new or opening.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
         if opening.found.scanned_bytes + opening.found.truncated_bytes > 0:
@@ -208,7 +209,9 @@ class _Opening:
             if end < self.known.durable_end:
                 self._damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
             self._restore_producers(segments, end)
-            if not self.epochs.load(self.disk) or self._epochs_missing(segments, end):
+            known_epochs = self.epochs.load(self.disk)
+            self.epochs.truncate_from_end(end)
+            if not known_epochs or self._epochs_missing(segments, end):
                 self._all_epochs(segments)
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
@@ -226,7 +229,8 @@ class _Opening:
         known_epochs = self.epochs.load(self.disk)
         self.epochs.truncate_from_end(self.known.recovery_point)
         end = self._verify_all(segments)
-        if not known_epochs or self._epochs_missing(segments, end):
+        read_all = self.known.recovery_point <= segments[0].base_offset
+        if not (known_epochs or read_all) or self._epochs_missing(segments, end):
             self._all_epochs(segments)
         for segment in segments[:-1]:
             if segment.offset_index.loaded:
@@ -275,7 +279,7 @@ class _Opening:
         if end < point:
             raise LogDamaged(path, f"ends at offset {end}, but {point} was durable")
         segment.clear_indexes(position, point)
-        if not (segment.offset_index.ascends() and segment.time_index.ascends()):
+        if not segment.indexes_agree():
             segment.clear_indexes(0, segment.base_offset)
             return 0, segment.base_offset
         self._take_timestamps(segment, position)

@@ -189,6 +189,19 @@ class Segment:
                 return header.last_offset == offset and header.max_timestamp == timestamp
         return False
 
+    def indexes_agree(self) -> bool:
+        """Whether the indexes ascend from 0 and their last entries are true of the log.
+
+        What was synced is a prefix of the file; the rest may be anything after a power loss.
+        """
+        for index in (self.offset_index, self.time_index):
+            if not index.ascends():
+                return False
+        slot = len(self.offset_index) - 1
+        if slot >= 0 and not self._agrees(*self.offset_index.at(slot)):
+            return False
+        return len(self.time_index) == 0 or self._time_agrees(*self.time_index.last())
+
     def _agrees(self, last_offset: int, position: int) -> bool:
         """Whether a sound batch that ends with `last_offset` starts at `position`."""
         if not 0 <= position < self.size:
@@ -299,8 +312,12 @@ class Segment:
     def clear_indexes(self, position: int, offset: int) -> None:
         """Forget what the indexes say from `position`, which is where `offset` starts."""
         self.offset_index.loaded = self.time_index.loaded = True
-        self.offset_index.cut(position)
-        self.time_index.cut(offset)
+        if position == 0:
+            self.offset_index.keep(0)
+            self.time_index.keep(0)
+        else:
+            self.offset_index.cut(position)
+            self.time_index.cut(offset)
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         self.unindexed_bytes = position - self.offset_index.floor(position)
         if position == 0:

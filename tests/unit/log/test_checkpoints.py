@@ -94,10 +94,27 @@ def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():
         found = again.get(key)
         assert found is not None
         assert (found.offset, found.recovery_point) == (offset, offset - 10)
-    disk.files["d/durable-ends"].content[SLOT_BYTES + 25] ^= 1
+    for half in (0, SLOT_BYTES // 2):
+        disk.files["d/durable-ends"].content[SLOT_BYTES + half + 25] ^= 1
     damaged = DurableEnds(disk, "d")
     assert damaged.get(SEVEN) is None
     assert damaged.get(ZERO) is not None
+
+
+def test_a_torn_note_leaves_the_one_before_it():
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    end = DurableEnds(disk, "d").slot(ZERO)
+    before = b""
+    for offset in (10, 20, 30, 40):
+        before = disk.read_file("d/durable-ends")
+        end.note(offset, offset, generation=0)
+    after = disk.read_file("d/durable-ends")
+    for torn in range(len(after)):
+        disk.files["d/durable-ends"].content[:] = after[:torn] + before[torn:]
+        found = DurableEnds(disk, "d").get(ZERO)
+        assert found is not None
+        assert found.offset in (30, 40)
 
 
 def test_a_freed_slot_is_used_again():

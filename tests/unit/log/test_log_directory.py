@@ -164,11 +164,11 @@ def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_s
     log.flush(checkpoint=True)
     directory.checkpoint()()
     crash(disk)
-    disk.files["data/durable-ends"].content[20:24] = b"junk"
+    disk.files["data/durable-ends"].content[20:90] = b"junk" * 20
     log, found = open_directory(disk).loading(key(0), SMALL, 0)()
     assert (log.recovery_point, found.scanned_bytes) == (40, 0)
     crash(disk)
-    disk.files["data/durable-ends"].content[20:24] = b"junk"
+    disk.files["data/durable-ends"].content[20:90] = b"junk" * 20
     for name in ("recovery-point", "log-start", "replication"):
         path = f"data/{name}-offset-checkpoint"
         if disk.exists(path):
