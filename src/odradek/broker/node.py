@@ -225,6 +225,10 @@ def limits_of(config: BrokerConfig) -> ConnectionLimits:
     """What the network allows, from the settings."""
     return ConnectionLimits(
         max_request_bytes=config.socket_request_max_bytes,
+        max_first_request_bytes=config.first_request_max_bytes,
+        first_request_timeout_ms=config.first_request_timeout_ms,
+        stalled_timeout_ms=config.stalled_connection_timeout_ms,
+        max_in_progress=config.max_requests_per_connection,
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,

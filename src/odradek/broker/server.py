@@ -57,7 +57,7 @@ class Server:
         self._clock = SystemClock()
         self._timer = SystemTimer(self._clock.monotonic_ms())
         self._reactor = Reactor(self._clock, self._timer)
-        self._workers = Workers(self._reactor.call_soon_threadsafe)
+        self._workers = Workers(self._reactor.call_soon_threadsafe, self.config.background_threads)
         env = Env(
             clock=self._clock,
             random=random.SystemRandom(),

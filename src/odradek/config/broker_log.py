@@ -167,12 +167,6 @@ class LogSettings(Settings):
         doc="Time between two writes of the recovery points: how far each log is known to be on "
         "disk.",
     )
-    log_flush_start_offset_checkpoint_interval_ms = integer(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        60_000,
-        at_least(0),
-        doc="Time between two writes of the log start offsets.",
-    )
     log_message_timestamp_type = choice(
         "log.message.timestamp.type",
         "CreateTime",
@@ -300,12 +294,6 @@ class LogSettings(Settings):
         at_least(1),
         update=ANYTIME,
         doc="How long a partition remembers the sequence numbers of a producer that is silent.",
-    )
-    replica_high_watermark_checkpoint_interval_ms = long(
-        "replica.high.watermark.checkpoint.interval.ms",
-        5000,
-        at_least(1),
-        doc="Time between two writes of the high watermarks.",
     )
     background_threads = integer(
         "background.threads",

@@ -4,9 +4,9 @@ purgatories.
 
 from __future__ import annotations
 
-from odradek.config.checks import at_least, matching
+from odradek.config.checks import at_least, between, matching
 from odradek.config.listeners import LISTENER_PATTERN
-from odradek.config.setting import INT_MAX, MIB, Update, integer, long, string, strings
+from odradek.config.setting import INT_MAX, MIB, Update, integer, long, strings
 from odradek.config.settings import Settings
 
 ANYTIME = Update.CLUSTER_WIDE
@@ -45,21 +45,33 @@ class NetworkSettings(Settings):
         at_least(1),
         doc="The largest request. A connection that announces a larger one is closed.",
     )
-    socket_send_buffer_bytes = integer(
-        "socket.send.buffer.bytes",
-        100 * 1024,
-        doc="Size of a socket's send buffer; -1 for the operating system's own.",
+    first_request_max_bytes = integer(
+        "first.request.max.bytes",
+        64 * 1024,
+        between(1024, INT_MAX),
+        ours=True,
+        doc="The largest first request of a connection: strangers announce what they like.",
     )
-    socket_receive_buffer_bytes = integer(
-        "socket.receive.buffer.bytes",
-        100 * 1024,
-        doc="Size of a socket's receive buffer; -1 for the operating system's own.",
-    )
-    socket_listen_backlog_size = integer(
-        "socket.listen.backlog.size",
-        50,
+    first_request_timeout_ms = long(
+        "first.request.timeout.ms",
+        10_000,
         at_least(1),
-        doc="Connections that the operating system may hold for us before they are accepted.",
+        ours=True,
+        doc="Time for the first whole request of a connection to arrive; then it is closed.",
+    )
+    stalled_connection_timeout_ms = long(
+        "stalled.connection.timeout.ms",
+        30_000,
+        at_least(1),
+        ours=True,
+        doc="A client that takes none of its answer for this long is disconnected.",
+    )
+    max_requests_per_connection = integer(
+        "max.requests.per.connection",
+        64,
+        at_least(1),
+        ours=True,
+        doc="Requests of one connection that may wait for their answers; then it is not read from.",
     )
     connections_max_idle_ms = long(
         "connections.max.idle.ms",
@@ -79,30 +91,6 @@ class NetworkSettings(Settings):
         at_least(0),
         update=ANYTIME,
         doc="Connections at one time from one address.",
-    )
-    max_connections_per_ip_overrides = string(
-        "max.connections.per.ip.overrides",
-        "",
-        matching(
-            r"(\s*[^,\s]+:[0-9]{1,9}\s*(,|$))*",
-            "expected ADDRESS:COUNT pairs separated by commas",
-            "`ADDRESS:COUNT,...`",
-        ),
-        update=ANYTIME,
-        doc="Addresses with a limit of their own instead of max.connections.per.ip.",
-    )
-    queued_max_requests = integer(
-        "queued.max.requests",
-        500,
-        at_least(1),
-        doc="Requests of one connection that may be waiting for their answer; then it is not read "
-        "from.",
-    )
-    queued_max_request_bytes = long(
-        "queued.max.request.bytes",
-        -1,
-        doc="Bytes of requests in memory above which connections are not read from; -1 for no "
-        "limit.",
     )
     fetch_max_bytes = integer(
         "fetch.max.bytes",

@@ -1,0 +1,54 @@
+"""There is no setting that nothing looks at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from odradek.config.broker import BrokerConfig
+from odradek.config.topic import TopicConfig
+
+SOURCES = Path(__file__).parents[3] / "src" / "odradek"
+CODE = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.parent.name != "config")
+FACTS = {
+    "broker.id": "the other name of node.id",
+    "process.roles": "what this process is, for people and tools that ask",
+    "advertised.listeners": "read through BrokerConfig.advertised",
+    "listeners": "read through BrokerConfig.listening",
+}
+NO_EFFECT = {
+    "delete.retention.ms": "of compaction, which is refused",
+    "max.compaction.lag.ms": "of compaction, which is refused",
+    "min.compaction.lag.ms": "of compaction, which is refused",
+    "min.cleanable.dirty.ratio": "of compaction, which is refused",
+    "local.retention.bytes": "of tiered storage, which is refused, as in a Kafka without it",
+    "local.retention.ms": "of tiered storage, which is refused, as in a Kafka without it",
+    "remote.storage.enable": "true is refused, as in a Kafka without it",
+    "remote.log.copy.disable": "of tiered storage, which is refused, as in a Kafka without it",
+    "remote.log.delete.on.disable": "of tiered storage, which is refused",
+    "follower.replication.throttled.replicas": "nothing is replicated by one node",
+    "leader.replication.throttled.replicas": "nothing is replicated by one node",
+    "unclean.leader.election.enable": "one node's replica is always in sync",
+    "min.insync.replicas": "never more than there are replicas, as in Kafka: one",
+    "preallocate": "a hint; its documentation says that it changes nothing",
+    "segment.bytes": "read through TopicConfig.roll_bytes",
+    "internal.segment.bytes": "read through TopicConfig.roll_bytes",
+}
+
+
+@pytest.mark.parametrize("name", sorted(TopicConfig.declared))
+def test_every_topic_setting_is_looked_at_or_it_is_said_why_not(name: str) -> None:
+    assert f".{TopicConfig.declared[name].attribute}" in CODE or name in NO_EFFECT
+
+
+@pytest.mark.parametrize("name", sorted(BrokerConfig.declared))
+def test_every_broker_setting_is_looked_at_or_is_what_topics_fall_back_to(name: str) -> None:
+    inherited = {
+        member.name
+        for setting in TopicConfig.declared.values()
+        if setting.broker is not None
+        for member, _ in setting.broker.family()
+    }
+    used = f".{BrokerConfig.declared[name].attribute}" in CODE
+    assert used or name in inherited or name in FACTS
