@@ -56,6 +56,7 @@ class Expected:
     current: dict[int, bytes] = field(default_factory=dict)
     ever: dict[int, list[bytes]] = field(default_factory=dict)
     durable: int = 0
+    epoch: int = 0
 
     def append(self, base: int, data: bytes) -> None:
         self.current[base] = data
@@ -167,7 +168,8 @@ class Lives:
         sequence = entry.last_sequence + 1 if entry is not None else 0
         count, size = self.chance.between(1, 4), self.chance.pick((0, 10, 300))
         valid = a_batch(count, sequence, size, 0)
-        epoch = max(log.latest_epoch, 0) + (1 if self.chance.chance(50) else 0)
+        expected.epoch += self.chance.chance(50)
+        epoch = expected.epoch
         # In the model before on the disk: the process may end in between.
         base = log.log_end_offset
         expected.append(base, stamped(valid, base, epoch))
