@@ -1,11 +1,11 @@
 """Only what pyproject.toml cannot say: the compiled leaves, when `ODRADEK_COMPILE=1` asks for them.
 
 Without it the wheel is pure Python and no compiler is needed. The manifest of digests is written by
-`scripts/compile.py` in a checkout and by `BuildWithManifest` in a wheel; see `src/odradek/leaves.py`.
+`scripts/compile.py` in a checkout and by `BuildWithManifest` in a wheel; see
+`src/odradek/leaves.py`.
 """
 
 import importlib.util
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,7 +17,9 @@ ROOT = Path(__file__).parent
 
 
 def load_leaves():
-    """`odradek.leaves` without importing the package (its dependencies are not here while building)."""
+    """`odradek.leaves` without importing the package (its dependencies are not here while
+    building).
+    """
     spec = importlib.util.spec_from_file_location("leaves", ROOT / "src/odradek/leaves.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -32,7 +34,7 @@ class BuildWithManifest(build_py):
         target = Path(self.build_lib) / "odradek" / "compiled_leaves.json"
         if not self.editable_mode:
             target.unlink(missing_ok=True)
-            target.write_text(json.dumps(load_leaves().digests(), indent=1))
+            target.write_text(load_leaves().manifest())
 
 
 options = {}

@@ -1,12 +1,12 @@
 """Compile the leaves in place: `python scripts/compile.py [--if-needed]`.
 
-Builds the modules of `odradek.leaves.LEAVES` with mypyc into `src/`, then writes the manifest of the sources they
-came from. Without a C compiler it says so and leaves the sources to be interpreted. See `src/odradek/leaves.py`.
+Builds the modules of `odradek.leaves.LEAVES` with mypyc into `src/`, then writes the manifest of
+the sources they came from. Without a C compiler it says so and leaves the sources to be
+interpreted. See `src/odradek/leaves.py`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -25,11 +25,9 @@ def say(text: str) -> None:
 
 
 def up_to_date() -> bool:
-    if not leaves.MANIFEST.exists():
-        return False
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    built = (leaves.source_of(leaf).with_suffix(suffix).exists() for leaf in leaves.LEAVES)
-    return json.loads(leaves.MANIFEST.read_text()) == leaves.digests() and all(built)
+    built = (Path(leaves.source_of(leaf)).with_suffix(suffix).exists() for leaf in leaves.LEAVES)
+    return leaves.is_compiled_from_these_sources() and all(built)
 
 
 def compiler() -> str | None:
@@ -42,7 +40,7 @@ def has_headers() -> bool:
 
 
 def remove_old() -> None:
-    leaves.MANIFEST.unlink(missing_ok=True)
+    Path(leaves.MANIFEST).unlink(missing_ok=True)
     for old in (ROOT / "src").rglob("*.so"):
         old.unlink()
 
@@ -50,16 +48,18 @@ def remove_old() -> None:
 def build() -> int:
     log = ROOT / ".setup" / "compile.log"
     log.parent.mkdir(exist_ok=True)
-    environment = {**os.environ, "ODRADEK_COMPILE": "1", "CFLAGS": os.environ.get("CFLAGS", "-O2 -g0")}
+    environment = {**os.environ, "ODRADEK_COMPILE": "1", "CFLAGS": os.environ.get("CFLAGS", "-g0")}
     with log.open("w") as out:
         command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-        return subprocess.call(command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
+        return subprocess.call(
+            command, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT
+        )
 
 
 def main() -> int:
     if "--if-needed" in sys.argv[1:] and up_to_date():
         return 0
-    before = leaves.digests()
+    before = leaves.manifest()
     if compiler() is None or not has_headers():
         missing = "a C compiler" if compiler() is None else "Python's headers (python3-dev)"
         say(f"{missing} was not found: the leaves stay interpreted, which works and is slower")
@@ -70,7 +70,7 @@ def main() -> int:
         remove_old()
         say("failed, see .setup/compile.log")
         return 1
-    leaves.MANIFEST.write_text(json.dumps(before, indent=1))
+    Path(leaves.MANIFEST).write_text(before)
     return 0
 
 

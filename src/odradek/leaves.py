@@ -1,7 +1,7 @@
 """Which modules are compiled, and the promise that an edit never runs against a stale binary.
 
 The leaves are ordinary typed Python. `make compile` (and a wheel built with `ODRADEK_COMPILE=1`)
-turns them into extension modules with mypyc and writes `compiled_leaves.json`, the SHA-256 of every
+turns them into extension modules with mypyc and writes `compiled_leaves.json`: a digest of every
 source that was compiled. Python prefers an extension module to the `.py` beside it, so `install`,
 called by the package before any leaf is imported, puts a finder in front that loads the sources
 instead whenever
@@ -9,19 +9,16 @@ instead whenever
 - `ODRADEK_INTERPRETED=1` asks for it (the tests of the leaves run in both forms), or
 - a source no longer has the digest it was compiled from.
 
-Leaves call each other natively, so it is all of them or none.
+Leaves call each other natively, so it is all of them or none. This module is imported by every
+start, so it imports next to nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.machinery
-import importlib.util
-import json
 import os
 import sys
-from importlib.abc import MetaPathFinder
-from pathlib import Path
+import zlib
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,25 +42,42 @@ LEAVES: tuple[str, ...] = (
     "odradek.timing.timing_wheel",
 )
 
-PACKAGE = Path(__file__).parent
-MANIFEST = PACKAGE / "compiled_leaves.json"
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+MANIFEST = os.path.join(PACKAGE, "compiled_leaves.json")
 
 
-def source_of(leaf: str) -> Path:
-    """The source file of a leaf, given its dotted module name."""
-    return PACKAGE.joinpath(*leaf.split(".")[1:]).with_suffix(".py")
+def source_of(leaf: str) -> str:
+    """Path of the source of a leaf, given its dotted module name."""
+    return os.path.join(PACKAGE, *leaf.split(".")[1:]) + ".py"
 
 
-def digests() -> dict[str, str]:
-    """Module name -> SHA-256 of its source, for every leaf."""
-    return {leaf: hashlib.sha256(source_of(leaf).read_bytes()).hexdigest() for leaf in LEAVES}
+def digest(leaf: str) -> str:
+    """Of a leaf's source: size and CRC-32, which no edit leaves as they were."""
+    with open(source_of(leaf), "rb") as source:
+        data = source.read()
+    return f"{len(data)}-{zlib.crc32(data):08x}"
+
+
+def manifest() -> str:
+    """What `compiled_leaves.json` says when it was written from the sources that are here now."""
+    lines = (f' "{leaf}": "{digest(leaf)}"' for leaf in LEAVES)
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def is_compiled_from_these_sources() -> bool:
+    """Whether there are extension modules and they were compiled from the sources as they are."""
+    try:
+        with open(MANIFEST, encoding="utf-8") as written:
+            return written.read() == manifest()
+    except FileNotFoundError:
+        return False
 
 
 def mode() -> str:
     """`compiled` or `interpreted`: the form in which the leaves run in this process, with the
     reason.
     """
-    if not MANIFEST.exists():
+    if not os.path.exists(MANIFEST):
         return "interpreted (not compiled)"
     if os.environ.get("ODRADEK_INTERPRETED") == "1":
         return "interpreted (ODRADEK_INTERPRETED=1)"
@@ -74,20 +88,24 @@ def mode() -> str:
 
 def install() -> None:
     """Make the leaves load from source where the compiled form is not wanted or no longer true."""
-    if not MANIFEST.exists() or any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
+    if not os.path.exists(MANIFEST):
         return
-    interpreted = os.environ.get("ODRADEK_INTERPRETED") == "1"
-    if interpreted or json.loads(MANIFEST.read_text()) != digests():
+    if any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
+        return
+    if os.environ.get("ODRADEK_INTERPRETED") == "1" or not is_compiled_from_these_sources():
         sys.meta_path.insert(0, SourceFinder())
 
 
-class SourceFinder(MetaPathFinder):
+class SourceFinder:
     """Finds the leaves in their `.py` files, before the import system sees the extension modules.
     """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         if fullname not in LEAVES:
             return None
-        return importlib.util.spec_from_file_location(fullname, source_of(fullname))
+        source = source_of(fullname)
+        spec = ModuleSpec(fullname, SourceFileLoader(fullname, source), origin=source)
+        spec.has_location = True
+        return spec
