@@ -167,15 +167,11 @@ class BrokerConfig(IdentitySettings, TopicSettings, LogSettings, NetworkSettings
         return BrokerConfig(only).describe(given)
 
     @classmethod
-    def check_dynamic(cls, name: str, text: str, *, for_all: bool) -> None:
-        """Whether AlterConfigs may give `name` this value, for one broker or `for_all`. Raises
-        `ConfigError`.
-        """
+    def check_dynamic(cls, name: str, text: str) -> None:
+        """Whether AlterConfigs may give `name` this value. Raises `ConfigError`."""
         setting: Setting[object] = cls.find(name)
         if setting.update is Update.READ_ONLY:
             raise ConfigError(f"Cannot update {name} dynamically: it takes a restart of the broker")
-        if for_all and setting.update is Update.PER_BROKER:
-            raise ConfigError(f"Cannot update {name} for the whole cluster: name the broker")
         setting.parse(text)
 
     def listening(self) -> tuple[Listener, ...]:

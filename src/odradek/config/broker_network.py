@@ -88,7 +88,7 @@ class NetworkSettings(Settings):
     max_connections_per_ip = integer(
         "max.connections.per.ip",
         INT_MAX,
-        at_least(0),
+        at_least(1),
         update=ANYTIME,
         doc="Connections at one time from one address.",
     )

@@ -36,10 +36,10 @@ INTRODUCTION = """\
 <!-- Rendered: python -m odradek.config.reference > docs/reference/settings.md -->
 
 Names and meanings are Kafka's; those marked *ours* Kafka does not have. A broker's settings are
-given when it starts. Where the page says *cluster-wide* or *per-broker* they may also change while
-it runs, with AlterConfigs (`kafka-configs`, an admin client): for all brokers or for one. What
-counts is, first come first served: the value for the topic, for the broker, for all brokers, the
-one given at the start, the default.
+given when it starts. Where the page says *cluster-wide* they may also change while it runs, with
+AlterConfigs (`kafka-configs`, an admin client): for all brokers or for one. What counts is, first
+come first served: the value for the topic, for the broker, for all brokers, the one given at the
+start, the default.
 """
 
 

@@ -50,12 +50,9 @@ class ConfigType(IntEnum):
 
 
 class Update(Enum):
-    """When a value may change: only by a restart, or by AlterConfigs for one broker, or also for
-    all of them.
-    """
+    """When a value may change: by a restart, or also by AlterConfigs, for one broker or for all."""
 
     READ_ONLY = "read-only"
-    PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
 

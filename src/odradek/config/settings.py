@@ -209,5 +209,5 @@ class Settings:
         return [
             self.describe_one(setting)
             for setting in self.declared.values()
-            if (not setting.hidden if wanted is None else setting.name in wanted)
+            if not setting.hidden and (wanted is None or setting.name in wanted)
         ]

@@ -234,7 +234,7 @@ def _check_wanted(
     try:
         for name, value in wanted.items():
             if had.get(name) != value:
-                BrokerConfig.check_dynamic(name, value, for_all=for_all)
+                BrokerConfig.check_dynamic(name, value)
         cluster, own = image.broker_config(None), image.broker_config(broker.node_id)
         broker.with_dynamic(wanted if for_all else cluster, own if for_all else wanted)
     except ConfigError as error:

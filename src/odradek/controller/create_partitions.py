@@ -59,8 +59,7 @@ def _add(
 ) -> list[object]:
     topic = image.topic(asked.name)
     if topic is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise Refused(error, error.text)
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     present = len(topic.partitions)
     if asked.count == present:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")

@@ -25,9 +25,12 @@ class Decision(Generic[T]):
 
 
 class Refused(Exception):
-    """One topic or resource is refused; becomes its error code and message in the response."""
+    """One topic or resource is refused; becomes its error code and message in the response.
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
+    The message is None where Kafka gives none: the code says it all.
+    """
+
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(error.name if message is None else message)
         self.error = error
         self.message = message

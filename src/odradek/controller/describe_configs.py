@@ -19,6 +19,8 @@ from odradek.protocol.api.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+NO_MESSAGE = ""
+
 
 def describe_configs(
     image: MetadataImage, request: DescribeConfigsRequest, broker: BrokerConfig
@@ -38,12 +40,12 @@ def _describe(
     request: DescribeConfigsRequest,
     broker: BrokerConfig,
 ) -> DescribeConfigsResult:
-    error, message, rows = ErrorCode.NONE, None, []
+    error, message, rows = ErrorCode.NONE, NO_MESSAGE, []
     try:
         resource = resource_of(image, item.resource_type, item.resource_name, broker)
         rows = _rows(image, resource, item.configuration_keys or None, broker)
     except Refused as refused:
-        error, message = refused.error, refused.message
+        error, message = refused.error, refused.message or NO_MESSAGE
     return DescribeConfigsResult(
         error_code=error,
         error_message=message,

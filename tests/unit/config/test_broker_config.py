@@ -124,8 +124,8 @@ def test_settings_that_need_a_restart_are_read_only() -> None:
     assert rows["num.partitions"]
     assert not rows["log.segment.bytes"]
     with pytest.raises(ConfigError, match="restart"):
-        BrokerConfig.check_dynamic("num.partitions", "3", for_all=False)
-    BrokerConfig.check_dynamic("log.segment.bytes", "2000000", for_all=True)
+        BrokerConfig.check_dynamic("num.partitions", "3")
+    BrokerConfig.check_dynamic("log.segment.bytes", "2000000")
 
 
 def test_node_id_and_broker_id_are_the_same() -> None:

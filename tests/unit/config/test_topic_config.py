@@ -160,6 +160,7 @@ def test_the_bound_of_segments_can_be_lowered_for_tests_and_is_not_shown() -> No
     config = topic({"internal.segment.bytes": "10"})
     assert (config.roll_bytes, config.segment_bytes) == (10, 1 << 30)
     assert "internal.segment.bytes" not in {row.name for row in config.describe()}
+    assert config.describe(["internal.segment.bytes"]) == []
 
 
 def test_topics_with_the_same_settings_share_one_configuration() -> None:
