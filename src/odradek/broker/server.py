@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from pathlib import Path
 
 from odradek.broker.node import Node, StartFailed
 from odradek.config.broker import BrokerConfig
@@ -40,11 +39,11 @@ class Server:
         *,
         host: str,
         port: int,
-        data_dir: Path | None,
+        data_dir: str | None,
     ) -> None:
         self.data_dir = data_dir
         self._stopping = False
-        directory = MEMORY if data_dir is None else str(data_dir)
+        directory = MEMORY if data_dir is None else data_dir
         given = {
             "listeners": f"PLAINTEXT://{host}:{port}",
             "log.dirs": directory,

@@ -48,7 +48,7 @@ def up(
     """Start a broker that every Kafka client can talk to."""
     if memory and data_dir is not None:
         raise click.UsageError("--memory keeps nothing on disk: leave out --data-dir, or --memory")
-    directory = None if memory else (data_dir or Path(DEFAULT_DIRECTORY)).absolute()
+    directory = None if memory else str((data_dir or Path(DEFAULT_DIRECTORY)).absolute())
     try:
         server = Server(parse_settings(settings), host=host, port=port, data_dir=directory)
         server.start()
@@ -75,11 +75,11 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def ready_line(server: Server, as_json: bool) -> str:
-    where = "memory" if server.data_dir is None else str(server.data_dir)
+    where = "memory" if server.data_dir is None else server.data_dir
     if as_json:
         line = {
             "bootstrap": server.bootstrap,
-            "data_dir": None if server.data_dir is None else where,
+            "data_dir": server.data_dir,
             "pid": os.getpid(),
             "version": odradek.__version__,
         }

@@ -35,7 +35,7 @@ class Broker:
         settings: Mapping[str, object] | None = None,
     ) -> None:
         values = {name: setting_text(value) for name, value in (settings or {}).items()}
-        directory = None if data_dir is None else Path(data_dir).absolute()
+        directory = None if data_dir is None else str(Path(data_dir).absolute())
         self._server = Server(values, host="127.0.0.1", port=port, data_dir=directory)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
