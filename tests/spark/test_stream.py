@@ -1,0 +1,143 @@
+"""Streaming queries on a real Spark: progress over restarts, limits, losses, killed workers."""
+
+import killed_once
+import pytest
+from pyspark.errors import StreamingQueryException
+from reading import values
+
+
+def run(frame, checkpoint, each):
+    """Run a query over what is there now; `each(batch, id)` gets every micro-batch."""
+    query = (
+        frame.writeStream.foreachBatch(each)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+class Collected:
+    """Values by micro-batch; a batch that is run again replaces itself."""
+
+    def __init__(self):
+        self.batches = {}
+
+    def __call__(self, frame, batch_id):
+        self.batches[batch_id] = values(frame)
+
+    @property
+    def all(self):
+        return [value for _, found in sorted(self.batches.items()) for value in found]
+
+
+def test_available_now_reads_what_is_there_in_limited_batches(topics, stream, tmp_path):
+    topic = topics.create(2)
+    topic.produce(*range(60))
+    topic.produce(*range(100, 140), partition=1)
+    found = Collected()
+    query = run(stream(topic, maxOffsetsPerTrigger=30), tmp_path, found)
+    assert sorted(map(int, found.all)) == [*range(60), *range(100, 140)]
+    assert max(len(batch) for batch in found.batches.values()) <= 31
+    assert len(found.batches) == 4
+    last = query.lastProgress.sources[0]
+    assert last.endOffset == f'{{"{topic.name}": {{"0": 60, "1": 40}}}}'
+
+
+def test_a_restart_goes_on_where_the_last_run_ended(topics, stream, tmp_path):
+    topic = topics.create()
+    found = Collected()
+    topic.produce("a", "b")
+    run(stream(topic), tmp_path, found)
+    topic.produce("c")
+    run(stream(topic), tmp_path, found)
+    run(stream(topic), tmp_path, found)
+    assert found.all == ["a", "b", "c"]
+
+
+def test_a_first_batch_run_again_begins_where_it_began(topics, stream, tmp_path):
+    """startingOffsets=latest must not move when batch 0 failed and more has come since."""
+    topic = topics.create()
+    topic.produce("before")
+    found = Collected()
+
+    def frame():
+        return stream(topic, startingOffsets="latest", checkpointLocation=str(tmp_path))
+
+    class Crash(Exception):
+        pass
+
+    def fail(batch, batch_id):
+        raise Crash("in the first batch")
+
+    run(frame(), tmp_path, found)  # nothing there yet; where it begins is now kept
+    topic.produce("one")
+    with pytest.raises(StreamingQueryException, match="in the first batch"):
+        run(frame(), tmp_path, fail)
+    topic.produce("two")
+    run(frame(), tmp_path, found)
+    assert found.all == ["one", "two"]
+
+
+def test_new_partitions_are_read_from_their_beginning(topics, stream, tmp_path):
+    topic = topics.create()
+    topic.produce("a")
+    found = Collected()
+    run(stream(topic), tmp_path, found)
+    topic.add_partitions(2)
+    topic.produce("b", partition=1)
+    run(stream(topic), tmp_path, found)
+    assert found.all == ["a", "b"]
+
+
+def test_a_topic_trimmed_below_the_checkpoint(topics, stream, tmp_path):
+    topic = topics.create()
+    topic.produce(*range(5))
+    found = Collected()
+    run(stream(topic), tmp_path, found)
+    topic.produce(*range(5, 10))
+    topic.delete_records(8)
+    with pytest.raises(StreamingQueryException, match=r"DataLoss.*Some data may have been lost"):
+        run(stream(topic), tmp_path, found)
+    run(stream(topic, failOnDataLoss=False), tmp_path, found)
+    assert found.all == ["0", "1", "2", "3", "4", "8", "9"]
+
+
+def test_a_live_query_gets_what_arrives(spark, topics, stream, tmp_path):
+    topic = topics.create()
+    query = (
+        stream(topic)
+        .selectExpr("cast(value as string) value")
+        .writeStream.format("memory")
+        .queryName("live")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(processingTime="0 seconds")
+        .start()
+    )
+    try:
+        for expected in (["a"], ["a", "b"], ["a", "b", "c"]):
+            topic.produce(expected[-1])
+            query.processAllAvailable()
+            assert [row.value for row in spark.table("live").collect()] == expected
+    finally:
+        query.stop()
+
+
+def test_a_killed_worker_is_a_retry(spark, topics, bootstrap, tmp_path):
+    """The worker that reads dies by SIGKILL in the middle of its first range."""
+    topic = topics.create()
+    topic.produce(*range(1000))
+    spark.dataSource.register(killed_once.KilledOnce)
+    frame = (
+        spark.readStream.format("killed-once")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic.name)
+        .option("startingOffsets", "earliest")
+        .option("marker", str(tmp_path / "killed"))
+        .load()
+    )
+    found = Collected()
+    run(frame, tmp_path / "checkpoint", found)
+    assert (tmp_path / "killed").exists()
+    assert found.all == [str(n) for n in range(1000)]

@@ -1,0 +1,112 @@
+"""Writing rows to topics, in batch and from a stream; read back with confluent-kafka."""
+
+import pytest
+from pyspark.errors import PySparkException
+from reading import values
+
+from odradek.client.partitioner import partition_of
+
+
+@pytest.fixture
+def save(bootstrap):
+    def write(frame, **options):
+        writer = frame.write.format("odradek").mode("append")
+        writer.option("kafka.bootstrap.servers", bootstrap).options(**options).save()
+
+    return write
+
+
+def test_all_columns_arrive(spark, topics, save):
+    topic = topics.create(3)
+    headers = [("h", bytearray(b"1")), ("h", None)]
+    rows = [
+        (topic.name, 2, bytearray(b"k"), bytearray(b"v"), headers),
+        (topic.name, 2, None, None, None),
+        (topic.name, 2, bytearray(b""), bytearray(b""), []),
+    ]
+    frame = spark.createDataFrame(
+        rows,
+        "topic string, partition int, key binary, value binary, "
+        "headers array<struct<key: string, value: binary>>",
+    )
+    save(frame.coalesce(1))
+    found = topic.records(2)
+    assert [(m.key(), m.value()) for m in found] == [(b"k", b"v"), (None, None), (b"", b"")]
+    assert [m.headers() for m in found] == [[("h", b"1"), ("h", None)], None, None]
+
+
+def test_text_columns_and_partitions_by_key_as_the_java_client_chooses(spark, topics, save):
+    topic = topics.create(5)
+    frame = spark.range(200).selectExpr("concat('key-', id) key", "cast(id as string) value")
+    save(frame, topic=topic.name)
+    for partition in range(5):
+        for message in topic.records(partition):
+            assert partition_of(message.key(), 5) == partition
+    total = [m.value() for p in range(5) for m in topic.records(p)]
+    assert sorted(total, key=int) == [str(n).encode() for n in range(200)]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_are_read_by_others(spark, topics, save, codec):
+    topic = topics.create()
+    frame = spark.range(3).selectExpr("concat('value number ', id) value").coalesce(1)
+    save(frame, topic=topic.name, **{"kafka.compression.type": codec})
+    assert [m.value() for m in topic.records()] == [b"value number %d" % n for n in range(3)]
+
+
+def test_rows_without_keys_spread_over_partitions(spark, topics, save):
+    topic = topics.create(3)
+    frame = spark.range(3000).selectExpr("repeat('x', 100) value").coalesce(1)
+    save(frame, topic=topic.name, **{"kafka.batch.size": "10000"})
+    counts = [len(topic.records(p)) for p in range(3)]
+    assert sum(counts) == 3000
+    assert min(counts) > 500
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "complaint"),
+    [
+        ("'v' value", {}, "option topic, or a column topic"),
+        ("'k' key", {"topic": "t"}, "no column value"),
+        ("'v' value, 1 other", {"topic": "t"}, "no column 'other'"),
+        ("1 value", {"topic": "t"}, "column value cannot be of type int"),
+        ("'v' value, array('x') headers", {"topic": "t"}, "column headers must be"),
+        ("'v' value, cast(null as string) topic", {}, "a row has no topic"),
+        ("'v' value, 99 partition", {"topic": None}, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(spark, topics, save, columns, options, complaint):
+    if "topic" in options and options["topic"] is None:
+        options = {"topic": topics.create().name}
+    with pytest.raises(PySparkException, match=complaint):
+        save(spark.sql(f"select {columns}"), **options)
+
+
+def test_a_topic_cannot_be_overwritten(spark, bootstrap):
+    writer = spark.sql("select 'v' value").write.format("odradek").mode("overwrite")
+    with pytest.raises(PySparkException, match="cannot be overwritten"):
+        writer.option("kafka.bootstrap.servers", bootstrap).option("topic", "t").save()
+
+
+def test_a_stream_from_topic_to_topic(topics, stream, read, bootstrap, tmp_path):
+    source, target = topics.create(2), topics.create()
+    source.produce("a", "b")
+    source.produce("c", partition=1)
+
+    def copy():
+        query = (
+            stream(source)
+            .selectExpr("upper(cast(value as string)) value")
+            .writeStream.format("odradek")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("topic", target.name)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    copy()
+    source.produce("d")
+    copy()
+    assert sorted(values(read(target))) == ["A", "B", "C", "D"]
