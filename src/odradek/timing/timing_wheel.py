@@ -204,12 +204,19 @@ class TimerTaskList:
         """End the round: every entry moves down `wheel`, or to `due` if its time has come."""
         root = self.root
         entry = root.next
+        root.next = root
+        root.prev = root
+        # The ring is taken off as a whole: mending it after every entry would touch each one twice.
         while entry is not None and entry is not root:
-            self.remove(entry)
+            following = entry.next
+            entry.task_list = None
+            self._count(entry, -1)
             if not wheel.add(entry):
+                entry.prev = None
+                entry.next = None
                 entry.is_due = True
                 due.append(entry)
-            entry = root.next
+            entry = following
         self.expiration_ms = NOT_QUEUED
 
     def clear(self) -> None:
