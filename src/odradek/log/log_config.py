@@ -25,6 +25,6 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = NEVER
     flush_ms: int = NEVER
-    checkpoint_bytes: int = 128 << 20
+    checkpoint_bytes: int = 64 << 20
     """Bytes after which the recovery point is due to move: bounds what a restart reads."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000

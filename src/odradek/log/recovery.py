@@ -35,7 +35,8 @@ start of their segment. Producers start from the newest sound snapshot at or bel
 batches after it. The leader epochs' file is a summary of the log and made again if it does not
 check.
 
-Afterwards what was read is synced and R = K = log end, so that a second crash costs nothing twice.
+Afterwards what was read is synced and R = K = log end, so that a second crash costs nothing twice;
+if it was much and nothing was cut, that is left to the first flush, and the log is `dirty`.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Seg
 from odradek.log.segments import Segments
 from odradek.log.truncation import remove_segment
 from odradek.model.env import Disk
+
+SYNC_AT_ONCE_BYTES = 16 << 20
 
 
 @dataclass(slots=True)
@@ -121,9 +124,11 @@ def open_log(
             log.unsynced_segments = opening.from_recovery_point(segments)
             never_flushed = is_new or opening.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
-        if opening.found.scanned_bytes + opening.found.truncated_bytes > 0:
             log.recovery_point = min(opening.known.recovery_point, end)
+        if 0 < opening.found.scanned_bytes <= SYNC_AT_ONCE_BYTES or opening.found.truncated_bytes:
             log.flush(checkpoint=True)
+        else:
+            log.checkpointed_bytes = opening.found.scanned_bytes
     return log, opening.found
 
 
@@ -293,6 +298,7 @@ class _Opening:
 
     def _verify(self, segment: Segment, position: int, offset: int) -> int:
         """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
+        epochs, producers, point = self.epochs, self.producers, self.known.recovery_point
         for start, header in walk(
             segment.file,
             position,
@@ -302,13 +308,16 @@ class _Opening:
             gaps=self.config.compact,
             chunk_bytes=SCAN_BYTES,
         ):
-            segment.index(header.last_offset, start, header.size, header.max_timestamp)
-            if header.base_offset >= self.known.recovery_point:
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            if header.base_offset >= self.producers.end_offset:
-                self.producers.append(header, header.base_offset)
+            size = header.size
+            segment.index(header.last_offset, start, size, header.max_timestamp)
+            epoch = header.partition_leader_epoch
+            if epoch != epochs.latest and header.base_offset >= point:
+                epochs.assign(epoch, header.base_offset)
+            if header.producer_id >= 0 and header.base_offset >= producers.end_offset:
+                producers.append(header, header.base_offset)
             offset = header.next_offset
-            self.found.scanned_bytes += header.size
+            self.found.scanned_bytes += size
+        producers.end_offset = max(producers.end_offset, offset)
         return offset
 
     def _judge(self, segment: Segment, offset: int, what: str) -> None:

@@ -12,13 +12,12 @@ import google_crc32c
 
 from odradek.model.env import File
 from odradek.protocol import record_batch
-from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, RecordBatchHeader
+from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, RecordBatchHeader
 
 SCAN_BYTES = 1 << 20
 LOOK_UP_BYTES = 8 << 10
 CRC_START = int(record_batch.CRC_START)
 HEADER = int(HEADER_BYTES)
-MIN_LENGTH = int(HEADER_BYTES - LOG_OVERHEAD)
 
 
 class BadBatch(Exception):
@@ -61,11 +60,19 @@ def walk(
             if len(chunk) < HEADER:
                 raise BadBatch(position, expected, f"only {end - position} bytes of a batch")
         header = RecordBatchHeader(chunk, at)
-        size = int(header.batch_length) + 12
-        reason = _unsound(header, size, end - position, expected)
-        if reason is None and not gaps and header.base_offset != expected:
-            reason = f"offset {header.base_offset}"
-        if reason is None and verify:
+        size = header.batch_length + 12
+        base_offset = header.base_offset
+        reason = None
+        if (
+            header.magic != MAGIC
+            or size < HEADER
+            or position + size > end
+            or header.last_offset_delta < 0
+            or base_offset < expected
+            or (base_offset != expected and not gaps)
+        ):
+            reason = _unsound(header, size, end - position)
+        elif verify:
             if at + size > len(chunk) and size <= chunk_bytes:
                 chunk_start, chunk, at = (
                     position,
@@ -78,20 +85,19 @@ def walk(
         if reason is not None:
             raise BadBatch(position, expected, reason)
         yield position, header
-        expected = header.next_offset
+        expected = base_offset + header.last_offset_delta + 1
         position += size
 
 
-def _unsound(header: RecordBatchHeader, size: int, available: int, expected: int) -> str | None:
+def _unsound(header: RecordBatchHeader, size: int, available: int) -> str:
+    """What is wrong with a header that cannot be the next one."""
     if header.magic != MAGIC:
         return f"magic {header.magic}"
-    if header.batch_length < MIN_LENGTH or header.last_offset_delta < 0:
+    if size < HEADER or header.last_offset_delta < 0:
         return f"impossible header ({header.batch_length} bytes)"
     if size > available:
         return f"only {available} of the {size} bytes of a batch"
-    if header.base_offset < expected:
-        return f"offset {header.base_offset}"
-    return None
+    return f"offset {header.base_offset}"
 
 
 def _crc(file: File, position: int, chunk: bytes, at: int, size: int) -> int:

@@ -12,6 +12,7 @@ from odradek.log.group_append import append_all
 from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk
 from odradek.log.results import LogOffsetMetadata
+from odradek.log.truncation import truncate_to
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import is_intact, records_of
 
@@ -280,3 +281,13 @@ def test_new_settings_count_from_the_next_append():
     log.configure(SMALL)
     fill(log, 1)
     assert len(log.segments) == 2
+
+
+def test_a_truncated_log_forgets_where_its_ends_were():
+    log = new_log()
+    fill(log, 3, records=2)
+    assert offsets(read(log, 0, up_to=4)) == [(0, 1), (2, 3)]
+    truncate_to(log, 0)
+    log.append(batch(4, size=50), 1, now_ms=0)
+    log.append(batch(2), 1, now_ms=0)
+    assert offsets(read(log, 0, up_to=4)) == [(0, 3)]
