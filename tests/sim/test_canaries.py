@@ -15,7 +15,7 @@ from odradek.model.env import Disk, Env, File
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.testing.machine import Wiring
-from odradek.testing.sim import Outcome, explain, run_seed
+from odradek.testing.sim import explain, run_seed
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.world import World
 

@@ -25,15 +25,20 @@ def is_durable(disk: SimDisk, topic_id: UUID, partition: int, base_offset: int, 
     at_or_before = [p for p in segments if base_of(p) <= base_offset]
     if not at_or_before:
         return False
-    data = disk.synced_bytes(max(at_or_before, key=base_of))
-    next_offset = base_of(max(at_or_before, key=base_of))
-    for header in record_batch.batches(data):
-        if header.base_offset != next_offset or not record_batch.is_intact(data, header):
-            return False
-        next_offset = header.next_offset
-        if header.base_offset <= base_offset and base_offset + count <= next_offset:
-            return True
-    return False
+    segment = max(at_or_before, key=base_of)
+    return base_offset + count <= intact_end(disk.synced_bytes(segment), base_of(segment))
+
+
+def intact_end(data: bytes, next_offset: int) -> int:
+    """The offset after the last batch of a segment up to which all is whole and in sequence."""
+    try:
+        for header in record_batch.batches(data):
+            if header.base_offset != next_offset or not record_batch.is_intact(data, header):
+                break
+            next_offset = header.next_offset
+    except record_batch.CorruptBatch:
+        pass  # What follows is no batch at all: the same as a broken one.
+    return next_offset
 
 
 def base_of(path: str) -> int:

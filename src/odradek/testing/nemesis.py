@@ -1,8 +1,8 @@
 """Does to a machine and its network what a plan of faults says, and undoes it.
 
 Each kind is a method. What has a length is undone after it; what takes the broker down brings it
-back after it. `heal` ends everything: no more errors, no dead connections left half-open for ever
-(they stay as they are; clients have deadlines), and a broker that runs.
+back after it. `heal` ends everything: no more errors, an ordinary disk, an ordinary network for
+new connections (old ones stay as they are; clients have deadlines), and a broker that runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from odradek.testing.machine import Machine
 from odradek.testing.offload import Pace
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS
+from odradek.testing.transport import Link
 from odradek.testing.workload.schedule import FaultPlan
 
 SLOW_PACE = Pace(delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * MS), slow_rate=300)
@@ -70,7 +71,8 @@ class Nemesis:
         machine = self.machine
         machine.faults.heal()
         machine.faults.crash_after_effects = None
-        machine.set_pace(self._normal_pace)
+        machine.set_pace(Pace())
+        machine.fabric.link = Link()
         self.power_after_acks = None
         machine.boot()
 
@@ -141,7 +143,7 @@ class Nemesis:
 
     def _read_error(self, fault: FaultPlan) -> None:
         self.machine.faults.read_error_rate = 200
-        self._later(fault, self.machine.faults.heal)
+        self._restart_after(fault)
 
     def _write_error(self, fault: FaultPlan) -> None:
         self.machine.faults.write_error_rate = 200
@@ -152,7 +154,7 @@ class Nemesis:
         self._later(fault, self.machine.faults.heal)
 
     def _restart_after(self, fault: FaultPlan) -> None:
-        """An operator sees the fenced directory, replaces the cable and restarts the machine."""
+        """An operator sees what is offline, replaces the cable and restarts broker or machine."""
 
         def operator() -> None:
             self.machine.faults.heal()

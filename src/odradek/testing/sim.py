@@ -8,6 +8,7 @@ command that shows it again; the exit code is then 1.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Sequence
@@ -104,8 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="batches to produce")
     parser.add_argument("--faults", default="", help="only these, separated by commas")
+    parser.add_argument("--log", action="store_true", help="let the broker log to stderr")
     parser.add_argument("--tape", action="store_true", help="explain also what went well")
     options = parser.parse_args(arguments)
+    if not options.log:
+        logging.disable(logging.CRITICAL)
     kinds = [kind for kind in options.faults.split(",") if kind]
     failed = 0
     started, virtual_ns, events = time.perf_counter(), 0, 0

@@ -32,9 +32,9 @@ from odradek.testing.workload.schedule import Schedule, draw_reader, draw_schedu
 from odradek.testing.workload.topics import TopicCreator
 from odradek.testing.workload.wire import WireClient
 
-WORK_LIMIT_NS = 120 * SECOND
+WORK_LIMIT_NS = 60 * SECOND
 SETTLE_NS = 10 * SECOND
-READ_LIMIT_NS = 120 * SECOND
+READ_LIMIT_NS = 60 * SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ def draw_reader(
         min_bytes=chance.pick((0, 1, 1, 1000)),
         max_bytes=chance.pick((1, 16_384, 1 << 20)),
         partition_max_bytes=chance.pick((1, 4096, 1 << 20)),
-        pause_ms=chance.pick(((0, 5), (1, 200))),
+        pause_ms=chance.pick(((0, 30), (1, 200))),
         final=final,
     )
 

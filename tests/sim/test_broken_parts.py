@@ -1,0 +1,89 @@
+"""The real broker with one broken part is found: the canaries of its simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from odradek.log import scan
+from odradek.log.flush import LogFlush
+from odradek.log.producer_state import ProducerState
+from odradek.model.env import File, Offload
+from odradek.testing.machine import Wiring
+from odradek.testing.sim import Outcome, run_seed
+from odradek.testing.wiring import real_broker
+from odradek.testing.workload.schedule import Schedule
+from odradek.testing.world import World
+
+T = TypeVar("T")
+
+STEPS = 60
+SEEDS = 60
+POWER = ("power loss", "power loss at a crash point", "power loss after an ack")
+
+
+class EagerOffload:
+    """Says that an fsync is done before it has begun."""
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+
+    def submit(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        flush = getattr(work, "__self__", None)
+        if isinstance(flush, LogFlush):
+            flush.succeeded = True
+            self._offload.submit(lambda: None, done, failed)
+            self._offload.submit(work, lambda _: None, failed)
+        else:
+            self._offload.submit(work, done, failed)
+
+
+def acks_before_fsync(plan: Schedule) -> Wiring:
+    return Wiring(real_broker(plan).start, offload=EagerOffload)
+
+
+def first_failure(
+    wire: Callable[[Schedule], Wiring], faults: tuple[str, ...], *, white_box: bool = False
+) -> Outcome:
+    for seed in range(SEEDS):
+        outcome = run_seed(World(seed, STEPS, wire, faults, white_box=white_box))
+        if not outcome.kept:
+            return outcome
+    raise AssertionError(f"{SEEDS} seeds saw nothing wrong")
+
+
+def test_acks_before_fsync_lose_records() -> None:
+    outcome = first_failure(acks_before_fsync, POWER)
+    assert outcome.report is not None
+    # Lost, or known to be lost: the broker finds its own file shorter than it was told it is.
+    assert outcome.report.lost > 0 or "stuck" in outcome.report.violations[0]
+
+
+def test_acks_before_fsync_are_seen_on_the_platter_without_any_fault() -> None:
+    outcome = first_failure(acks_before_fsync, ("clock jump",), white_box=True)
+    assert outcome.report is not None
+    assert "not on disk" in outcome.report.violations[0]
+
+
+def test_a_recovery_without_checksums_serves_torn_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believed(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
+        return int.from_bytes(chunk[at + 17 : at + 21], "big")
+
+    monkeypatch.setattr(scan, "_crc", believed)
+    outcome = first_failure(real_broker, POWER[1:2])
+    assert outcome.report is not None
+    assert any(line.startswith("corrupt") for line in outcome.report.violations)
+
+
+def test_a_log_that_forgets_its_producers_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProducerState, "entry", lambda self, producer_id: None)
+    outcome = first_failure(real_broker, ("cut", "half open"))
+    assert outcome.report is not None
+    assert "is there 2 times" in outcome.report.violations[0]

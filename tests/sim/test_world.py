@@ -1,0 +1,49 @@
+"""The real broker keeps its word under many seeds, and a seed is the same run everywhere."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from odradek.testing.sim import explain, run_seed, summary
+from odradek.testing.world import World
+
+STEPS = 60
+
+
+@pytest.mark.parametrize("seed", range(1, 51))
+def test_a_seed(seed: int) -> None:
+    outcome = run_seed(World(seed, STEPS))
+    assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
+
+
+def summary_in_a_process_of_its_own(seed: int, hash_seed: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "odradek.testing.sim", "--seed", str(seed), "--steps", "40"],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    ).stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("seed", [3, 6, 14])
+def test_the_same_seed_is_the_same_run_byte_for_byte_whatever_the_hash_seed(seed: int) -> None:
+    here = summary(run_seed(World(seed, 40)))
+    lines = [summary_in_a_process_of_its_own(seed, hash_seed) for hash_seed in ("0", "1", "4711")]
+    assert "digest" in here
+    assert lines == [here] * 3
+
+
+def test_two_seeds_are_two_runs() -> None:
+    digests = [run_seed(World(seed, 20)).world.scheduler.digest() for seed in (1, 2)]
+    assert digests[0] != digests[1]
+
+
+def test_a_failed_seed_is_explained_with_its_command() -> None:
+    world = World(3, 20)
+    outcome = run_seed(world)
+    lines = explain(outcome)
+    assert "  reproduce: python -m odradek.testing.sim --seed 3 --steps 20" in lines
+    assert any("broker" in line for line in lines)
