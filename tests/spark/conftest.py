@@ -64,7 +64,12 @@ class Topic:
     def records(self, partition: int = 0) -> list[confluent_kafka.Message]:
         """All records of a partition."""
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "unused", "logger": None}
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "logger": None,
+            }
         )
         where = confluent_kafka.TopicPartition(self.name, partition, 0)
         _, end = consumer.get_watermark_offsets(where, timeout=TIMEOUT_SECONDS)
