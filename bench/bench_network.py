@@ -212,26 +212,83 @@ def measure(kind: str, connections: int, payload: int, seconds: float) -> dict[s
     }
 
 
+def pss_bytes(pid: int) -> int:
+    """The process's share of the memory in use."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("no Pss in smaps_rollup")
+
+
+def measure_idle(kind: str, connections: int) -> dict[str, object]:
+    """Memory per connection that sent one request and then nothing; CPU of the server meanwhile."""
+    command = [sys.executable, __file__, "--serve", kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        clients = []
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline())
+            drive(port, 1, 100, 0.1)
+            before = pss_bytes(server.pid)
+            for _ in range(connections):
+                client = socket.create_connection(("127.0.0.1", port))
+                client.sendall(LENGTH.pack(100) + b"x" * 100)
+                clients.append(client)
+            for client in clients:
+                client.recv(104, socket.MSG_WAITALL)
+            used = pss_bytes(server.pid) - before
+            cpu_before = cpu_ns(server.pid)
+            time.sleep(2.0)
+            cpu = cpu_ns(server.pid) - cpu_before
+        finally:
+            for client in clients:
+                client.close()
+            server.kill()
+    return {
+        "bench": "network-idle",
+        "server": kind,
+        "connections": connections,
+        "bytes_per_connection": used // connections,
+        "cpu_us_per_s": round(cpu / 2000, 1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--serve", choices=SERVERS)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--payload", type=int, default=100)
+    parser.add_argument("--idle", type=int, default=2000, help="idle connections, 0: none")
     arguments = parser.parse_args()
     if arguments.serve:
         SERVERS[arguments.serve]()
         return
     about = {"python": platform.python_version(), "cores": os.cpu_count(), "at": int(time.time())}
     rows = []
-    RESULTS.parent.mkdir(exist_ok=True)
     for connections in (1, 64):
         for number in range(arguments.rounds):
             for kind in SERVERS:
                 row = measure(kind, connections, arguments.payload, arguments.seconds)
                 rows.append(row)
-                with RESULTS.open("a") as results:
-                    results.write(json.dumps(row | {"round": number} | about) + "\n")
+                keep(row | {"round": number} | about)
+    show(rows)
+    if arguments.idle:
+        print(f"\n{'server':20s} {'idle':>11s} {'bytes/connection':>17s} {'CPU us/s':>9s}")
+        for kind in SERVERS:
+            row = measure_idle(kind, arguments.idle)
+            keep(row | about)
+            size, cpu = row["bytes_per_connection"], row["cpu_us_per_s"]
+            print(f"{kind:20s} {arguments.idle:11d} {size:17d} {cpu:9}")
+
+
+def keep(row: dict[str, object]) -> None:
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as results:
+        results.write(json.dumps(row) + "\n")
+
+
+def show(rows: list[dict[str, object]]) -> None:
     print(f"{'server':20s} {'connections':>11s} {'CPU us/request':>15s} {'requests/s':>11s}")
     for connections in (1, 64):
         for kind in SERVERS:

@@ -20,7 +20,11 @@ It does not look into frames, and does not know who sent them.
 
 from __future__ import annotations
 
+import struct
+
 from odradek.model.errors import ProtocolError
+
+LENGTH = struct.Struct(">i")
 
 SMALL_PIECE_BYTES = 1024
 """Pieces below this are gathered in a growing buffer."""
@@ -79,8 +83,7 @@ class Framing:
         """Take what arrived."""
         missing = self._missing
         if not missing:
-            left = self._data[self._position :]
-            self._data = left + data if left else data
+            self._data = self._data[self._position :] + data if self._data else data
             self._position = 0
             self.pending = True
         elif len(data) < missing:
@@ -114,16 +117,16 @@ class Framing:
         if self._pieces:
             return self._join()
         data = self._data
-        start = self._position + 4
+        position = self._position
+        start = position + 4
         have = len(data)
         if have < start:
             # Up to three bytes of a length: not worth keeping a whole receive buffer alive.
-            self._data, self._position, self.pending = data[self._position :], 0, False
+            self._data, self._position, self.pending = data[position:], 0, False
             return None
-        prefix = data[start - 4 : start]
-        length = int.from_bytes(prefix, "big", signed=True)
+        (length,) = LENGTH.unpack_from(data, position)
         if length <= 0 or length > self.limit:
-            raise self._refusal(length, prefix)
+            raise self._refusal(length, data[position:start])
         end = start + length
         if end < have:
             self._position = end

@@ -34,8 +34,10 @@ from odradek.timing.timer import SystemTimer
 
 log = logging.getLogger(__name__)
 
-MAX_SLEEP_MS = 2**31 - 1
-"""What epoll can be told, 24 days."""
+
+DAY_S = 86_400.0
+DAY_MS = 86_400_000
+"""The longest sleep: epoll cannot be told more than 24 days."""
 
 
 class Watchable(Protocol):
@@ -181,7 +183,7 @@ class Reactor:
             timeout = -1.0
         else:
             wait_ms = deadline - self._now_ms()
-            timeout = min(wait_ms, MAX_SLEEP_MS) / 1000 if wait_ms > 0 else 0.0
+            timeout = 0.0 if wait_ms <= 0 else wait_ms / 1000 if wait_ms < DAY_MS else DAY_S
         events = self._poll(timeout)
         self.wakeups += 1
         now_ms = self._now_ms()

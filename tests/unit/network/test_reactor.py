@@ -116,6 +116,13 @@ def test_an_idle_hour_with_a_thousand_far_deadlines_is_no_wake_up_per_second(
     assert reactor.wakeups <= 5, "one for each level of the wheel"
 
 
+def test_a_deadline_further_away_than_epoll_can_sleep_is_slept_for_in_pieces(real: Reactor) -> None:
+    real.timer.call_later(2**40, real.stop)
+    real.call_soon_threadsafe(lambda: None)
+    real.run_once()
+    assert real.wakeups == 1
+
+
 def test_a_deadline_that_passed_while_something_ran_is_not_slept_for(
     reactor: Reactor, poller: SleepingPoller, clock: SetClock
 ) -> None:
