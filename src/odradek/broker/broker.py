@@ -19,7 +19,7 @@ from odradek.config.topic import TopicConfigs
 from odradek.controller.create_topics import create_topics
 from odradek.controller.decision import Decision
 from odradek.controller.image import MetadataImage
-from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.metadata_log import MetadataLog, RecordsTooLarge
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
@@ -90,17 +90,26 @@ class Broker:
         context: RequestContext,
         decision: Decision[T],
         timeout_ms: int,
-        timed_out: Callable[[], T],
+        failed: Callable[[ErrorCode], T],
     ) -> T | Waiting:
-        """Submit a decision's records; its response leaves when what it rests on is committed."""
-        offset = self.metadata.submit(decision.records)
+        """Submit a decision's records; its response leaves when what it rests on is committed.
+
+        `failed` makes the response for all that was asked, if the records cannot be kept.
+        """
+        try:
+            offset = self.metadata.submit(decision.records)
+        except RecordsTooLarge:
+            return failed(ErrorCode.POLICY_VIOLATION)
+        except OSError as error:
+            log.error("metadata was not written: %s", error)
+            return failed(ErrorCode.KAFKA_STORAGE_ERROR)
         if offset <= self.metadata.committed_offset:
             return decision.response
         return self.after_commit(
             offset,
             timeout_ms,
             lambda: context.respond(decision.response),
-            lambda: context.respond(timed_out()),
+            lambda: context.respond(failed(ErrorCode.REQUEST_TIMED_OUT)),
         )
 
     def after_commit(
@@ -138,8 +147,10 @@ class Broker:
             known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             if result.error_code not in known:
                 log.warning("topic %s was not created: %s", result.name, result.error_message)
-        if decision.records:
+        try:
             self.metadata.submit(decision.records)
+        except (OSError, RecordsTooLarge) as error:
+            log.error("topics %s were not created: %s", ", ".join(names), error)
 
     # -- the data directory ------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ disk fences the directory, as everywhere.
 | retention           | log.retention.check.interval.ms                 | old segments leave, then go     |
 | recovery points     | log.flush.offset.checkpoint.interval.ms         | sync what is behind, checkpoint |
 | flushes             | 3 s                                             | flush.ms, flush.messages        |
+| metadata snapshot   | 1 min                                           | if one is due by its age        |
 | producers           | 10 min                                          | idle producer ids are forgotten |
 
 The flush task runs only with `log.durability=os`: with `fsync` nothing waits to be flushed.
@@ -25,6 +26,7 @@ from odradek.log.retention import RetentionClock
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.controller.metadata_log import MetadataLog
     from odradek.log.log_directory import LogDirectory, RetentionPass
     from odradek.model.env import Env
     from odradek.replication.replica_manager import ReplicaManager
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 
 FLUSH_CHECK_MS = 3_000
 PRODUCER_CHECK_MS = 600_000
+SNAPSHOT_CHECK_MS = 60_000
 
 
 class Housekeeping:
@@ -46,7 +49,9 @@ class Housekeeping:
         config: BrokerConfig,
         directory: LogDirectory,
         replicas: ReplicaManager,
+        metadata: MetadataLog,
     ) -> None:
+        self._metadata = metadata
         self._env = env
         self._timer = timer
         self._directory = directory
@@ -56,6 +61,7 @@ class Housekeeping:
         self._every(config.log_retention_check_interval_ms, self.retention)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.recovery_points)
         self._every(PRODUCER_CHECK_MS, self.expire_producers)
+        self._every(SNAPSHOT_CHECK_MS, self.metadata_snapshot)
         if not replicas.durability.fsync:
             self._every(FLUSH_CHECK_MS, self.late_flushes)
 
@@ -107,6 +113,11 @@ class Housekeeping:
         for partition in self._replicas:
             if not partition.failure and id(partition.log) in due:
                 self._replicas.flusher.wants(partition)
+
+    def metadata_snapshot(self) -> None:
+        """Commits take snapshots by size; only the clock tells that one is due by age."""
+        if self._metadata.failure is None:
+            self._metadata.snapshot_if_due()
 
     def expire_producers(self) -> None:
         """Producers that wrote nothing for `producer.id.expiration.ms` are forgotten."""

@@ -121,7 +121,9 @@ class Node:
             raise
         self.metadata.subscribers.append(self._committed)
         self._remove_leftovers()
-        self.housekeeping = Housekeeping(env, self.timer, config, directory, self.replicas)
+        self.housekeeping = Housekeeping(
+            env, self.timer, config, directory, self.replicas, self.metadata
+        )
 
     def _open_metadata(self) -> MetadataLog:
         try:

@@ -26,14 +26,14 @@ def handle(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse | Waiting:
     decision = alter_configs(broker.metadata.pending, request, broker.config)
-    return broker.decided(context, decision, TIMEOUT_MS, lambda: timed_out(request))
+    return broker.decided(context, decision, TIMEOUT_MS, lambda error: failed(request, error))
 
 
-def timed_out(request: AlterConfigsRequest) -> AlterConfigsResponse:
+def failed(request: AlterConfigsRequest, error: ErrorCode) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=ErrorCode.REQUEST_TIMED_OUT,
+                error_code=error,
                 error_message=None,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,

@@ -21,13 +21,15 @@ def handle(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse | Waiting:
     decision = create_partitions(broker.metadata.pending, request, broker.random)
-    return broker.decided(context, decision, request.timeout_ms, lambda: timed_out(request))
+    return broker.decided(
+        context, decision, request.timeout_ms, lambda error: failed(request, error)
+    )
 
 
-def timed_out(request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def failed(request: CreatePartitionsRequest, error: ErrorCode) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
         results=[
-            CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT)
+            CreatePartitionsTopicResult(name=topic.name, error_code=error)
             for topic in request.topics
         ]
     )

@@ -24,16 +24,18 @@ def handle(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse | Waiting:
     decision = create_topics(broker.metadata.pending, request, broker.config, broker.random)
-    return broker.decided(context, decision, request.timeout_ms, lambda: timed_out(request))
+    return broker.decided(
+        context, decision, request.timeout_ms, lambda error: failed(request, error)
+    )
 
 
-def timed_out(request: CreateTopicsRequest) -> CreateTopicsResponse:
+def failed(request: CreateTopicsRequest, error: ErrorCode) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(
                 name=topic.name,
-                error_code=ErrorCode.REQUEST_TIMED_OUT,
-                error_message="The topic's records were not committed in time.",
+                error_code=error,
+                error_message=error.text,
             )
             for topic in request.topics
         ]

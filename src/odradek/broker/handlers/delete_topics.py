@@ -31,10 +31,12 @@ def handle(
         context.version,
         enabled=broker.config.delete_topic_enable,
     )
-    return broker.decided(context, decision, request.timeout_ms, lambda: timed_out(request))
+    return broker.decided(
+        context, decision, request.timeout_ms, lambda error: failed(request, error)
+    )
 
 
-def timed_out(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def failed(request: DeleteTopicsRequest, error: ErrorCode) -> DeleteTopicsResponse:
     asked = request.topics or [
         DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
     ]
@@ -43,7 +45,7 @@ def timed_out(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
             DeletableTopicResult(
                 name=state.name,
                 topic_id=state.topic_id,
-                error_code=ErrorCode.REQUEST_TIMED_OUT,
+                error_code=error,
             )
             for state in asked
         ]

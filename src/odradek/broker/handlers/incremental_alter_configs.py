@@ -26,14 +26,16 @@ def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | Waiting:
     decision = incremental_alter_configs(broker.metadata.pending, request, broker.config)
-    return broker.decided(context, decision, TIMEOUT_MS, lambda: timed_out(request))
+    return broker.decided(context, decision, TIMEOUT_MS, lambda error: failed(request, error))
 
 
-def timed_out(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+def failed(
+    request: IncrementalAlterConfigsRequest, error: ErrorCode
+) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=ErrorCode.REQUEST_TIMED_OUT,
+                error_code=error,
                 error_message=None,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,

@@ -40,8 +40,12 @@ def handle(
         taken = broker.producer_ids.take()
         context.respond(failed(LATER) if taken is None else granted(taken))
 
+    try:
+        offset = broker.producer_ids.refill()
+    except OSError:
+        return failed(ErrorCode.KAFKA_STORAGE_ERROR)
     return broker.after_commit(
-        broker.producer_ids.refill(), TIMEOUT_MS, committed, lambda: context.respond(failed(LATER))
+        offset, TIMEOUT_MS, committed, lambda: context.respond(failed(LATER))
     )
 
 
