@@ -62,6 +62,7 @@ class Connection:
     __slots__ = (
         "_deadlines",
         "_exchanges",
+        "_first_limit",
         "_framing",
         "_in_turn",
         "_output",
@@ -92,7 +93,8 @@ class Connection:
         self.closed = False
         self._server = server
         self._transport = transport
-        self._framing = Framing(server.limits.max_first_request_bytes)
+        self._first_limit = server.limits.max_first_request_bytes
+        self._framing = Framing(self._first_limit)
         self._output = OutputQueue()
         self._exchanges: deque[Exchange] = deque()
         self._reading, self._writing = True, False
@@ -140,7 +142,7 @@ class Connection:
             return  # What is here goes first, and `_go_on` is on its way.
         try:
             data = self._transport.receive(framing.wanted)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._failed("receiving", error)
             return
         if not data:
@@ -194,7 +196,7 @@ class Connection:
             received(exchange)
             if self.closed:
                 return
-            if self.requests == 1 and framing.limit == limits.max_first_request_bytes:
+            if self.requests == 1 and framing.limit == self._first_limit:
                 framing.limit = limits.max_request_bytes
 
     # Out.
@@ -224,7 +226,7 @@ class Connection:
         queued = output.queued_bytes
         try:
             end = output.flush(self._transport, server.limits.bytes_per_turn)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._failed("sending", error)
             return
         taken = queued - output.queued_bytes
@@ -295,10 +297,12 @@ class Connection:
             self._flush()
         self.close(reason, logging.WARNING)
 
-    def _failed(self, doing: str, error: OSError) -> None:
-        """The connection broke, or (sending a file) the disk did."""
-        broken = isinstance(error, ConnectionError) or error.errno in BROKEN
-        self.close(f"{doing} failed: {error}", logging.DEBUG if broken else logging.ERROR)
+    def _failed(self, doing: str, error: OSError | MemoryError) -> None:
+        """The connection broke; or the disk did, or memory ran out: others go on without it."""
+        broken = isinstance(error, OSError) and (
+            isinstance(error, ConnectionError) or error.errno in BROKEN
+        )
+        self.close(f"{doing} failed: {error!r}", logging.DEBUG if broken else logging.ERROR)
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
         """End it, once. `disconnected` is told after the current event."""

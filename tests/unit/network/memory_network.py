@@ -67,7 +67,7 @@ class MemoryTransport:
         self.sends: list[int] = []
         """What each `send` and `send_file` took."""
         self.ended = False
-        self.error: OSError | None = None
+        self.error: OSError | MemoryError | None = None
         self.closed = False
         self.readable: Callable[[], None] | None = None
         self.writable: Callable[[], None] | None = None
@@ -225,7 +225,7 @@ class Client:
         self.transport.ended = True
         self.network.run()
 
-    def fail(self, error: OSError) -> None:
+    def fail(self, error: OSError | MemoryError) -> None:
         self.transport.error = error
         self.network.run()
 

@@ -304,6 +304,15 @@ def test_the_first_request_is_small_later_ones_may_be_large() -> None:
     assert not client.open
 
 
+def test_limits_that_change_apply_to_those_who_have_not_sent_their_first_request() -> None:
+    handler = Recorder(echo=True)
+    network, server = serve(handler, ConnectionLimits(max_first_request_bytes=10))
+    client = network.connect()
+    server.limits = ConnectionLimits(max_first_request_bytes=20, max_request_bytes=100)
+    client.send(framed(b"x" * 10) + framed(b"x" * 100))
+    assert [len(frame) for frame in handler.frames] == [10, 100]
+
+
 def test_a_handler_may_keep_the_limit_small() -> None:
     class Authenticating(Recorder):
         def received(self, exchange: Exchange) -> None:
@@ -444,6 +453,18 @@ def test_a_broken_disk_under_an_answer_closes_and_is_an_error_in_the_log(
     assert file.pins == 0
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     handler.echo = True
+    assert others_are_served(client)
+
+
+def test_without_memory_for_it_a_connection_ends_and_others_are_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    network, server = serve(Recorder(echo=True))
+    client = network.connect()
+    client.fail(MemoryError())
+    assert not client.open
+    assert server.connections == {}
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert others_are_served(client)
 
 
