@@ -1,0 +1,120 @@
+"""`odradek up`: the ready line, clean stops, and errors that say what to do."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from processes import Up, data_dir, run
+
+import odradek
+
+
+def produce(bootstrap: str, topic: str, value: bytes) -> None:
+    errors: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(20) == 0
+    assert errors == [None]
+
+
+def read(bootstrap: str, topic: str) -> bytes | None:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    message = consumer.poll(20)
+    consumer.close()
+    return None if message is None else message.value()
+
+
+def test_the_json_line_says_where_it_is(tmp_path: Path) -> None:
+    with Up("--port", "0", "--data-dir", data_dir(tmp_path)) as up:
+        assert up.ready == {
+            "bootstrap": up.bootstrap,
+            "data_dir": data_dir(tmp_path),
+            "pid": up.process.pid,
+            "version": odradek.__version__,
+        }
+        produce(up.bootstrap, "t", b"x")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_cleanly_and_nothing_is_lost(tmp_path: Path, number: int) -> None:
+    arguments = ("--port", "0", "--data-dir", data_dir(tmp_path))
+    with Up(*arguments) as up:
+        produce(up.bootstrap, "t", b"before")
+        assert up.stop(number) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    with Up(*arguments) as up:
+        assert read(up.bootstrap, "t") == b"before"
+
+
+def test_killed_it_comes_back_with_all_that_was_acknowledged(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--data-dir", data_dir(tmp_path))
+    with Up(*arguments) as up:
+        produce(up.bootstrap, "t", b"acknowledged")
+        up.process.kill()
+        up.process.wait()
+    with Up(*arguments) as up:
+        assert read(up.bootstrap, "t") == b"acknowledged"
+
+
+def test_in_memory_it_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Up("--port", "0", "--memory") as up:
+        assert up.ready["data_dir"] is None
+        produce(up.bootstrap, "t", b"x")
+        assert up.stop() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use_is_named_with_who_has_it(tmp_path: Path) -> None:
+    with Up("--port", "0", "--memory") as up:
+        port = up.bootstrap.rpartition(":")[2]
+        failed = run("up", "--port", port, "--memory")
+    assert failed.returncode == 1
+    assert f"{port}" in failed.stderr and str(up.process.pid) in failed.stderr
+    assert "--port 0" in failed.stderr and failed.stdout == ""
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    with Up("--port", "0", "--data-dir", data_dir(tmp_path)) as up:
+        failed = run("up", "--port", "0", "--data-dir", data_dir(tmp_path))
+    assert failed.returncode == 1
+    assert str(up.process.pid) in failed.stderr and "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--set", "num.partitons=3"), 1, "did you mean num.partitions?"),
+        (("--set", "num.partitions=many"), 1, "many"),
+        (("--set", "num.partitions"), 2, "NAME=VALUE"),
+        (("--memory", "--data-dir", "x"), 2, "--memory"),
+        (("--port", "70000"), 2, "70000"),
+    ],
+)
+def test_bad_arguments_say_what_to_do(arguments: tuple[str, ...], code: int, said: str) -> None:
+    failed = run("up", "--port", "0", *arguments)
+    assert failed.returncode == code
+    assert said in failed.stderr and "Traceback" not in failed.stderr
+
+
+def test_the_version_says_how_the_leaves_run() -> None:
+    shown = run("--version").stdout
+    assert odradek.__version__ in shown and odradek.leaves.mode() in shown
+
+
+def test_a_log_can_be_printed(tmp_path: Path) -> None:
+    with Up("--port", "0", "--data-dir", data_dir(tmp_path)) as up:
+        produce(up.bootstrap, "t", b"printed")
+        up.stop()
+    (log,) = [p for p in (tmp_path / "data").glob("*-0/*.log") if "__" not in str(p.parent)]
+    shown = run("dump-log", "--records", str(log))
+    assert shown.returncode == 0
+    assert "isvalid: true" in shown.stdout and "b'printed'" in shown.stdout

@@ -1,0 +1,40 @@
+"""The built wheel installs into an environment of its own, and `odradek up` runs from there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from processes import Up
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "-o", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"odradek/py.typed", "odradek/demo/page.html", "odradek/spark/log4j2.properties"} <= set(
+        names
+    )
+    assert not [name for name in names if name.endswith((".so", "compiled_leaves.json"))]
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True, timeout=60)
+    subprocess.run(
+        [environment / "bin" / "pip", "install", "-q", wheel],
+        check=True,
+        timeout=110,
+        cwd=tmp_path,
+    )
+    command = (str(environment / "bin" / "odradek"),)
+    with Up("--port", "0", "--memory", command=command) as up:
+        assert up.ready["data_dir"] is None
+        assert up.stop() == 0
