@@ -1,7 +1,8 @@
-"""Work that is out on workers, counted, so that a stop can wait for it."""
+"""Work that is out on workers: counted, so that a stop can wait for it; in turn, where it must be."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -44,3 +45,38 @@ class Background:
             callback()
         else:
             self._when_idle = callback
+
+
+class InTurn:
+    """An `Offload` that has one piece of work under way at a time, in the order they were submitted.
+
+    For work that writes the same files: two at once would take each other's temporary file, and the
+    one that knows less could be the last to write.
+    """
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def submit(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        def start() -> None:
+            self._offload.submit(
+                work, lambda result: self._ended(done, result), lambda e: self._ended(failed, e)
+            )
+
+        self._waiting.append(start)
+        if len(self._waiting) == 1:
+            start()
+
+    def _ended(self, tell: Callable[[T], None], result: T) -> None:
+        try:
+            tell(result)
+        finally:
+            self._waiting.popleft()
+            if self._waiting:
+                self._waiting[0]()

@@ -1,8 +1,9 @@
 """What a broker does on its own, by the clock: retention, checkpoints, late flushes, forgetting producers.
 
 Each task starts again when it has ended, one interval later, so that none overlaps itself. The
-deciding part runs on the owner thread and is short; what blocks goes to a worker. A failure of the
-disk fences the directory, as everywhere.
+deciding part runs on the owner thread and is short; what blocks goes to a worker, one piece after the
+other: retention and the checkpoints write the same files. A failure of the disk fences the directory,
+as everywhere.
 
 | task                | every                                           | does                            |
 |---------------------|-------------------------------------------------|---------------------------------|
@@ -21,6 +22,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.broker.background import InTurn
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
 
@@ -53,6 +55,7 @@ class Housekeeping:
     ) -> None:
         self._metadata = metadata
         self._env = env
+        self._workers = InTurn(env.offload)
         self._timer = timer
         self._directory = directory
         self._replicas = replicas
@@ -124,7 +127,7 @@ class Housekeeping:
         self._directory.expire_producers(self._env.clock.monotonic_ms())
 
     def _offload(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
-        self._env.offload.submit(work, lambda _: then(), self._failed)
+        self._workers.submit(work, lambda _: then(), self._failed)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, LogDirFailure):

@@ -1,0 +1,96 @@
+"""Work on workers: counted, and in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.broker.background import InTurn
+
+
+class Workers:
+    """An Offload whose work runs when the test says so."""
+
+    def __init__(self) -> None:
+        self.under_way: list[Callable[[], None]] = []
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        def run() -> None:
+            try:
+                result = work()
+            except Exception as error:
+                failed(error)
+            else:
+                done(result)
+
+        self.under_way.append(run)
+
+    def run_one(self) -> None:
+        self.under_way.pop(0)()
+
+
+def unexpected(error: BaseException) -> None:
+    raise AssertionError(error)
+
+
+def test_the_next_piece_of_work_starts_when_the_one_before_has_ended() -> None:
+    workers = Workers()
+    in_turn = InTurn(workers)
+    told: list[str] = []
+    in_turn.submit(lambda: "first", told.append, unexpected)
+    in_turn.submit(lambda: "second", told.append, unexpected)
+    assert len(workers.under_way) == 1
+    workers.run_one()
+    assert told == ["first"]
+    workers.run_one()
+    assert told == ["first", "second"]
+    assert workers.under_way == []
+
+
+def test_a_failure_does_not_hold_up_the_next() -> None:
+    workers = Workers()
+    in_turn = InTurn(workers)
+    failures: list[str] = []
+    told: list[int] = []
+    in_turn.submit(lambda: 1 // 0, told.append, lambda error: failures.append(str(error)))
+    in_turn.submit(lambda: 2, told.append, unexpected)
+    workers.run_one()
+    workers.run_one()
+    assert (len(failures), told) == (1, [2])
+
+
+def test_an_error_in_the_callback_does_not_hold_up_the_next() -> None:
+    workers = Workers()
+    in_turn = InTurn(workers)
+    told: list[int] = []
+    in_turn.submit(lambda: 1 // 0, told.append, unexpected)
+    in_turn.submit(lambda: 2, told.append, unexpected)
+    with pytest.raises(AssertionError):
+        workers.run_one()
+    workers.run_one()
+    assert told == [2]
+
+
+def test_work_submitted_while_told_of_the_one_before_waits_its_turn() -> None:
+    workers = Workers()
+    in_turn = InTurn(workers)
+    told: list[str] = []
+
+    def submit_third(result: str) -> None:
+        told.append(result)
+        in_turn.submit(lambda: "third", told.append, unexpected)
+
+    in_turn.submit(lambda: "first", submit_third, unexpected)
+    in_turn.submit(lambda: "second", told.append, unexpected)
+    workers.run_one()
+    assert len(workers.under_way) == 1
+    workers.run_one()
+    workers.run_one()
+    assert told == ["first", "second", "third"]
