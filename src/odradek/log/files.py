@@ -84,7 +84,7 @@ class LocalFile:
         return self._size
 
     def _open(self) -> int:
-        descriptor = os.open(self._path, WRITE_MODE)
+        descriptor = self._disk.descriptor(self._path, WRITE_MODE)
         os.lseek(descriptor, self._size, os.SEEK_SET)
         self._descriptor = descriptor
         self._disk.opened(self)
@@ -231,6 +231,27 @@ class LocalDisk:
             if len(self._open) > self.max_open and threading.get_ident() == self._owner:
                 self._evict(file)
 
+    def descriptor(self, path: str, flags: int) -> int:
+        """Open a path; if the process is out of descriptors, at the price of cold files."""
+        while True:
+            try:
+                return os.open(path, flags, 0o600)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._give_up_one():
+                    raise
+
+    def _give_up_one(self) -> bool:
+        """Close the first file that may be closed; False if there is none, or on a worker."""
+        if threading.get_ident() != self._owner:
+            return False
+        with self._lock:
+            for file in self._open:
+                if file.evictable:
+                    del self._open[file]
+                    file.close_descriptor()
+                    return True
+        return False
+
     def closed(self, file: LocalFile) -> None:
         with self._lock:
             self._open.pop(file, None)
@@ -250,8 +271,7 @@ class LocalDisk:
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         if create:
-            descriptor = os.open(path, WRITE_MODE | os.O_CREAT, 0o600)
-            os.close(descriptor)
+            os.close(self.descriptor(path, WRITE_MODE | os.O_CREAT))
         return LocalFile(self, path, os.stat(path).st_size)
 
     def exists(self, path: str) -> bool:
@@ -279,7 +299,8 @@ class LocalDisk:
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+        descriptor = self.descriptor(path or ".", flags)
         try:
             os.fsync(descriptor)
         except OSError as error:
@@ -288,12 +309,12 @@ class LocalDisk:
             os.close(descriptor)
 
     def read_file(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with os.fdopen(self.descriptor(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
             return file.read()
 
     def replace_file(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
-        descriptor = os.open(temporary, WRITE_MODE | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = self.descriptor(temporary, WRITE_MODE | os.O_CREAT | os.O_TRUNC)
         try:
             view = memoryview(data)
             while len(view) > 0:
@@ -311,7 +332,7 @@ class LocalDisk:
         return stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize
 
     def lock(self, path: str) -> Callable[[], None]:
-        descriptor = os.open(path, WRITE_MODE | os.O_CREAT, 0o600)
+        descriptor = self.descriptor(path, WRITE_MODE | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -8,6 +8,7 @@ import resource
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,26 @@ def test_sync_errors_carry_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_budget_is_a_share_of_the_process_limit():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 16 <= descriptor_budget() <= max(16, soft)
+
+
+def test_out_of_descriptors_cold_files_are_given_up(tmp_path: Path):
+    disk = LocalDisk(max_open=100)
+    cold = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(8)]
+    for file in cold:
+        file.append([b"x"])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd") if name.isdecimal())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, limits[1]))
+    held: list[int] = []
+    try:
+        with suppress(OSError):  # all that are left
+            while True:
+                held.append(os.dup(0))
+        assert disk.open(f"{tmp_path}/new", create=True).append([b"y"]) == 1
+        assert disk.read_file(f"{tmp_path}/0") == b"x"
+        disk.replace_file(f"{tmp_path}/0", b"z")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in held:
+            os.close(descriptor)
+    assert disk.open_files < 8
