@@ -1,0 +1,210 @@
+"""The real Apache Kafka: its class path out of Maven, one KRaft node, and its command line tools.
+
+The node is a combined broker and controller on loopback ports of its own, in a directory of its own,
+with a small heap. It is started once for a test session and ended by its process id.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+POM = Path(__file__).with_name("pom.xml")
+START_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 60
+LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+# A tool runs for a second or two: the first compiler tier and the simplest collector start it fastest.
+TOOL_OPTIONS = (
+    "-Xmx256m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    LOG_LEVEL,
+)
+NODE_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOG_LEVEL)
+
+
+class KafkaMissing(Exception):
+    """Java or Maven is not there, or the jars cannot be had; the message says which and what to do."""
+
+
+def class_path(cache: Path) -> str:
+    """The jars of `pom.xml`, asked of Maven once and remembered in `cache`. Raises `KafkaMissing`."""
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise KafkaMissing(
+                f"{program} is not on the PATH: the interop tests need Java 17+ and Maven"
+            )
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    remembered = cache / f"class-path-{digest}.txt"
+    if remembered.exists():
+        jars = remembered.read_text()
+        if all(Path(jar).exists() for jar in jars.split(":")):
+            return jars
+    done = subprocess.run(
+        [
+            "mvn",
+            "-q",
+            "-B",
+            "-f",
+            POM,
+            "dependency:build-classpath",
+            f"-Dmdep.outputFile={remembered}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise KafkaMissing(f"Maven could not get Apache Kafka's jars:\n{done.stdout[-2000:]}")
+    return remembered.read_text()
+
+
+class ApacheKafka:
+    """One node, started when entered and ended when left. `server.log` in `directory` is its output.
+
+    Or step by step: `format`, `spawn`, `await_start`, `kill`. `command` runs the virtual machine.
+    """
+
+    def __init__(
+        self, jars: str, directory: Path, command: Sequence[str] = ("java", *NODE_OPTIONS)
+    ) -> None:
+        self.jars = jars
+        self.directory = directory
+        self.command = command
+        self.port, self._controller_port = free_ports(2)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.format()
+        self.spawn()
+        self.await_start()
+        return self
+
+    def format(self) -> None:
+        """Make the data directory."""
+        properties = self._properties_file
+        properties.write_text(self._properties())
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool(
+            self.jars,
+            "kafka.tools.StorageTool",
+            *("format", "--standalone", "-t", cluster_id, "-c", str(properties)),
+        )
+
+    def spawn(self) -> None:
+        """Start the process, without waiting for anything."""
+        with (self.directory / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*self.command, "-cp", self.jars, "kafka.Kafka", self._properties_file],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """The data is not wanted any more, so there is no need to wait for a clean stop."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def _properties_file(self) -> Path:
+        return self.directory / "server.properties"
+
+    def _properties(self) -> str:
+        controller = f"127.0.0.1:{self._controller_port}"
+        return "\n".join(
+            [
+                "process.roles=broker,controller",
+                "node.id=1",
+                f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://{controller}",
+                f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}",
+                "controller.listener.names=CONTROLLER",
+                "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+                f"controller.quorum.bootstrap.servers={controller}",
+                f"log.dirs={self.data_dir}",
+                "offsets.topic.replication.factor=1",
+                "offsets.topic.num.partitions=1",
+                "transaction.state.log.replication.factor=1",
+                "transaction.state.log.min.isr=1",
+                "share.coordinator.state.topic.replication.factor=1",
+                "share.coordinator.state.topic.min.isr=1",
+                "log.initial.task.delay.ms=600000",
+            ]
+        )
+
+    def await_start(self) -> None:
+        """Until it takes connections. Raises `KafkaMissing` with the end of its output."""
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        output = (self.directory / "server.log").read_text()[-3000:]
+        raise KafkaMissing(f"Apache Kafka did not start:\n{output}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on just now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def tool(jars: str, main: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
+    """Run a command line tool of Kafka's to its end; what it wrote to stdout.
+
+    Raises `AssertionError` with all of its output if it failed and `check` is set.
+    """
+    done = subprocess.run(
+        ["java", *TOOL_OPTIONS, "-cp", jars, main, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=TOOL_TIMEOUT_S,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(
+            f"{main} {arguments} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        )
+    return done.stdout

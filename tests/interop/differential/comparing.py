@@ -1,0 +1,86 @@
+"""Two transcripts, compared: what differs, and which of that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from interop.differential.plain import Plain
+
+ABSENT = "<absent>"
+ANY = object()
+
+
+class Difference(NamedTuple):
+    """What one field of one step is to us and to Kafka. `path` is empty for a whole outcome."""
+
+    step: str
+    path: str
+    ours: Plain
+    kafka: Plain
+
+    def __str__(self) -> str:
+        return f"{self.step} | {self.path} | ours {self.ours!r} | kafka {self.kafka!r}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """Differences that stay: patterns (`*`, `?`) for step and path, the values where they matter."""
+
+    step: str
+    path: str
+    reason: str
+    ours: Any = ANY
+    kafka: Any = ANY
+
+    def covers(self, difference: Difference) -> bool:
+        return (
+            fnmatchcase(difference.step, self.step)
+            and fnmatchcase(difference.path, self.path)
+            and (self.ours is ANY or self.ours == difference.ours)
+            and (self.kafka is ANY or self.kafka == difference.kafka)
+        )
+
+
+def compare(ours: dict[str, Plain], kafka: dict[str, Plain]) -> list[Difference]:
+    """Every field that differs, step by step. Both transcripts must have the same steps."""
+    assert list(ours) == list(kafka), "the script took another way through the two brokers"
+    return [
+        Difference(step, path, a, b)
+        for step in ours
+        for path, a, b in differing(ours[step], kafka[step])
+    ]
+
+
+def differing(ours: Plain, kafka: Plain, path: str = "") -> Iterator[tuple[str, Plain, Plain]]:
+    """The smallest parts that differ: fields of dicts; elements of lists, by name where they have one."""
+    if isinstance(ours, list) and isinstance(kafka, list) and by_name(ours) and by_name(kafka):
+        ours = {str(each["name"]): each for each in ours}
+        kafka = {str(each["name"]): each for each in kafka}
+    if isinstance(ours, dict) and isinstance(kafka, dict):
+        for name in [*ours, *(name for name in kafka if name not in ours)]:
+            inner = f"{path}.{name}" if path else name
+            yield from differing(ours.get(name, ABSENT), kafka.get(name, ABSENT), inner)
+    elif isinstance(ours, list) and isinstance(kafka, list) and len(ours) == len(kafka):
+        for index, (a, b) in enumerate(zip(ours, kafka, strict=True)):
+            yield from differing(a, b, f"{path}[{index}]")
+    elif ours != kafka:
+        yield path, ours, kafka
+
+
+def by_name(trees: Sequence[Plain]) -> bool:
+    """Whether these are structs with names, each another."""
+    names = [tree.get("name") if isinstance(tree, dict) else None for tree in trees]
+    return bool(names) and None not in names and len(set(names)) == len(names)
+
+
+def unknown(differences: Iterable[Difference], known: Sequence[Known]) -> list[Difference]:
+    """Those that no entry covers."""
+    return [each for each in differences if not any(entry.covers(each) for entry in known)]
+
+
+def unused(differences: Sequence[Difference], known: Iterable[Known]) -> list[Known]:
+    """Entries that cover nothing any more and should be taken out."""
+    return [entry for entry in known if not any(entry.covers(each) for each in differences)]

@@ -1,0 +1,244 @@
+"""One broker as a script sees it: requests and raw bytes go out, outcomes are noted under a label.
+
+An outcome is the plain tree of the answer, or one of three words:
+
+    closed      the broker ended the connection
+    silence     it did not answer, and answers the next request on the same connection
+    no answer   nothing at all within `PATIENCE_S`
+
+The connection is kept until a broker closes it, and then replaced. Answers are decoded with this
+project's own codec; each is written again and must give the bytes that came, so that every answer of
+a real Kafka is a test of the codec too.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+from interop.differential.plain import Names, Plain, plain
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.protocol.api.metadata import MetadataResponse
+from odradek.protocol.compile import decode, encode_bytes
+from odradek.protocol.frame import request_parts
+from odradek.protocol.header import decode_response_header, response_is_flexible
+from odradek.protocol.messages import MESSAGES
+from odradek.protocol.schema import declaration
+from odradek.protocol.writer import joined
+
+CLOSED, SILENCE, NO_ANSWER = "closed", "silence", "no answer"
+PATIENCE_S = 4.0
+SETTLED_WITHIN_S = 20.0
+PROBE_ID = 0x70726F62
+SYNC_TOPIC = "sync"
+
+
+class Peer:
+    """`versions` are those that both brokers serve, by key. `steps` is the transcript."""
+
+    def __init__(self, name: str, port: int, versions: dict[int, range], seed: int = 1) -> None:
+        self.name = name
+        self.port = port
+        self.versions = versions
+        self.names = Names()
+        self.random = random.Random(seed)
+        self.steps: dict[str, Plain] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        self._socket: socket.socket | None = None
+        self._correlation_id = 0
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def each_version(self, request: type[Any], since: int = 0) -> Iterator[int]:
+        """The versions of an API that both brokers serve."""
+        for version in self.versions[declaration(request).api]:
+            if version >= since:
+                yield version
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def call(self, label: str, request: Any, version: int) -> Any:
+        """Ask and note the outcome; the response, None if there was none."""
+        response, outcome = self._exchange(request, version)
+        self.note(label, outcome if response is None else self.plain(response))
+        return response
+
+    def ask(self, request: Any, version: int) -> Any:
+        """Ask without noting; the response, which there must be."""
+        response, outcome = self._exchange(request, version)
+        assert response is not None, f"{self.name} to {type(request).__name__}: {outcome}"
+        self.plain(response)
+        return response
+
+    def note(self, label: str, outcome: Plain) -> None:
+        """Put an outcome into the transcript."""
+        assert label not in self.steps, f"two steps are called {label!r}"
+        self.steps[label] = outcome
+
+    def send_unanswered(self, label: str, request: Any, version: int) -> None:
+        """Send what has no answer (produce with `acks=0`), and note whether the connection lives."""
+        key = declaration(type(request)).api
+        self.raw(
+            label,
+            joined(request_parts(key, version, 1, "script", [encode_bytes(request, version)])),
+        )
+
+    def raw(self, label: str, data: bytes, *, half_close: bool = False) -> None:
+        """Send bytes as they are, length prefix included, and note what the broker does.
+
+        `half_close` says that no more will come, as is needed where `data` announces more than it has.
+        An answer is noted as its bytes without the correlation id.
+        """
+        self.close()
+        sock = self._connected()
+        probe = b"" if half_close else joined(request_parts(18, 0, PROBE_ID, "probe", []))
+        try:
+            sock.sendall(data + probe)
+            if half_close:
+                sock.shutdown(socket.SHUT_WR)
+            frame = self._receive()
+        except TimeoutError:
+            self.note(label, NO_ANSWER)
+        except OSError:
+            self.note(label, CLOSED)
+        else:
+            answered = int.from_bytes(frame[:4], "big") != PROBE_ID
+            self.note(label, frame[4:].hex() if answered else SILENCE)
+        self.close()
+
+    def plain(self, response: Any) -> Plain:
+        """The tree of a response, with the ids that it tells of learned first."""
+        if isinstance(response, (CreateTopicsResponse, MetadataResponse)):
+            for topic in response.topics:
+                if topic.topic_id != ZERO_UUID and topic.name:
+                    self.names.topic_is(topic.topic_id, topic.name)
+                    self.topic_ids[topic.name] = topic.topic_id
+        return plain(response, self.names)
+
+    # -- state that scripts need -----------------------------------------------------------------
+
+    def new_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:
+        """Create a topic and wait until its partitions answer. Dots of setting names as underscores."""
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = creatable(name, partitions, configs=settings)
+        response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=15000), 7)
+        assert response.topics[0].error_code == 0, response.topics[0]
+        for index in range(partitions):
+            self.until_partition(name, index, ErrorCode.NONE)
+        return self.topic_ids[name]
+
+    def until_partition(self, name: str, index: int, error: ErrorCode) -> None:
+        """Wait until asking a partition for its end gives `error`: metadata reach brokers late."""
+        asked = ListOffsetsPartition(partition_index=index, timestamp=-1)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[asked])]
+        )
+        self.until(lambda: self.ask(request, 1).topics[0].partitions[0].error_code == error)
+
+    def until(self, settled: Callable[[], bool]) -> None:
+        """Ask until it is so."""
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while not settled():
+            assert time.monotonic() < deadline, f"{self.name} does not settle"
+            time.sleep(0.005)
+
+    # -- bytes -----------------------------------------------------------------------------------
+
+    def _exchange(self, request: Any, version: int) -> tuple[Any, str]:
+        key = declaration(type(request)).api
+        self._correlation_id += 1
+        body = [encode_bytes(request, version)]
+        parts = request_parts(key, version, self._correlation_id, "script", body)
+        try:
+            self._connected().sendall(joined(parts))
+            frame = self._receive()
+        except TimeoutError:
+            self.close()
+            return None, NO_ANSWER
+        except OSError:
+            self.close()
+            return None, CLOSED
+        correlation_id, position = decode_response_header(frame, response_is_flexible(key, version))
+        assert correlation_id == self._correlation_id
+        kind = MESSAGES[key].response
+        return read_and_written_again(kind, version, frame, position), ""
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self.port), PATIENCE_S)
+        return self._socket
+
+    def _receive(self) -> bytes:
+        (size,) = struct.unpack(">i", self._receive_exactly(4))
+        return self._receive_exactly(size)
+
+    def _receive_exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            received = self._connected().recv(size - len(data))
+            if not received:
+                raise ConnectionError("end of stream")
+            data += received
+        return bytes(data)
+
+
+def read_and_written_again(kind: type[Any], version: int, frame: bytes, position: int) -> Any:
+    """The response; what our codec writes for it must be what came."""
+    if kind is ApiVersionsResponse and frame[position : position + 2] == b"\0\x23":
+        version = 0  # whatever was asked: UNSUPPORTED_VERSION is told in version 0
+    response = decode(kind, version, frame, position)
+    assert encode_bytes(response, version) == frame[position:], (kind.__name__, version)
+    return response
+
+
+def creatable(
+    name: str,
+    partitions: int = 1,
+    factor: int = 1,
+    *,
+    configs: dict[str, str | None] | dict[str, str] | None = None,
+    assignments: dict[int, list[int]] | None = None,
+) -> CreatableTopic:
+    """A topic to create."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in (assignments or {}).items()
+        ],
+        configs=[
+            CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+        ],
+    )
+
+
+def served_versions(port: int) -> dict[int, range]:
+    """What a broker says it serves."""
+    asking = Peer("asking", port, {})
+    response = asking.ask(ApiVersionsRequest(), 0)
+    asking.close()
+    return {row.api_key: range(row.min_version, row.max_version + 1) for row in response.api_keys}

@@ -1,0 +1,158 @@
+"""Answers as plain trees that can be compared: dicts, lists, numbers, texts.
+
+What two right brokers say differently is replaced by what they must agree on:
+
+| in an answer                              | becomes                                           |
+|-------------------------------------------|---------------------------------------------------|
+| ids that a broker draws (topic, producer, session, cluster) | a name: the same id has the same one |
+| addresses, paths, sizes of volumes        | that there is one                                 |
+| times of this very run                    | `<now>`; times that the script sent stay          |
+| texts for people                          | null, empty or `<text>`                           |
+| lists of structs                          | the same, in the order of their names             |
+| record batches                            | header fields, whether the CRC holds, the records |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+from uuid import UUID
+
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.model.spans import Span
+from odradek.protocol.compression import CorruptCompression
+from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of
+from odradek.protocol.records import InvalidRecords
+
+Plain = Any
+NOW_WITHIN_MS = 3_600_000
+
+TEXTS = {"error_message", "batch_index_error_message", "documentation"}
+PLACES = {"host", "port", "log_dir"}
+VOLUME_SIZES = {"total_bytes", "usable_bytes"}
+TIMES = {"timestamp", "log_append_time_ms", "last_timestamp", "max_timestamp", "base_timestamp"}
+ORDER = (
+    "name",
+    "topic",
+    "topic_id",
+    "resource_name",
+    "api_key",
+    "node_id",
+    "broker_id",
+    "index",
+    "partition_index",
+    "partition",
+)
+
+
+class Names:
+    """Names for the ids that one broker drew. The script tells those of topics; others are counted."""
+
+    def __init__(self) -> None:
+        self._topics: dict[UUID, str] = {ZERO_UUID: "no id"}
+        self._drawn: dict[tuple[str, int], str] = {}
+        self._counts: dict[str, int] = {}
+
+    def topic_is(self, topic_id: UUID, name: str) -> None:
+        self._topics[topic_id] = f"id of {name}"
+
+    def topic(self, topic_id: UUID) -> str:
+        """An id that the script made up stays what it is: both brokers were sent the same."""
+        return self._topics.get(topic_id, str(topic_id))
+
+    def drawn(self, kind: str, number: int) -> str | int:
+        """Numbers below 1 are no ids but values that mean none."""
+        if number < (0 if kind == "producer" else 1):
+            return number
+        if (kind, number) not in self._drawn:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._drawn[kind, number] = f"{kind} {self._counts[kind]}"
+        return self._drawn[kind, number]
+
+
+def plain(value: Any, names: Names, name: str = "") -> Plain:
+    """The tree of an answer, or of any part of it; `name` is the field it is the value of."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, (Span, type)):
+        fields = dataclasses.fields(value)
+        return {f.name: plain(getattr(value, f.name), names, f.name) for f in fields}
+    if isinstance(value, Span) or (name == "records" and isinstance(value, bytes)):
+        return plain_records(bytes(value), names)
+    if isinstance(value, list):
+        trees = [plain(each, names) for each in value]
+        return sorted(trees, key=order) if trees and isinstance(trees[0], dict) else trees
+    if isinstance(value, UUID):
+        return names.topic(value)
+    return plain_field(value, names, name)
+
+
+def plain_field(value: Any, names: Names, name: str) -> Plain:
+    """A single value, by what its field means."""
+    if name == "error_code":
+        return ErrorCode(value).name
+    if name in TEXTS:
+        return "<text>" if value else value
+    if name in PLACES:
+        return "<place>" if value and value != -1 else value
+    if name == "cluster_id":
+        return "<cluster>" if value else value
+    if name in VOLUME_SIZES:
+        return "<bytes>" if value > 0 else value
+    if name == "producer_id":
+        return names.drawn("producer", value)
+    if name == "session_id":
+        return names.drawn("session", value)
+    if name in TIMES:
+        return "<now>" if abs(value - time.time() * 1000) < NOW_WITHIN_MS else value
+    return value
+
+
+def order(tree: dict[str, Plain]) -> tuple[str, ...]:
+    return tuple(f"{tree[field]!s:>12}" for field in ORDER if field in tree)
+
+
+def plain_records(data: bytes, names: Names) -> Plain:
+    """Whole batches one by one; bytes that are none of ours (an old magic, a cut batch) in hex."""
+    trees: list[Plain] = []
+    position = 0
+    for header in batches(data, 0, len(data)):
+        trees.append(plain_batch(data, header, names))
+        position = header.end
+    if position < len(data):
+        trees.append(f"{len(data) - position} more bytes")
+    return trees
+
+
+def plain_batch(data: bytes, header: RecordBatchHeader, names: Names) -> Plain:
+    now = NOW_WITHIN_MS
+    times = {
+        field: "<now>" if abs(value - time.time() * 1000) < now else value
+        for field, value in (
+            ("base_timestamp", header.base_timestamp),
+            ("max_timestamp", header.max_timestamp),
+        )
+    }
+    return {
+        "base_offset": header.base_offset,
+        "partition_leader_epoch": header.partition_leader_epoch,
+        "crc_holds": is_intact(data, header),
+        "attributes": header.attributes,
+        "last_offset_delta": header.last_offset_delta,
+        **times,
+        "producer_id": names.drawn("producer", header.producer_id),
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "records": plain_contents(data, header),
+    }
+
+
+def plain_contents(data: bytes, header: RecordBatchHeader) -> Plain:
+    """The records one by one; how many bytes they take where they cannot be read."""
+    try:
+        return [
+            f"{record.offset}: {record.key!r} {record.value!r} {record.headers!r}"
+            for record in records_of(data, header)
+        ]
+    except (CorruptCompression, InvalidRecords):
+        return f"{header.size} bytes that cannot be read"
