@@ -47,6 +47,16 @@ def walk(
     checksum, and only compaction leaves gaps). Raises `BadBatch` where the next one is not sound or
     not all there; `OSError` if reading fails.
     """
+    file.pin()  # recovery walks on workers, and only a pinned file is safe there
+    try:
+        yield from _walk(file, start, end, expected, verify, gaps, chunk_bytes)
+    finally:
+        file.unpin()
+
+
+def _walk(
+    file: File, start: int, end: int, expected: int, verify: bool, gaps: bool, chunk_bytes: int
+) -> Iterator[tuple[int, RecordBatchHeader]]:
     position = start
     chunk_start, chunk = start, b""
     while position < end:
