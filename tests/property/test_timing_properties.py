@@ -74,15 +74,21 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
         self, name: int, victim: int, other: int, delay_ms: int
     ) -> None:
         def then() -> None:
-            cancelled = self.tasks[victim].cancel()
-            assert cancelled == (victim in self.model and victim not in self.ran)
+            # One that is added again while it is still due keeps its turn, and runs only then.
+            self.added.pop(name, None)
+            assert self.tasks[victim].cancel() == self.is_pending(victim)
             self.model.pop(victim, None)
-            if other not in self.model or other in self.ran:
+            self.added.pop(victim, None)
+            if not self.is_pending(other):
                 self.tasks[other].delay_ms = delay_ms
                 self.timer.add(self.tasks[other])
                 self.added[other] = self.now_ms + delay_ms
 
         self.tasks[name].then = then
+
+    def is_pending(self, name: int) -> bool:
+        """Within a round: added in it, or from before and not run yet."""
+        return name in self.added or (name in self.model and name not in self.ran)
 
     @rule(jump_ms=DELAYS)
     def advance(self, jump_ms: int) -> None:
@@ -110,8 +116,7 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
         for name in self.ran:
             self.model.pop(name, None)
         for name, exact_ms in self.added.items():
-            if self.tasks[name].is_scheduled:
-                self.model[name] = exact_ms - exact_ms % self.tick_ms
+            self.model[name] = exact_ms - exact_ms % self.tick_ms
 
     @rule()
     def drain(self) -> None:
