@@ -24,16 +24,21 @@ recovery begins; one that does not check is removed and the one before it taken.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
 
 import google_crc32c
 
 from odradek.log.producer_state import ProducerState, SnapshotEntry
+from odradek.log.scan import BadBatch, walk
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, segment_file_name
 from odradek.model.env import Disk
+from odradek.protocol.record_batch import RecordBatchHeader
 
 VERSION = 1
+LOOK_BACK_BYTES = 1 << 20
+"""How much log before a snapshot is read for the batches that the snapshot leaves out."""
 PREFIX = Struct(">hI")
 COUNT = Struct(">i")
 ENTRY = Struct(">qhiqiqiq")
@@ -124,6 +129,8 @@ def restore(
     Raises `BadBatch` if what lies between is not sound.
     """
     start = max(load_newest(disk, directory, names, end, state), segments[0].base_offset)
+    if len(state) > 0:
+        state.recall(_headers_before(segments, start))
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end
         if following <= start or segment.base_offset >= end:
@@ -134,3 +141,31 @@ def restore(
             if header.next_offset >= end:  # what follows may be a torn tail
                 break
     state.end_offset = max(state.end_offset, end)
+
+
+def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatchHeader]:
+    """The headers of the last batches before `offset`, `LOOK_BACK_BYTES` of them or a little more.
+
+    They were durable long ago; damage among them is found when somebody reads them, not here.
+    """
+    parts: list[tuple[Segment, int]] = []
+    left = LOOK_BACK_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset < offset and left > 0:
+            index = segment.offset_index
+            was_loaded = index.loaded
+            sound = was_loaded or index.load()
+            reached = max(0, segment.start_before(offset)) if sound else segment.size
+            start = index.floor(reached - left) if sound and reached > left else 0
+            if not was_loaded:
+                index.unload()
+            parts.append((segment, start))
+            left -= max(reached - start, 1)
+    for segment, start in reversed(parts):
+        try:
+            for _, header in walk(segment.file, start, segment.size, segment.base_offset):
+                if header.base_offset >= offset:
+                    return
+                yield header
+        except BadBatch:
+            return

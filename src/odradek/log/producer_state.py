@@ -12,7 +12,8 @@ For every producer id: its epoch, and sequences and offsets of its last five bat
     next                 else; also any sequence of a producer that is not remembered
 
 State changes only in `append`, called for what is in the log: in service and in recovery alike.
-Recovery begins at a snapshot (see `producer_snapshot`), which holds the last batch of each.
+Recovery begins at a snapshot (see `producer_snapshot`), which holds the last batch of each; the
+ones before it are `recall`ed from the log.
 
 A producer is forgotten when it has been silent for `producer.id.expiration.ms`. Silence is counted
 on the monotonic clock from pass to pass, so neither old record timestamps nor a clock that somebody
@@ -119,15 +120,7 @@ class ProducerStateEntry:
             self.batches.clear()
         elif len(self.batches) == BATCHES_KEPT:
             del self.batches[0]
-        self.batches.append(
-            BatchMetadata(
-                header.base_sequence,
-                header.last_sequence,
-                base_offset,
-                base_offset + header.last_offset_delta,
-                header.max_timestamp,
-            )
-        )
+        self.batches.append(_batch(header, base_offset))
         self.last_timestamp = header.max_timestamp
         self.active = True
 
@@ -163,6 +156,26 @@ class ProducerState:
                 self._producers[producer_id] = entry
             entry.add(header, base_offset)
         self.end_offset = base_offset + header.last_offset_delta + 1
+
+    def recall(self, headers: Iterable[RecordBatchHeader]) -> None:
+        """Remember again what came before each producer's last batch, from the log's own headers.
+
+        A snapshot has the last batch only, and a client may have five under way when the broker
+        stops: each must be known for a duplicate when it comes again.
+        """
+        earlier: dict[int, list[BatchMetadata]] = {}
+        for header in headers:
+            entry = self._producers.get(header.producer_id)
+            known = entry.batches[0] if entry is not None and entry.batches else None
+            if entry is None or known is None or header.is_control:
+                continue
+            if header.producer_epoch != entry.producer_epoch:
+                continue
+            if header.last_offset < known.first_offset:
+                earlier.setdefault(entry.producer_id, []).append(_batch(header, header.base_offset))
+        for producer_id, batches in earlier.items():
+            entry = self._producers[producer_id]
+            entry.batches = [*batches, *entry.batches][-BATCHES_KEPT:]
 
     def expire(self, monotonic_ms: int, expiration_ms: int) -> int:
         """One pass: forget who has been silent too long; how many. Any interval will do."""
@@ -229,6 +242,16 @@ class ProducerState:
             )
             for entry in self._producers.values()
         ]
+
+
+def _batch(header: RecordBatchHeader, base_offset: int) -> BatchMetadata:
+    return BatchMetadata(
+        header.base_sequence,
+        header.last_sequence,
+        base_offset,
+        base_offset + header.last_offset_delta,
+        header.max_timestamp,
+    )
 
 
 def _last_batch(row: SnapshotEntry) -> BatchMetadata:

@@ -35,6 +35,11 @@ start of their segment. Producers start from the newest sound snapshot at or bel
 batches after it. The leader epochs' file is a summary of the log and made again if it does not
 check.
 
+What lies above K is written again, byte for byte, before it is synced. It was read from the page
+cache, and if the last process ended because an fsync failed, the kernel holds those pages there
+marked clean although they never reached the disk: no fsync would write them, and what it called
+durable would be gone with the power.
+
 Afterwards what was read is synced and R = K = log end, so that a second crash costs nothing twice;
 if it was much and nothing was cut, that is left to the first flush, and the log is `dirty`.
 """
@@ -60,6 +65,7 @@ from odradek.log.truncation import remove_segment
 from odradek.model.env import Disk
 
 SYNC_AT_ONCE_BYTES = 16 << 20
+MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -157,6 +163,7 @@ class _Opening:
         self.epochs = LeaderEpochs(directory)
         self.producers = ProducerState()
         self.names: list[str] = []
+        self.unproven: list[tuple[Segment, int]] = []  # from where on a segment is above K
 
     def find_segments(self) -> list[Segment]:
         """The segments there are; leftovers of deletions and replacements are removed."""
@@ -233,7 +240,11 @@ class _Opening:
         """Verify from R on, cut a torn tail, make everything derived again; the end offset."""
         known_epochs = self.epochs.load(self.disk)
         self.epochs.truncate_from_end(self.known.recovery_point)
-        end = self._verify_all(segments)
+        try:
+            end = self._verify_all(segments)
+        except BadBatch as bad:  # below R, where nothing is cut
+            raise LogDamaged(self.directory, str(bad)) from bad
+        self._write_unproven(segments)
         read_all = self.known.recovery_point <= segments[0].base_offset
         if not (known_epochs or read_all) or self._epochs_missing(segments, end):
             self._all_epochs(segments)
@@ -299,6 +310,7 @@ class _Opening:
     def _verify(self, segment: Segment, position: int, offset: int) -> int:
         """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
         epochs, producers, point = self.epochs, self.producers, self.known.recovery_point
+        durable = self.known.durable_end
         for start, header in walk(
             segment.file,
             position,
@@ -311,6 +323,9 @@ class _Opening:
             size = header.size
             segment.index(header.last_offset, start, size, header.max_timestamp)
             epoch = header.partition_leader_epoch
+            if header.base_offset >= durable:
+                self.unproven.append((segment, start))
+                durable = MAX_OFFSET
             if epoch != epochs.latest and header.base_offset >= point:
                 epochs.assign(epoch, header.base_offset)
             if header.producer_id >= 0 and header.base_offset >= producers.end_offset:
@@ -319,6 +334,14 @@ class _Opening:
             self.found.scanned_bytes += size
         producers.end_offset = max(producers.end_offset, offset)
         return offset
+
+    def _write_unproven(self, segments: list[Segment]) -> None:
+        """Make dirty again what may be in the cache only, and there marked clean."""
+        for segment, start in self.unproven:
+            if segment in segments:
+                for position in range(start, segment.size, SCAN_BYTES):
+                    count = min(SCAN_BYTES, segment.size - position)
+                    segment.file.write(position, segment.file.read(position, count))
 
     def _judge(self, segment: Segment, offset: int, what: str) -> None:
         """Damage below K, a torn tail at or above it."""

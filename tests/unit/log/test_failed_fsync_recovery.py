@@ -1,0 +1,28 @@
+"""After a failed fsync and a restart: pages the kernel calls clean are not on disk until written."""
+
+from __future__ import annotations
+
+import pytest
+from log_making import batch, new_log, read, reopen
+
+from odradek.log.fence import LogDirFailure
+from odradek.testing.disk import SimDisk
+from odradek.testing.scheduler import Scheduler
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_restarted_log_calls_durable_survives_the_next_power_loss(seed: int) -> None:
+    disk = SimDisk(Scheduler(seed), "disk")
+    mount = disk.mount()
+    log = new_log(mount)
+    for _ in range(3):
+        log.append(batch(size=300), 0, now_ms=0)
+    mount.faults.sync_error_rate = 1000
+    with pytest.raises(LogDirFailure):
+        log.flush()
+    again, _ = reopen(disk.mount())
+    assert again.flushed_offset == again.log_end_offset == 3
+    before = read(again, 0)
+    disk.power_loss()
+    last, _ = reopen(disk.mount(), durable_end=3)
+    assert read(last, 0) == before

@@ -1,0 +1,51 @@
+"""After any restart the last five batches of a producer are known again, not only the last one."""
+
+from __future__ import annotations
+
+import pytest
+from log_making import batch, new_log, reopen
+
+from odradek.log.log import Log
+from odradek.log.memory import MemoryDisk
+from odradek.model.errors import ErrorCode
+
+
+def sent(log: Log, producer_id: int, sequences: range) -> list[int]:
+    """The offsets that these batches get: new ones, or those they had."""
+    found = []
+    for sequence in sequences:
+        info = log.append(batch(producer=(producer_id, 0, sequence)), 0, now_ms=0)
+        assert info.error == ErrorCode.NONE, sequence
+        found.append(info.base_offset)
+    return found
+
+
+@pytest.mark.parametrize("others", [0, 1, 7])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_batch_that_comes_again_after_a_restart_is_a_duplicate(clean: bool, others: int) -> None:
+    disk = MemoryDisk()
+    log = new_log(disk)
+    before = []
+    for sequence in range(9):
+        before += sent(log, 7, range(sequence, sequence + 1))
+        for other in range(others):
+            sent(log, 100 + other, range(sequence, sequence + 1))
+    end = log.flush(checkpoint=True)
+    log.close()
+    again, _ = reopen(disk, clean=clean, recovery_point=end)
+    assert sent(again, 7, range(4, 9)) == before[4:]
+    assert again.log_end_offset == end
+    assert sent(again, 7, range(9, 10)) == [end]
+
+
+def test_batches_of_an_older_epoch_are_not_recalled() -> None:
+    disk = MemoryDisk()
+    log = new_log(disk)
+    log.append(batch(producer=(7, 0, 0)), 0, now_ms=0)
+    log.append(batch(producer=(7, 1, 0)), 0, now_ms=0)
+    end = log.flush(checkpoint=True)
+    log.close()
+    again, _ = reopen(disk, recovery_point=end)
+    fenced = again.append(batch(producer=(7, 0, 0)), 0, now_ms=0)
+    assert fenced.error == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert again.append(batch(producer=(7, 1, 1)), 0, now_ms=0).base_offset == end
