@@ -20,6 +20,7 @@ from odradek.testing.world import Report, World
 
 DEFAULT_STEPS = 100
 TAPE_LINES = 40
+VIOLATION_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,10 @@ def summary(outcome: Outcome) -> str:
 
 def explain(outcome: Outcome) -> list[str]:
     """What a person needs to see a failed seed again."""
-    lines = [f"  violation: {line}" for line in outcome.report.violations] if outcome.report else []
+    violations = outcome.report.violations if outcome.report else []
+    lines = [f"  violation: {line}" for line in violations[:VIOLATION_LINES]]
+    if len(violations) > VIOLATION_LINES:
+        lines.append(f"  and {len(violations) - VIOLATION_LINES} more")
     error = outcome.error
     if error is not None and error.__cause__ is not None:
         lines += traceback_lines(error.__cause__)
