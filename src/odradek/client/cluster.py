@@ -5,9 +5,9 @@ asked about, all at once, and are repeated for the partitions that answered with
 until the time is over:
 
     asked ──► by leader ──► answers ──┬─► good: done
-      ▲                               ├─► retriable (leader moved, connection lost …): refresh, pause ─┐
-      └───────────────────────────────┴────────────────────────────────────────────────────────────────┘
-                                      └─► anything else: KafkaError
+      ▲                               ├─► anything else: KafkaError
+      │                               └─► retriable (leader moved, connection lost …)
+      └───────────── refresh, pause ◄─────────────────┘
 """
 
 from __future__ import annotations

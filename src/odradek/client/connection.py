@@ -51,8 +51,8 @@ class Connection:
         except OSError as error:
             raise Disconnected(f"cannot connect to {self.address}: {error}") from error
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The kernel keeps the time of each read and write, so that a large response is received by one call into
-        # memory of its final size; a Python-level timeout would return it in pieces.
+        # The kernel keeps the time of each read and write, so that a large response is received by
+        # one call into memory of its final size; a Python-level timeout would yield it in pieces.
         limit = struct.pack("ll", timeout_ms // 1000, timeout_ms % 1000 * 1000)
         self.socket.settimeout(None)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)

@@ -4,7 +4,7 @@ needed, then kept.
     leader(partition) ── known? ──► node
            │ no
            ▼
-      refresh(topics) ──► Metadata request to any node ──► nodes, topics, leaders replace what was known of them
+      refresh(topics) ──► Metadata request to any node ──► nodes, topics and leaders as they are now
 
 A caller that is told "not the leader" (or whose connection broke) calls `forget` and asks again:
 see `Retry` for the pauses between. Only topics that were asked for are kept, so a cluster of many

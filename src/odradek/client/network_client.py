@@ -1,7 +1,7 @@
 """Requests to the nodes of a cluster: one connection per node, opened when needed, versions
 negotiated on each.
 
-    send(node, request) ─► Pending ─► receive(pending) ─► response        several may be pending on one node
+    send(node, request) ─► Pending ─► receive(pending) ─► response     several may be under way
     call(node, request)  = both
 
 The first exchange on a connection is ApiVersions: each request then travels in the highest version
@@ -219,7 +219,7 @@ class NetworkClient:
                 node_id, connection, request, version, ApiVersionsResponse, deadline
             )
             data = connection.receive(pending.correlation_id, deadline)
-            # Header v0 whatever the version; the error code is in the same place in all versions of the body.
+            # Header v0 whatever the version; the error code leads all versions of the body.
             _, position = decode_response_header(data, False)
             refused = int.from_bytes(data[position : position + 2], "big", signed=True)
             answer_version = 0 if refused == ErrorCode.UNSUPPORTED_VERSION else version

@@ -1,7 +1,8 @@
 """Reads ranges of offsets from their leaders, without a group, one request ahead of its reader.
 
-    positions ──► Fetch to each leader ──► batches ──► position = end of the last batch ──► next Fetch ──► yield
-                                                                                    (sent before the yield)
+    positions ──► Fetch to each leader ──► batches ──► positions behind the last batches
+        ▲                                                    │
+        └── before the caller sees what the last one brought ┘
 
 So the broker and the network work on the next bytes while the caller decodes the last ones. Batches
 come whole, as the broker keeps them: the first may begin before the position and the last may end

@@ -43,6 +43,8 @@ def watch(
 ) -> int:
     """Replay at `pace` and draw until it ends or `stopped`; the number of flights sent."""
     acknowledged = 0
+    if not events:
+        return 0
 
     def progress(done: int) -> None:
         nonlocal acknowledged

@@ -161,9 +161,8 @@ def bars(rows: Sequence[tuple[str, float, str]]) -> str:
     for index, (name, share, text) in enumerate(rows):
         y = index * step
         long = share / most * (width - left - 150)
-        parts.append(
-            f'<text class="name" x="{left - 10}" y="{y + 16}" text-anchor="end">{escape(name)}</text>'
-        )
+        at = f'x="{left - 10}" y="{y + 16}" text-anchor="end"'
+        parts.append(f'<text class="name" {at}>{escape(name)}</text>')
         parts.append(
             f'<rect x="{left}" y="{y + 4}" width="{long:.1f}" height="16" rx="3" fill="var(--a)"/>'
         )
@@ -178,8 +177,10 @@ def calendar_plot(days: Mapping[date, figures.Total]) -> str:
     for day in range(1, 32):
         x = left + (day - 1) * cell + cell / 2
         parts.append(f'<text x="{x}" y="14" text-anchor="middle">{day}</text>')
-    for month in range(1, 13):
-        parts.append(f'<text x="0" y="{month * 24 + 13}">{calendar.month_abbr[month]}</text>')
+    parts += [
+        f'<text x="0" y="{month * 24 + 13}">{calendar.month_abbr[month]}</text>'
+        for month in range(1, 13)
+    ]
     for when, total in days.items():
         x, y = left + (when.day - 1) * cell, when.month * 24
         colour, delay = heat(total.mean_departure_delay), total.mean_departure_delay

@@ -1,9 +1,9 @@
 """The pipeline: Structured Streaming from the topic of flights to clean hourly delays and a list of
 rejects.
 
-    flights ──► parse ─► check ─┬─► rejected ──────────────────────────────► topic flights.rejected
-      (JSON)                    └─► accepted ─► airline ─► watermark ─► hour ─┬─► topic flights.delays
-                                                                              └─► Parquet delays/batch=N
+    topic flights ─► parse ─► airline ─► check ─┬─► rejected ─► topic flights.rejected
+                                                └─► accepted ─► watermark ─► hours ─┐
+                                  topic flights.delays, Parquet delays/batch=N ◄────┘
 
 Two queries, each with its own checkpoint, read the same topic. The aggregate runs in *update* mode:
 every micro-batch writes the windows it changed, so one can watch an hour's figures settle as late

@@ -23,7 +23,7 @@ BUFFER_MESSAGES = 100_000
 POLL_EVERY = 1000
 TOPIC_TIMEOUT_SECONDS = 15
 FLUSH_TIMEOUT_SECONDS = 60
-# The flights carry timestamps of 2013: with a time-based retention they would be deleted on arrival.
+# The flights carry timestamps of 2013: a time-based retention would delete them on arrival.
 KEEP_FOREVER = {"retention.ms": "-1"}
 
 

@@ -5,8 +5,8 @@ reason:
 
 | reason | rule | flights of 2013 |
 |---|---|---|
-| `unreadable` | the value is no JSON object with carrier, origin, scheduled times and `time_hour` | 0 |
-| `calendar disagrees` | year, month, day and hour in New York are not `time_hour`, or hour and minute not `sched_dep_time` | 0 |
+| `unreadable` | no JSON object with carrier, origin, scheduled times and `time_hour` | 0 |
+| `calendar disagrees` | `time_hour` or `sched_dep_time` is not what the date and hour say | 0 |
 | `unknown airline` | the carrier is not in the list of airlines | 0 |
 | `no departure time` | `dep_time` or `dep_delay` is missing: cancelled | 8,255 |
 | `no arrival time` | `arr_time` is missing: left, never seen to arrive | 458 |
@@ -38,5 +38,5 @@ SPEED = "impossible speed"
 
 TIME_ZONE = "America/New_York"
 FASTEST_MPH = 600
-# The U.S. Department of Transportation counts a flight as late from 15 minutes after its scheduled arrival.
+# The U.S. Department of Transportation counts an arrival as late from 15 minutes on.
 LATE_MINUTES = 15

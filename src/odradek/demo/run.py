@@ -1,8 +1,7 @@
 """The main job from start to end: broker, flights, pipeline, proof, result.
 
-    broker process ─┬─► topics ─► replay (progress) ─┐
-    Spark session ──┘ (meanwhile)                    ├─► queries to their end ─► proof ─► table, page
-    reference, without Spark ───────────(meanwhile)──┘
+    broker process ─► topics ─► replay ─┬─► queries to their end ─► proof ─► tables, page
+    Spark session (meanwhile) ──────────┘
 
 With `follow`, the queries run first and stay, the replay keeps the pace of a faster clock, and a
 table shows the delays as they come back out of the topic. Ctrl-C ends the replay; what was sent by
@@ -42,6 +41,7 @@ from odradek.spark.session import local_session
 MARKER = ".odradek-demo"
 TOPICS = {FLIGHTS_TOPIC: 4, REJECTED_TOPIC: 1, DELAYS_TOPIC: 4}
 POLL_SECONDS = 0.1
+WARM_UP_FLIGHTS = 800
 MASTER = "local[2]"
 
 
@@ -146,14 +146,18 @@ class Flow:
         return sent, pipeline.late_rows(queries["delays"])
 
     def follow(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
-        """The pipeline first, then the flights at the pace of a faster clock, shown as they come."""
+        """The pipeline first, then the flights at their pace, shown as they come back."""
         with self.stages.timed("flights read"), self.talk.status("reading the flights"):
             events = flights.events(self.settings.limit)
         with self.stages.timed("Spark started, beyond that"), self.talk.status("starting Spark"):
             queries = self.start(session(), live=True)
+        first, rest = events[:WARM_UP_FLIGHTS], events[WARM_UP_FLIGHTS:]
+        with self.stages.timed("warmed up"), terminal.progress_bars(self.talk) as bars:
+            sent = self.replay(first, bars)
+            queries["delays"].processAllAvailable()
         pace = replay.Pace(self.settings.hours_per_second)
         with self.stages.timed("followed"):
-            sent = watch(self.places.bootstrap, events, pace, self.stopped, queries, self.talk)
+            sent += watch(self.places.bootstrap, rest, pace, self.stopped, queries, self.talk)
         with self.stages.timed("pipeline's rest"), self.talk.status("finishing what was sent"):
             for query in queries.values():
                 query.processAllAvailable()

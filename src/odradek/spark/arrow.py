@@ -6,7 +6,7 @@
     offset          long
     timestamp       timestamp       microseconds, UTC (Kafka's are milliseconds)
     timestampType   int             0 CreateTime, 1 LogAppendTime
-    headers         array<struct<key: string, value: binary>>     with `includeHeaders`; null if none
+    headers         array<struct<key: string, value: binary>>   null if none; if `includeHeaders`
 
 `ColumnBuilder` decodes whole batches into Arrow's memory layout (`protocol.record_columns`) and
 wraps the buffers: no object per record, no copy of the finished columns. Control batches are left

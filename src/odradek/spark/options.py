@@ -1,31 +1,47 @@
 """The options of the `odradek` data source, named and meant as in Spark's own Kafka source.
 
-| option | for | meaning |
-|---|---|---|
-| `kafka.bootstrap.servers` | all | `host:port[,host:port…]`; required |
-| `subscribe` / `subscribePattern` / `assign` | read | topics by name, by regular expression, or `{"t": [0, 1]}`; exactly one |
-| `startingOffsets`, `endingOffsets` | read | `earliest`, `latest` or JSON per partition (-2 earliest, -1 latest) |
-| `startingTimestamp`, `endingTimestamp` | read | milliseconds since the epoch, for all partitions |
-| `startingOffsetsByTimestamp`, `endingOffsetsByTimestamp` | read | JSON of timestamps per partition |
-| `startingOffsetsByTimestampStrategy` | read | `error` or `latest`: no record is that young |
-| `maxOffsetsPerTrigger` | stream | most records in a micro-batch, over all partitions |
-| `minOffsetsPerTrigger`, `maxTriggerDelay` | stream | wait for that many records, but no longer than that |
-| `maxTimestampSpanPerTrigger` | stream | cut each micro-batch at one record time in all partitions (ours; see `alignment`) |
-| `minPartitions`, `maxRecordsPerPartition` | read | about how many Spark tasks; most records in one |
-| `failOnDataLoss` | read | fail (default) or go on when offsets that should be read are gone |
-| `includeHeaders` | read | adds the column `headers` |
-| `kafka.isolation.level` | read | `read_uncommitted` (default) or `read_committed` |
-| `checkpointLocation` | stream | the query's checkpoint, to keep the initial offsets in (see `initial_offsets`) |
-| `kafka.request.timeout.ms`, `kafka.default.api.timeout.ms` | all | patience with one request; with transient errors |
-| `topic` | write | where rows without a column `topic` go |
-| `kafka.compression.type`, `kafka.batch.size`, `kafka.delivery.timeout.ms` | write | as in Kafka's producer |
-| `kafka.enable.idempotence` | write | default true: retries of a task's requests are not stored twice |
-| `kafka.client.id` | all | the name told to the broker |
+For all:
 
-An unknown `kafka.*` setting is refused rather than ignored: a security setting that does nothing is
-worse than an error. Where several ways to say where to start are given, the order is Spark's:
-`startingTimestamp`, then `startingOffsetsByTimestamp`, then `startingOffsets`; likewise for the
-end. Option names are case-insensitive.
+    kafka.bootstrap.servers             host:port[,host:port…]; required
+    kafka.client.id                     the name told to the broker
+    kafka.request.timeout.ms            patience with one request
+    kafka.default.api.timeout.ms        patience with errors that may pass
+
+To read:
+
+    subscribe, subscribePattern, assign topics by name, by regular expression, or {"t": [0, 1]};
+                                        exactly one of them
+    startingOffsets, endingOffsets      earliest, latest or JSON per partition (-2, -1: the same)
+    startingTimestamp, endingTimestamp  milliseconds since the epoch, for all partitions
+    startingOffsetsByTimestamp, endingOffsetsByTimestamp
+                                        JSON of timestamps per partition
+    startingOffsetsByTimestampStrategy  no record is that young: error or latest
+    minPartitions                       about how many Spark tasks
+    maxRecordsPerPartition              most records in one
+    failOnDataLoss                      fail (default) or go on when offsets to read are gone
+    includeHeaders                      adds the column headers
+    kafka.isolation.level               read_uncommitted (default) or read_committed
+    kafka.fetch.max.bytes, kafka.max.partition.fetch.bytes
+
+To read a stream, besides:
+
+    maxOffsetsPerTrigger                most records in a micro-batch, over all partitions
+    minOffsetsPerTrigger                wait for that many records …
+    maxTriggerDelay                     … but no longer than this
+    maxTimestampSpanPerTrigger          cut each micro-batch at one record time in all partitions;
+                                        ours, see `alignment`
+    checkpointLocation                  the query's checkpoint; see `initial_offsets`
+
+To write:
+
+    topic                               where rows go; stronger than a column topic
+    kafka.compression.type, kafka.batch.size, kafka.delivery.timeout.ms
+                                        as in Kafka's producer
+    kafka.enable.idempotence            default true: a request sent again is not stored twice
+    kafka.acks                          all, nothing else
+
+Where several ways to say where to start are given, the order is Spark's: `startingTimestamp`, then
+`startingOffsetsByTimestamp`, then `startingOffsets`; likewise for the end.
 """
 
 from __future__ import annotations
@@ -37,25 +53,9 @@ from dataclasses import dataclass
 
 from odradek.model.ids import TopicPartition
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
+from odradek.spark.option_reader import OptionReader
 
-UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
-KAFKA_SETTINGS = frozenset(
-    {
-        "kafka.bootstrap.servers",
-        "kafka.isolation.level",
-        "kafka.compression.type",
-        "kafka.batch.size",
-        "kafka.request.timeout.ms",
-        "kafka.default.api.timeout.ms",
-        "kafka.delivery.timeout.ms",
-        "kafka.enable.idempotence",
-        "kafka.acks",
-        "kafka.client.id",
-        "kafka.fetch.max.bytes",
-        "kafka.max.partition.fetch.bytes",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class OffsetLimit:
-    """Where to start or end: one of a timestamp, timestamps per partition, `EARLIEST`/`LATEST`,
-    offsets per partition."""
+    """Where to start or end: exactly one of the ways to say it is set."""
 
     option: str
     timestamp: int | None = None
@@ -129,61 +128,6 @@ class WriteOptions:
     batch_size: int = 262_144
     delivery_timeout_ms: int = 120_000
     idempotence: bool = True
-
-
-class OptionReader:
-    """Typed access to a string map, with errors that name the option."""
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = {name.lower(): value for name, value in given.items()}
-        unknown = sorted(
-            n for n in self.given if n.startswith("kafka.") and n not in KAFKA_SETTINGS
-        )
-        if unknown:
-            known = ", ".join(sorted(KAFKA_SETTINGS))
-            raise ValueError(f"the odradek source has no option {unknown[0]!r}; it knows {known}")
-
-    def text(self, name: str) -> str | None:
-        return self.given.get(name.lower())
-
-    def integer(self, name: str, default: int, minimum: int = 0) -> int:
-        text = self.text(name)
-        if text is None:
-            return default
-        try:
-            value = int(text)
-        except ValueError:
-            value = minimum - 1
-        if value < minimum:
-            raise ValueError(f"{name} must be a whole number of at least {minimum}, not {text!r}")
-        return value
-
-    def boolean(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.lower() not in ("true", "false"):
-            raise ValueError(f"{name} must be true or false, not {text!r}")
-        return text.lower() == "true"
-
-    def duration_ms(self, name: str, default: int) -> int:
-        """Milliseconds from "500", "500ms", "10s", "15m", "24h" or "30d"."""
-        text = self.text(name)
-        if text is None:
-            return default
-        found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-        unit = found.group(2) or "ms" if found else ""
-        if found is None or unit not in UNITS_MS:
-            raise ValueError(
-                f"{name} must be a duration such as 500ms, 10s, 15m or 1d, not {text!r}"
-            )
-        return int(found.group(1)) * UNITS_MS[unit]
-
-    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        value = (self.text(name) or default).lower()
-        if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-        return value
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:

@@ -11,6 +11,7 @@ speed, with the reason:
   checkpoint file (about 40 ms a micro-batch). It checks and renames, so two queries on one
   checkpoint are not fenced from each other: right for one machine, not for a cluster, and only set
   here;
+- `spark.python.daemon.module`: no tracebacks when a session stops (`odradek.spark.daemon`);
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.
 
@@ -92,5 +93,6 @@ def local_settings(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        "spark.python.daemon.module": "odradek.spark.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
     }

@@ -106,7 +106,7 @@ class Topics:
             raise DataLoss(
                 f"{what}. Some data may have been lost. Either it was deleted (retention, "
                 "DeleteRecords) before it was read, or the topic was deleted and made again. Set "
-                "failOnDataLoss to false to go on with what is there, or start with a new checkpoint"
+                "failOnDataLoss to false to read what is there, or begin with a new checkpoint"
             )
         log.warning("%s; going on, as failOnDataLoss is false", what)
 
