@@ -15,6 +15,7 @@ def test_what_a_restarted_log_calls_durable_survives_the_next_power_loss(seed: i
     disk = SimDisk(Scheduler(seed), "disk")
     mount = disk.mount()
     log = new_log(mount)
+    mount.sync_directory("/")
     for _ in range(3):
         log.append(batch(size=300), 0, now_ms=0)
     mount.faults.sync_error_rate = 1000
