@@ -141,7 +141,9 @@ class DurableEnds:
         """The log is gone; its slot is free. Owner thread."""
         end = self._slots.pop(key, None)
         if end is not None:
-            self.file.write(end.position, FREE)
+            with self.lock:
+                end.generation += 1  # a flush under way must not note its end in another's slot
+                self.file.write(end.position, FREE)
             self._free.append(end.position)
 
     def partitions(self) -> list[TopicIdPartition]:

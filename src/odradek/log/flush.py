@@ -9,14 +9,18 @@ A log has at most one flush under way; what is appended meanwhile is the next on
 at once: that is the group in group commit.
 
 A flush that also moves the recovery point ("checkpoint") syncs indexes, writes the leader epochs
-and a producer snapshot as of the captured offset, and thins out older snapshots.
+and a producer snapshot as of the captured offset, and thins out older snapshots. If there is no
+room for those (see `fence`), the records are durable all the same: the recovery point stays where
+it was, from which a recovery finds all of it in the log, and the next flush tries again.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from odradek.log import producer_snapshot
 from odradek.log.durable_ends import DurableEnd
-from odradek.log.fence import Fence
+from odradek.log.fence import Fence, LogDirFailure
 from odradek.log.producer_state import SnapshotEntry
 from odradek.model.env import Disk, File
 
@@ -26,8 +30,8 @@ SNAPSHOTS_KEPT = 2
 class LogFlush:
     """The captured work.
 
-    `succeeded` after `run` has returned; `void` if the log was truncated meanwhile, `abandoned` if
-    it was deleted.
+    `succeeded` after `run` has returned; `put_off` if the recovery point could not be moved; `void`
+    if the log was truncated meanwhile, `abandoned` if it was deleted.
     """
 
     __slots__ = (
@@ -40,6 +44,7 @@ class LogFlush:
         "epochs",
         "files",
         "generation",
+        "put_off",
         "recovery_point",
         "snapshot",
         "succeeded",
@@ -57,6 +62,7 @@ class LogFlush:
         end_offset: int,
         recovery_point: int,
     ) -> None:
+        """`recovery_point`: where it is; a `snapshot` moves it to `end_offset`."""
         self._disk = disk
         self._fence = fence
         self.directory = directory
@@ -69,6 +75,7 @@ class LogFlush:
         self.epochs: tuple[str, bytes] | None = None
         self.snapshot: list[SnapshotEntry] | None = None
         self.succeeded = False
+        self.put_off = False
         self.void = False
         self.abandoned = False
         for file in files:
@@ -82,10 +89,7 @@ class LogFlush:
                 file.sync()
             for directory in self.sync_directories:
                 self._disk.sync_directory(directory)
-            if self.epochs is not None:
-                self._disk.replace_file(*self.epochs)
-            if self.snapshot is not None:
-                self._write_snapshot(self.snapshot)
+            self._move_recovery_point()
             if self.durable is not None:
                 self.durable.note(self.end_offset, self.recovery_point, self.generation)
         except OSError as error:
@@ -94,13 +98,27 @@ class LogFlush:
             raise self._fence.fail(error) from error
         self.succeeded = True
 
+    def _move_recovery_point(self) -> None:
+        """Write what a recovery from there takes for granted, or put it off."""
+        try:
+            if self.epochs is not None:
+                self._disk.replace_file(*self.epochs)
+            if self.snapshot is not None:
+                self._write_snapshot(self.snapshot)
+                self.recovery_point = self.end_offset
+        except OSError as error:
+            if self.abandoned or isinstance(self._fence.judge(error), LogDirFailure):
+                raise
+            self.put_off = True
+
     def _write_snapshot(self, entries: list[SnapshotEntry]) -> None:
         """The snapshot at the end; of older ones the last is kept."""
         path = producer_snapshot.snapshot_path(self.directory, self.end_offset)
         self._disk.replace_file(path, producer_snapshot.encode(entries))
         names = list(self._disk.list(self.directory))
         for offset in producer_snapshot.snapshot_offsets(names)[:-SNAPSHOTS_KEPT]:
-            self._disk.remove(producer_snapshot.snapshot_path(self.directory, offset))
+            with suppress(FileNotFoundError):  # retention removes old ones too
+                self._disk.remove(producer_snapshot.snapshot_path(self.directory, offset))
 
     def release(self) -> None:
         """Unpin the files. Owner thread, once."""

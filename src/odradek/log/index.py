@@ -16,10 +16,10 @@ An entry is added with the first batch that starts more than `index.interval.byt
 indexed one. The time index gets a last entry when its segment stops being the active one.
 
 In memory an index is what its file is: a `bytearray` of entries, searched by bisection. The active
-segment's entries are appended there and written to the file in portions (a full page, a checkpoint,
-a roll, a close): nothing but speed depends on the file, so nothing is written for durability on the
-way of an append, and there is no mmap. Those of older segments are loaded on first use and kept by
-a `LoadedIndexes` of bounded size.
+segment's entries are appended there and written to the file later (by a checkpoint, a roll, a
+close): nothing but speed depends on the file, so an append neither waits for it nor fails with it,
+and there is no mmap. Those of older segments are loaded on first use and kept by a `LoadedIndexes`
+of bounded size.
 
 Kafka's formats have no room for a checksum. Instead an entry is believed only after the batch it
 points to has been seen to have the last offset (and largest timestamp) it claims: see `segment`.
@@ -37,7 +37,6 @@ OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 OFFSET_AT = Struct(">i")
 TIMESTAMP_AT = Struct(">q")
-PORTION_BYTES = 4096
 DEFAULT_LOADED_BYTES = 64 << 20
 
 
@@ -66,7 +65,7 @@ class LoadedIndexes:
 
 
 class SparseIndex:
-    """What both indexes share: entries in file format, a lazily opened file, portions to write."""
+    """What both indexes share: entries in file format, a lazily opened file."""
 
     __slots__ = ("_disk", "_file", "base_offset", "entries", "entry", "loaded", "path", "written")
 
@@ -144,10 +143,6 @@ class SparseIndex:
         finally:
             file.unpin()
 
-    def _added(self) -> None:
-        if len(self.entries) - self.written >= PORTION_BYTES:
-            self.write_out()
-
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
@@ -164,7 +159,6 @@ class OffsetIndex(SparseIndex):
     def append(self, last_offset: int, position: int) -> None:
         """Index the batch at `position` whose last offset is `last_offset`."""
         self.entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
-        self._added()
 
     def at(self, slot: int) -> tuple[int, int]:
         """(last offset of the batch, its position) of an entry."""
@@ -206,7 +200,6 @@ class TimeIndex(SparseIndex):
         """Note the largest timestamp so far; ignored unless it is later than the last entry's."""
         if timestamp >= 0 and timestamp > self.last()[0]:
             self.entries += TIME_ENTRY.pack(timestamp, offset - self.base_offset)
-            self._added()
 
     def at(self, slot: int) -> tuple[int, int]:
         """(timestamp, offset) of an entry."""

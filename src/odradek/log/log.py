@@ -38,7 +38,7 @@ from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, Timestam
 from odradek.log.scan import BadBatch
 from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
 from odradek.log.segments import Segments
-from odradek.model.env import Buffer, Disk
+from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import RecordBatchHeader, stamp
 from odradek.protocol.validate import ValidBatch
@@ -367,19 +367,14 @@ class Log:
         unsynced = self.segments.from_offset(self.flushed_offset)
         again = [segment for segment in self.unsynced_segments if segment not in unsynced]
         files = [segment.file for segment in (*again, *unsynced)]
-        self.unsynced_segments = []
         if checkpoint:
-            try:
-                for segment in self.segments.from_offset(self.recovery_point):
-                    if segment is self.segments.active:
-                        segment.write_indexes()
-                    files += [segment.offset_index.file(), segment.time_index.file()]
-            except OSError as error:
-                raise self.fence.judge(error) from error
-        recovery_point = end if checkpoint else self.recovery_point
+            indexes = self._written_indexes()
+            checkpoint = bool(indexes)
+            files += indexes
         flush = LogFlush(
-            self.disk, self.fence, self.directory, self.durable, files, end, recovery_point
+            self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
         )
+        self.unsynced_segments = []
         flush.sync_directories = self._unsynced_directories
         if self.epochs.dirty:
             flush.epochs = (self.epochs.path, self.epochs.encode())
@@ -389,6 +384,24 @@ class Log:
             self.checkpointed_bytes = 0
             self.rolled = False
         return flush
+
+    def _written_indexes(self) -> list[File]:
+        """The index files since the recovery point, up to date; none if there is no room for that,
+        and the recovery point has to stay.
+        """
+        files = []
+        try:
+            for segment in self.segments.from_offset(self.recovery_point):
+                if segment is self.segments.active:
+                    segment.write_indexes()
+                files += [segment.offset_index.file(), segment.time_index.file()]
+        except OSError as error:
+            judged = self.fence.judge(error)
+            if isinstance(judged, LogDirFailure):
+                raise judged from error
+            self.rolled = True  # due again
+            return []
+        return files
 
     def end_flush(self, flush: LogFlush) -> int:
         """Take over what came of a flush; the flushed offset. `LogDirFailure` if it failed."""
@@ -400,6 +413,9 @@ class Log:
             assert flush.succeeded, "ended before it was run"
             self.flushed_offset = flush.end_offset
             self.recovery_point = flush.recovery_point
+            if flush.put_off:
+                self.epochs.dirty = True
+                self.rolled = True
         return self.flushed_offset
 
     def void_flush(self) -> None:

@@ -21,6 +21,7 @@ the first log can be opened and written only when every log has been flushed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from odradek.log import checkpoints, meta_properties
 from odradek.log.checkpoints import (
@@ -272,7 +273,10 @@ class LogDirectory:
         return RetentionPass(deletions, self.checkpoint()) if deletions else None
 
     def checkpoint(self) -> Work:
-        """Work: sync the durable ends, and write those of the three checkpoints that changed."""
+        """Work: sync the durable ends, and write those of the three checkpoints that changed.
+
+        `OSError` but no `LogDirFailure`: there was no room, and the files are as they were.
+        """
         for key, log in self.logs.items():
             self._recovery_points[key] = log.recovery_point
             self._high_watermarks[key] = log.high_watermark
@@ -289,12 +293,15 @@ class LogDirectory:
             self.fence.check()
             try:
                 self._durable_ends.sync()
+            except OSError as error:
+                raise self.fence.fail(error) from error
+            try:
                 for name, data in contents.items():
                     if self._written.get(name) != data:
                         self.disk.replace_file(f"{self.path}/{name}", data)
                         self._written[name] = data
             except OSError as error:
-                raise self.fence.fail(error) from error
+                raise self.fence.judge(error) from error
 
         return work
 
@@ -336,7 +343,8 @@ class RetentionPass:
         """Record the new log start offsets, then rename. In this order: see `retention`."""
         self._checkpoint()
         for deletion in self.deletions:
-            deletion.rename()
+            with suppress(FileNotFoundError):  # its partition was deleted meanwhile
+                deletion.rename()
 
     def close(self) -> None:
         for deletion in self.deletions:
@@ -344,4 +352,5 @@ class RetentionPass:
 
     def remove(self) -> None:
         for deletion in self.deletions:
-            deletion.remove()
+            with suppress(FileNotFoundError):
+                deletion.remove()

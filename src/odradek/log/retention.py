@@ -22,6 +22,7 @@ before it is noticed. After a restart it starts from the wall clock again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -71,7 +72,8 @@ class Deletion:
         offsets = snapshot_offsets(list(self.disk.list(self.directory)))
         for offset in offsets[:-1]:
             if offset < self.log_start_offset:
-                self.disk.remove(snapshot_path(self.directory, offset))
+                with suppress(FileNotFoundError):  # a flush removes old ones too
+                    self.disk.remove(snapshot_path(self.directory, offset))
 
     def remove(self) -> None:
         """Remove the renamed files. Worker, after the delay; `close` first."""

@@ -52,14 +52,17 @@ def test_the_time_index_only_ascends():
     assert index.at(index.lookup(51)) == (50, 2)
 
 
-def test_entries_reach_the_file_in_portions():
+def test_entries_reach_the_file_when_it_is_written_out():
     disk = disk_with_directory()
     index = OffsetIndex(disk, "d/i", 0)
-    for n in range(511):
+    for n in range(1000):
         index.append(n, n * 10)
     assert not disk.exists("d/i")
-    index.append(511, 5110)
-    assert len(disk.read_file("d/i")) == 4096
+    index.write_out()
+    index.append(1000, 10_000)
+    assert len(disk.read_file("d/i")) == 8000
+    index.write_out()
+    assert len(disk.read_file("d/i")) == 8008
 
 
 def test_loaded_indexes_are_bounded():

@@ -1,0 +1,78 @@
+"""A full disk: what is refused, what goes on, and that nothing is given up for it.
+
+`ENOSPC` may meet any write. An append that is told of it has not happened; an index, a snapshot or
+a checkpoint that cannot be written is written later. Only a failed fsync of records is fatal.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from uuid import UUID
+
+import pytest
+from log_making import batch, fill, headers, new_log, offsets, read, reopen
+
+from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory import MemoryDisk
+from odradek.model.ids import TopicIdPartition
+
+KEY = TopicIdPartition(UUID(int=7), 0)
+DENSE = LogConfig(index_interval_bytes=1)
+
+
+class FillingDisk(MemoryDisk):
+    """A disk without room for files whose names end like this."""
+
+    full_for: tuple[str, ...] = ()
+
+    def effect(self, kind: str, path: str) -> None:
+        if kind in ("create", "append", "replace") and path.endswith(self.full_for):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def test_an_append_does_not_depend_on_its_index_being_written():
+    disk = FillingDisk()
+    log = new_log(disk, DENSE)
+    disk.full_for = ("index",)
+    fill(log, 2000, records=1)
+    assert log.log_end_offset == 2000
+    assert [header.base_offset for header in headers(read(log, 0))] == list(range(2000))
+    disk.full_for = ()
+    log.flush(checkpoint=True)
+    assert reopen(disk, DENSE, recovery_point=2000)[0].log_end_offset == 2000
+
+
+@pytest.mark.parametrize("name", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
+def test_records_get_durable_though_what_goes_with_a_recovery_point_finds_no_room(name: str):
+    disk = FillingDisk()
+    log = new_log(disk)
+    log.flush(checkpoint=True)
+    log.append(batch(producer=(1, 0, 0)), 3, now_ms=0)
+    disk.full_for = (name,)
+    assert log.flush(checkpoint=True) == 1
+    assert (log.fence.failure, log.recovery_point) == (None, 0)
+    disk.full_for = ()
+    assert log.dirty or log.checkpoint_due, "it is tried again"
+    log.flush()
+    assert log.recovery_point == 1
+    again, _ = reopen(disk, recovery_point=1)
+    assert again.latest_epoch == 3
+    assert again.producers.entry(1) is not None
+
+
+def test_a_checkpoint_without_room_is_written_by_the_next_pass():
+    disk = FillingDisk()
+    directory = LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
+    log = directory.open_log(KEY, LogConfig(), 0)
+    log.append(batch(3), 0, now_ms=0)
+    log.flush(checkpoint=True)
+    disk.full_for = ("offset-checkpoint",)
+    with pytest.raises(OSError, match="No space left"):
+        directory.checkpoint()()
+    assert directory.fence.failure is None
+    disk.full_for = ()
+    directory.checkpoint()()
+    assert b" 0 3\n" in disk.read_file("data/recovery-point-offset-checkpoint")
+    assert offsets(read(log, 0)) == [(0, 2)]
