@@ -14,6 +14,7 @@ from odradek.model.errors import ErrorCode
 
 T = TypeVar("T")
 MAX_RECORDS_PER_DECISION = 10_000
+MAX_MESSAGE_LENGTH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,13 @@ class Decision(Generic[T]):
 class Refused(Exception):
     """One topic or resource is refused; becomes its error code and message in the response.
 
-    The message is None where Kafka gives none: the code says it all.
+    The message is None where Kafka gives none: the code says it all. A long one is cut, for it may
+    quote a client's string, and what is a string of a request must fit in one of the response.
     """
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
+        if message is not None and len(message) > MAX_MESSAGE_LENGTH:
+            message = message[:MAX_MESSAGE_LENGTH] + " ..."
         super().__init__(error.name if message is None else message)
         self.error = error
         self.message = message

@@ -24,7 +24,7 @@ from uuid import UUID
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
 from odradek.log.results import LogRead
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
 from odradek.protocol.validate import BatchRules, InvalidBatch, RecordError, validate
@@ -53,6 +53,11 @@ class Isolation(IntEnum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        """Clients send what they like; there is no other level to answer at."""
+        raise ProtocolError(f"isolation level {value}")
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,8 +1,9 @@
 """DescribeTopicPartitions: v0. Topics in the order of their names, a page at a time (KIP-966).
 
-No topic named means all. A page ends after `response_partition_limit` partitions, at most
-`max.request.partition.size.limit`; its cursor says where the next one begins. Topics before the
-request's cursor are left out.
+No topic named means all. A page ends after `response_partition_limit` partitions, at least 1 and at
+most `max.request.partition.size.limit`; its cursor says where the next one begins. Topics before the
+request's cursor are left out; a cursor at a negative partition is INVALID_REQUEST for every topic
+named.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ def handle(
 ) -> DescribeTopicPartitionsResponse:
     image = broker.image
     limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
+    limit = max(limit, 1)
     first = request.cursor.topic_name if request.cursor is not None else ""
     start = request.cursor.partition_index if request.cursor is not None else 0
+    if start < 0:
+        return refused(request)
     names = sorted({topic.name for topic in request.topics} or image.topics)
     answer = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
@@ -44,7 +48,7 @@ def handle(
             if request.topics:
                 answer.topics.append(missing(name))
             continue
-        begin = start if name == first else 0
+        begin = min(start, len(topic.partitions)) if name == first else 0
         if limit <= 0:
             answer.next_cursor = Cursor(topic_name=name, partition_index=begin)
             break
@@ -55,6 +59,21 @@ def handle(
             answer.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
     return answer
+
+
+def refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=topic.name,
+                topic_id=ZERO_UUID,
+                is_internal=False,
+                partitions=[],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def missing(name: str) -> DescribeTopicPartitionsResponseTopic:
