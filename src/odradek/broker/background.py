@@ -1,4 +1,5 @@
-"""Work that is out on workers: counted, so that a stop can wait for it; in turn, where it must be."""
+"""Work that is out on workers: counted, so that a stop can wait for it; in turn, where it must be.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Background:
 
 
 class InTurn:
-    """An `Offload` that has one piece of work under way at a time, in the order they were submitted.
+    """An `Offload` that has one piece of work under way at a time, in the order they were
+    submitted.
 
     For work that writes the same files: two at once would take each other's temporary file, and the
     one that knows less could be the last to write.

@@ -3,10 +3,10 @@ carry only changes.
 
 A request names a session by (id, epoch):
 
-| epoch         | id    | meaning                                                                       |
-|---------------|-------|-------------------------------------------------------------------------------|
-| -1            | any   | sessionless; a session named by the id is forgotten                           |
-| 0             | any   | full request; a session named by the id is replaced by a new one              |
+| epoch         | id    | meaning                                                                |
+|---------------|-------|------------------------------------------------------------------------|
+| -1            | any   | sessionless; a session named by the id is forgotten                    |
+| 0             | any   | full request; a session named by the id is replaced by a new one       |
 | 1, 2, ...     | known | incremental: listed partitions are added or changed, `forgotten` ones dropped |
 
 The answer to a full request lists every partition. The answer to an incremental one lists a
@@ -40,7 +40,10 @@ Key = tuple[str | UUID, int]
 
 @dataclass(slots=True)
 class Wanted:
-    """A partition that a fetch asks for, and what its session's client was last told of it."""
+    """A partition that a fetch asks for, and what its session's client was last told of it.
+
+    `name` is that of the topic when an id was first found: a session outlives its topics.
+    """
 
     topic: str | UUID
     partition: int
@@ -48,6 +51,7 @@ class Wanted:
     fetch_offset: int
     last_fetched_epoch: int
     max_bytes: int
+    name: str = ""
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
@@ -129,7 +133,7 @@ class FetchSessionCache:
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self.sessions.pop(request.session_id, None)
             wanted = requested(request.topics, by_id)
-            if request.session_epoch == FINAL_EPOCH or not wanted:
+            if request.session_epoch == FINAL_EPOCH:
                 return FetchPlan(list(wanted.values()))
             session = self._create(wanted, by_id, now_ms)
             return FetchPlan(list(wanted.values()), session)

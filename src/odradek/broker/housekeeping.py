@@ -1,17 +1,18 @@
-"""What a broker does on its own, by the clock: retention, checkpoints, late flushes, forgetting producers.
+"""What a broker does on its own, by the clock: retention, checkpoints, late flushes, forgetting
+producers.
 
 Each task starts again when it has ended, one interval later, so that none overlaps itself. The
-deciding part runs on the owner thread and is short; what blocks goes to a worker, one piece after the
-other: retention and the checkpoints write the same files. A failure of the disk fences the directory,
-as everywhere.
+deciding part runs on the owner thread and is short; what blocks goes to a worker, one piece after
+the other: retention and the checkpoints write the same files. A failure of the disk fences the
+directory, as everywhere.
 
-| task                | every                                           | does                            |
-|---------------------|-------------------------------------------------|---------------------------------|
-| retention           | log.retention.check.interval.ms                 | old segments leave, then go     |
-| recovery points     | log.flush.offset.checkpoint.interval.ms         | sync what is behind, checkpoint |
-| flushes             | 3 s                                             | flush.ms, flush.messages        |
-| metadata snapshot   | 1 min                                           | if one is due by its age        |
-| producers           | 10 min                                          | idle producer ids are forgotten |
+| task | every | does |
+| --- | --- | --- |
+| retention | log.retention.check.interval.ms | old segments leave, then go |
+| recovery points | log.flush.offset.checkpoint.interval.ms | sync what is behind, checkpoint |
+| flushes | 3 s | flush.ms, flush.messages |
+| metadata snapshot | 1 min | if one is due by its age |
+| producers | 10 min | idle producer ids are forgotten |
 
 The flush task runs only with `log.durability=os`: with `fsync` nothing waits to be flushed.
 """
@@ -85,7 +86,8 @@ class Housekeeping:
         self._timer.call_later(max(1, interval_ms), run)
 
     def retention(self) -> None:
-        """Segments that are too old or too many leave their logs now and the disk a little later."""
+        """Segments that are too old or too many leave their logs now and the disk a little later.
+        """
         clock = self._env.clock
         done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
         for partition in self._replicas:

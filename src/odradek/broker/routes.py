@@ -1,4 +1,5 @@
-"""From (key, version) to what is done with it: reader, handler, writer. Made at first use and kept."""
+"""From (key, version) to what is done with it: reader, handler, writer. Made at first use and kept.
+"""
 
 from __future__ import annotations
 

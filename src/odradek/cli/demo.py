@@ -1,4 +1,6 @@
-"""`odradek demo`: real flights through the broker and Spark, verified. Exit code 0 only if they are."""
+"""`odradek demo`: real flights through the broker and Spark, verified. Exit code 0 only if they
+are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek dump-log`: what is in segment files, line for line as Kafka's DumpLogSegments tells it."""
+"""`odradek dump-log`: what is in segment files, as Kafka's DumpLogSegments tells it."""
 
 from __future__ import annotations
 

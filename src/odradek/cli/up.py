@@ -76,7 +76,7 @@ def up(
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`("a=1", "b=2")` -> `{"a": "1", "b": "2"}`; the names and values are checked by the broker's table."""
+    """`("a=1", "b=2")` -> `{"a": "1", "b": "2"}`; the broker's table checks names and values."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -98,14 +98,15 @@ def ready_line(server: Server, as_json: bool) -> str:
             "version": odradek.__version__,
         }
         return msgspec.json.encode(line).decode()
+    bootstrap = server.bootstrap
     return (
-        f"Odradek {odradek.__version__} is ready: bootstrap.servers={server.bootstrap}  data: {where}\n"
-        f"Next: point any Kafka client at it, for example  kcat -b {server.bootstrap} -L   (Ctrl-C stops)"
+        f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}  data: {where}\n"
+        f"Next: point any Kafka client at it, for example  kcat -b {bootstrap} -L   (Ctrl-C stops)"
     )
 
 
 def spare_the_collector() -> None:
-    """What has been loaded stays; and what a broker makes is nearly always freed by counting, so the
+    """What has been loaded stays; what a broker makes is nearly always freed by counting, so the
     collector need not look as often as it does by default (every 700 new objects).
     """
     gc.collect()

@@ -5,8 +5,8 @@
     with Broker() as broker:
         ...  # any Kafka client, at broker.bootstrap
 
-The simulator (`world`, `python -m odradek.testing.sim --seed N`) runs the same broker over a clock, a
-network, a disk and workers that do what a seed says: crashes, lost writes, cut connections.
+The simulator (`world`, `python -m odradek.testing.sim --seed N`) runs the same broker over a clock,
+a network, a disk and workers that do what a seed says: crashes, lost writes, cut connections.
 """
 
 from odradek.testing.broker import Broker
