@@ -7,7 +7,7 @@ A request names a session by (id, epoch):
 |---------------|-------|------------------------------------------------------------------------|
 | -1            | any   | sessionless; a session named by the id is forgotten                    |
 | 0             | any   | full request; a session named by the id is replaced by a new one       |
-| 1, 2, ...     | known | incremental: listed partitions are added or changed, `forgotten` ones dropped |
+| 1, 2, ...     | known | incremental: lists what to add or change, and what to forget           |
 
 The answer to a full request lists every partition. The answer to an incremental one lists a
 partition only if it has records, an error, or a high watermark or log start offset that the client
