@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,18 @@ STEPS = 60
 @pytest.mark.parametrize("seed", range(1, 51))
 def test_a_seed(seed: int) -> None:
     outcome = run_seed(World(seed, STEPS))
+    assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
+
+
+def regressions() -> list[tuple[int, int]]:
+    lines = (Path(__file__).parent / "regressions.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return [(int(seed), int(steps)) for seed, steps, *_ in rows]
+
+
+@pytest.mark.parametrize(("seed", "steps"), regressions())
+def test_a_seed_that_once_failed(seed: int, steps: int) -> None:
+    outcome = run_seed(World(seed, steps))
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
 
