@@ -2,10 +2,12 @@
 
     start   data directory locked, metadata replayed, port bound, broker registered, logs opened,
             recovery done: when it returns, requests are answered as soon as the loop runs
-    stop    no more connections; what is out on workers comes back; logs flushed, checkpoints and the
+    stop    no more connections; what is out on workers comes back; logs flushed, checkpoints and
+    the
             clean-shutdown marker written; `stopped` is called
 
-It runs unchanged over the real environment (`server`) and over the simulated one (`odradek.testing`).
+It runs unchanged over the real environment (`server`) and over the simulated one
+(`odradek.testing`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What this broker leads, kept in step with the committed metadata.
 
-Topics that appear get their logs opened or made, topics that go have theirs deleted, changed settings
-reach logs and rules. Opening a damaged log takes that partition offline and no other.
+Topics that appear get their logs opened or made, topics that go have theirs deleted, changed
+settings reach logs and rules. Opening a damaged log takes that partition offline and no other.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ class Partitions:
         )
 
     def _tell_of_strays(self) -> None:
-        """Logs of topics that the metadata does not know. They may be what a crash left of a deleted
-        topic, or all there is left after the metadata was lost: nobody but a person can tell.
+        """Logs of topics that the metadata does not know. They may be what a crash left of a
+        deleted topic, or all there is left after the metadata was lost: nobody but a person can
+        tell.
         """
         known = self._broker.image.topics_by_id
         for key in self._broker.directory.partitions:

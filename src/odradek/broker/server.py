@@ -1,7 +1,8 @@
 """A broker on this machine: the node in its real environment, with a reactor of its own.
 
-`odradek up` runs one in the foreground, `odradek.testing.Broker` on a thread. Everything else of the
-broker takes its environment as arguments; here is where sockets, disk, clock and threads come in.
+`odradek up` runs one in the foreground, `odradek.testing.Broker` on a thread. Everything else of
+the broker takes its environment as arguments; here is where sockets, disk, clock and threads come
+in.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk
 from odradek.log.memory import MemoryDisk
-from odradek.model.env import Env
+from odradek.model.env import Disk, Env
 from odradek.network.clock import SystemClock
 from odradek.network.listener import AddressInUseError
 from odradek.network.selector import Reactor
@@ -30,6 +31,7 @@ class Server:
     """`start`, then `run` on the thread that shall own the broker; `request_stop` from anywhere.
 
     `settings` are broker settings as text, by Kafka's names. `data_dir` None keeps all in memory.
+    `disk` takes the place of the real one (or of memory): one that fails on demand, for tests.
     Raises `StartFailed` with what is wrong and what to do.
     """
 
@@ -40,6 +42,7 @@ class Server:
         host: str,
         port: int,
         data_dir: str | None,
+        disk: Disk | None = None,
     ) -> None:
         self.data_dir = data_dir
         self._stopping = False
@@ -61,7 +64,7 @@ class Server:
             clock=self._clock,
             random=random.SystemRandom(),
             network=self._reactor,
-            disk=MemoryDisk() if data_dir is None else LocalDisk(),
+            disk=disk or (MemoryDisk() if data_dir is None else LocalDisk()),
             offload=self._workers,
             call_soon=self._reactor.call_soon,
         )
@@ -73,8 +76,14 @@ class Server:
         host, port = self.node.address
         return f"{host}:{port}"
 
+    @property
+    def bugs(self) -> int:
+        """What was caught that must not happen: handlers, timers and callbacks that raised."""
+        return self._reactor.bugs + self.node.sockets.counters.bugs
+
     def start(self) -> None:
-        """Open the data directory, replay the metadata, listen. Returns when clients can connect."""
+        """Open the data directory, replay the metadata, listen. Returns when clients can connect.
+        """
         try:
             self.node.start()
         except AddressInUseError as error:

@@ -17,6 +17,8 @@ CODECS = {
     "zstd": CompressionType.ZSTD,
 }
 
+GZIP_DEFAULT_LEVEL = -1
+
 
 def log_config(topic: TopicConfig, broker: BrokerConfig, random: Random) -> LogConfig:
     """What the log of a new or reconfigured partition goes by; its jitter is drawn here."""
@@ -40,8 +42,9 @@ def log_config(topic: TopicConfig, broker: BrokerConfig, random: Random) -> LogC
 def batch_rules(topic: TopicConfig) -> BatchRules:
     """What a produced batch is held to."""
     codec = CODECS.get(topic.compression_type)
+    gzip_level = topic.compression_gzip_level
     levels = {
-        CompressionType.GZIP: topic.compression_gzip_level,
+        CompressionType.GZIP: None if gzip_level == GZIP_DEFAULT_LEVEL else gzip_level,
         CompressionType.LZ4: topic.compression_lz4_level,
         CompressionType.ZSTD: topic.compression_zstd_level,
     }

@@ -110,7 +110,7 @@ class LeaderEpochs:
         The current epoch ends at the log end offset. Not known: an epoch above the current one, or
         -1. An epoch below the first one is answered with itself and the first start offset.
         """
-        if epoch == UNDEFINED_EPOCH or epoch > self.latest:
+        if epoch == UNDEFINED_EPOCH or epoch > self.latest or not self._epochs:
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
         if epoch == self.latest:
             return EpochEndOffset(epoch, log_end_offset)

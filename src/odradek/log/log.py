@@ -40,7 +40,7 @@ from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
 from odradek.log.segments import Segments
 from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
-from odradek.protocol.record_batch import RecordBatchHeader, stamp
+from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
 from odradek.protocol.validate import ValidBatch
 
 NONE = ErrorCode.NONE
@@ -159,14 +159,15 @@ class Log:
         """The answer to a batch that is not to be appended; None: it is the next one."""
         entry = self.producers.entry(header.producer_id)
         if entry is None:
-            return None
+            valid = header.producer_epoch >= NO_PRODUCER_EPOCH
+            return None if valid else self._refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         known = entry.find_duplicate(header)
         if known is not None:
             return AppendInfo(
                 NONE,
                 known.first_offset,
                 known.last_offset,
-                known.timestamp if header.is_log_append_time else -1,
+                known.timestamp,
                 self.log_start_offset,
                 True,
             )
@@ -276,7 +277,9 @@ class Log:
     ) -> TimestampAndOffset | None:
         if found is None or found[1] >= up_to_offset:
             return None
-        return TimestampAndOffset(*found, self.epochs.epoch_at(found[1]))
+        # A record before the log start may still be in its segment; its epoch is no longer noted.
+        noted = max(found[1], self.log_start_offset)
+        return TimestampAndOffset(*found, self.epochs.epoch_at(noted))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """See `LeaderEpochs.end_offset_for`."""

@@ -32,7 +32,8 @@ NO_EPOCH = -1
 
 @dataclass(slots=True)
 class FetchTarget:
-    """One partition of a fetch: where the client is. `partition` is None if it is not known here."""
+    """One partition of a fetch: where the client is. `partition` is None if it is not known here.
+    """
 
     partition: Partition | None
     error: ErrorCode
@@ -118,7 +119,8 @@ def read_target(
     if target.last_fetched_epoch != NO_EPOCH:
         result.diverging = diverging_epoch(partition, target)
         if result.diverging is not None:
-            return result
+            unknown = NO_EPOCH in result.diverging
+            return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE) if unknown else result
     max_bytes = max(0, min(target.max_bytes, budget))
     read = partition.read(target.fetch_offset, max_bytes, params.isolation, min_one)
     if read.error is not ErrorCode.NONE:
@@ -129,8 +131,11 @@ def read_target(
 
 
 def diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
-    """(epoch, end offset) where the client's log left ours, None if it did not (KIP-595)."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(target.last_fetched_epoch)
+    """(epoch, end offset) where the client's log left ours, None if it did not (KIP-595).
+
+    -1 in either: our log knows nothing of that epoch.
+    """
+    epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
     if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
         return epoch, end_offset
     return None

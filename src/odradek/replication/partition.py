@@ -22,6 +22,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from odradek.log.fence import LogDamaged
+from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import Log
 from odradek.log.results import LogRead
 from odradek.model.errors import ErrorCode, ProtocolError
@@ -49,7 +50,8 @@ class AppendResult:
 
 
 class Isolation(IntEnum):
-    """What a reader wants to see: all committed records, or only those of committed transactions."""
+    """What a reader wants to see: all committed records, or only those of committed transactions.
+    """
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -162,6 +164,22 @@ class Partition:
         log.high_watermark = end
         return True
 
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Where a leader epoch ends (see `LeaderEpochs`). Ours begins when we take the lead, with
+        or without records: the log notes an epoch with its first batch only.
+        """
+        log = self.log
+        if epoch == self.leader_epoch:
+            return EpochEndOffset(epoch, log.log_end_offset)
+        if log.latest_epoch == NO_EPOCH and NO_EPOCH != epoch < self.leader_epoch:
+            return EpochEndOffset(epoch, log.log_end_offset)
+        return log.end_offset_for_epoch(epoch)
+
+    def epoch_at(self, offset: int) -> int:
+        """Leader epoch of the batch at `offset`, or of the one that will be there."""
+        log = self.log
+        return self.leader_epoch if log.latest_epoch == NO_EPOCH else log.epochs.epoch_at(offset)
+
     # -- append and read -----------------------------------------------------------------------
 
     def append(self, span: Span, produce_version: int, wall_ms: int) -> AppendResult:
@@ -171,11 +189,16 @@ class Partition:
         batch = validate(span, self.rules, wall_ms, produce_version)
         if isinstance(batch, InvalidBatch):
             return AppendResult(
-                batch.error, record_errors=batch.record_errors, error_message=batch.message
+                batch.error,
+                log_start_offset=self.log.log_start_offset if batch.log_start_known else NO_OFFSET,
+                record_errors=batch.record_errors,
+                error_message=batch.message,
             )
         info = self.log.append(batch, self.leader_epoch, wall_ms)
         if info.error is not ErrorCode.NONE:
-            return AppendResult(info.error)
+            too_large = info.error is ErrorCode.RECORD_LIST_TOO_LARGE
+            start = NO_OFFSET if too_large else info.log_start_offset
+            return AppendResult(info.error, log_start_offset=start)
         return AppendResult(
             ErrorCode.NONE,
             info.base_offset,

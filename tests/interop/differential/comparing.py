@@ -44,11 +44,11 @@ class Known:
         )
 
 
-def compare(ours: dict[str, Plain], kafka: dict[str, Plain]) -> list[Difference]:
+def compare(script: str, ours: dict[str, Plain], kafka: dict[str, Plain]) -> list[Difference]:
     """Every field that differs, step by step. Both transcripts must have the same steps."""
     assert list(ours) == list(kafka), "the script took another way through the two brokers"
     return [
-        Difference(step, path, a, b)
+        Difference(f"{script}: {step}", path, a, b)
         for step in ours
         for path, a, b in differing(ours[step], kafka[step])
     ]

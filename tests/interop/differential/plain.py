@@ -27,7 +27,7 @@ from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact,
 from odradek.protocol.records import InvalidRecords
 
 Plain = Any
-NOW_WITHIN_MS = 3_600_000
+NOW_WITHIN_MS = 3 * 3_600_000
 
 TEXTS = {"error_message", "batch_index_error_message", "documentation"}
 PLACES = {"host", "port", "log_dir"}
@@ -113,21 +113,18 @@ def order(tree: dict[str, Plain]) -> tuple[str, ...]:
 
 
 def plain_records(data: bytes, names: Names) -> Plain:
-    """Whole batches one by one; bytes that are none of ours (an old magic, a cut batch) in hex."""
+    """Whole batches one by one, and how much there is of one that was cut off at the end."""
     trees: list[Plain] = []
     position = 0
     for header in batches(data, 0, len(data)):
         trees.append(plain_batch(data, header, names))
         position = header.end
-    if position < len(data):
-        trees.append(f"{len(data) - position} more bytes")
-    return trees
+    return {"batches": trees, "cut": len(data) - position}
 
 
 def plain_batch(data: bytes, header: RecordBatchHeader, names: Names) -> Plain:
-    now = NOW_WITHIN_MS
     times = {
-        field: "<now>" if abs(value - time.time() * 1000) < now else value
+        field: "<now>" if abs(value - time.time() * 1000) < NOW_WITHIN_MS else value
         for field, value in (
             ("base_timestamp", header.base_timestamp),
             ("max_timestamp", header.max_timestamp),

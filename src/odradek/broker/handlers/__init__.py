@@ -1,1 +1,2 @@
-"""One module per API: its versions' behaviour at the top, then `handle(broker, context, request)`."""
+"""One module per API: its versions' behaviour at the top, then `handle(broker, context, request)`.
+"""

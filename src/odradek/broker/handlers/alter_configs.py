@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from odradek.controller.alter_configs import alter_configs
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_configs import (
-    AlterConfigsResourceResponse,
     AlterConfigsRequest,
+    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 

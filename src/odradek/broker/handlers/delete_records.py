@@ -2,12 +2,13 @@
 
 Raises the log start offset; -1 means the high watermark. Beyond the high watermark is
 OFFSET_OUT_OF_RANGE; a topic whose `cleanup.policy` has no `delete` refuses with POLICY_VIOLATION.
-Answers when every live replica's log starts there.
+Answers when every live replica's log starts there; of a partition that is listed twice the last one
+counts, as in Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import Waiting
@@ -27,35 +28,36 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Waiting:
-    statuses = [
-        broker.replicas.delete_records(topic.name, asked.partition_index, asked.offset)
+    asked = {
+        (topic.name, partition.partition_index): partition.offset
         for topic in request.topics
-        for asked in topic.partitions
+        for partition in topic.partitions
+    }
+    statuses = [
+        broker.replicas.delete_records(name, index, offset)
+        for (name, index), offset in asked.items()
     ]
     if not any(status.pending for status in statuses):
-        return response(request, statuses)
+        return response(asked, statuses)
     operation = DelayedDeleteRecords(
-        request.timeout_ms, statuses, lambda settled: context.respond(response(request, settled))
+        request.timeout_ms, statuses, lambda settled: context.respond(response(asked, settled))
     )
     keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
     return Waiting(broker.replicas.delete_records_purgatory, operation, keys)
 
 
 def response(
-    request: DeleteRecordsRequest, statuses: Sequence[DeleteRecordsStatus]
+    asked: Iterable[tuple[str, int]], statuses: Sequence[DeleteRecordsStatus]
 ) -> DeleteRecordsResponse:
-    remaining = iter(statuses)
-    topics = []
-    for topic in request.topics:
-        results = []
-        for asked in topic.partitions:
-            status = next(remaining)
-            results.append(
-                DeleteRecordsPartitionResult(
-                    partition_index=asked.partition_index,
-                    low_watermark=status.low_watermark,
-                    error_code=status.error,
-                )
+    """The answers by topic, in the order of the request."""
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    for (name, index), status in zip(asked, statuses, strict=True):
+        topic = topics.setdefault(name, DeleteRecordsTopicResult(name=name, partitions=[]))
+        topic.partitions.append(
+            DeleteRecordsPartitionResult(
+                partition_index=index,
+                low_watermark=status.low_watermark,
+                error_code=status.error,
             )
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    return DeleteRecordsResponse(topics=topics)
+        )
+    return DeleteRecordsResponse(topics=list(topics.values()))

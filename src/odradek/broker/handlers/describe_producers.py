@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.controller.topic_names import name_problem
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
@@ -33,10 +34,16 @@ def handle(
 
 
 def producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    problem = name_problem(topic)
+    if problem is not None:
+        return failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if broker.image.topic(topic) is None:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return failed(index, unknown, unknown.text)
     partition = broker.replicas.by_name.get((topic, index))
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else partition.availability()
     if partition is None or error:
-        return PartitionResponse(partition_index=index, error_code=error, active_producers=[])
+        return failed(index, error, None)
     return PartitionResponse(
         partition_index=index,
         error_code=0,
@@ -51,4 +58,10 @@ def producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
             )
             for active in partition.log.producers.active_producers()
         ],
+    )
+
+
+def failed(index: int, error: ErrorCode, message: str | None) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=index, error_code=error, error_message=message, active_producers=[]
     )

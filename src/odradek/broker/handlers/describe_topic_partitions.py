@@ -1,9 +1,9 @@
 """DescribeTopicPartitions: v0. Topics in the order of their names, a page at a time (KIP-966).
 
 No topic named means all. A page ends after `response_partition_limit` partitions, at least 1 and at
-most `max.request.partition.size.limit`; its cursor says where the next one begins. Topics before the
-request's cursor are left out; a cursor at a negative partition is INVALID_REQUEST for every topic
-named.
+most `max.request.partition.size.limit`; its cursor says where the next one begins. Topics before
+the request's cursor are left out; a cursor at a negative partition is INVALID_REQUEST for every
+topic named.
 """
 
 from __future__ import annotations

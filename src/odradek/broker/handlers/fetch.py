@@ -5,8 +5,8 @@ batch even if it is larger (KIP-74). The body is stretches of files that the net
 `sendfile`. When less than `min_bytes` is there, the request waits as a `DelayedFetch`.
 
 Versions: 7 brings incremental sessions (KIP-227); 9 the leader epoch check; 12 the diverging epoch;
-13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID. A fetch that claims to be a follower is
-refused: this broker has none.
+13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID; 16 names the leader to a client that is
+wrong about it (KIP-951). A fetch that claims to be a follower is refused: this broker has none.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from odradek.protocol.api.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
     PartitionData,
 )
 from odradek.replication.delayed_fetch import (
+    NO_EPOCH,
     DelayedFetch,
     FetchOutcome,
     FetchParams,
@@ -38,6 +40,10 @@ from odradek.replication.partition import Isolation
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
+
+FIRST_VERSION_WITH_LEADERS = 16
+LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(
@@ -56,13 +62,13 @@ def handle(
     )
     outcome = read_targets(targets, params)
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
-        return response(plan, outcome, by_id)
+        return response(broker, context.version, plan, params, outcome)
     outcome.release()
     operation = DelayedFetch(
         request.max_wait_ms,
         targets,
         params,
-        lambda late: context.respond(response(plan, late, by_id)),
+        lambda late: context.respond(response(broker, context.version, plan, params, late)),
     )
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
     return Waiting(broker.replicas.fetch_purgatory, operation, keys)
@@ -74,8 +80,7 @@ def target_of(broker: Broker, wanted: Wanted, request: FetchRequest, by_id: bool
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if isinstance(wanted.topic, UUID):
         partition = broker.replicas.by_id.get((wanted.topic, wanted.partition))
-        if broker.image.topic_by_id(wanted.topic) is None:
-            error = ErrorCode.UNKNOWN_TOPIC_ID
+        error = error_by_id(broker, wanted, wanted.topic)
     else:
         partition = broker.replicas.by_name.get((wanted.topic, wanted.partition))
     if partition is not None and claims_to_follow(request):
@@ -87,9 +92,21 @@ def target_of(broker: Broker, wanted: Wanted, request: FetchRequest, by_id: bool
         error,
         wanted.fetch_offset,
         wanted.max_bytes,
-        wanted.current_leader_epoch,
-        wanted.last_fetched_epoch,
+        max(NO_EPOCH, wanted.current_leader_epoch),
+        max(NO_EPOCH, wanted.last_fetched_epoch),
     )
+
+
+def error_by_id(broker: Broker, wanted: Wanted, topic_id: UUID) -> ErrorCode:
+    """What a partition that is asked for by id is answered with when it is not here."""
+    topic = broker.image.topic_by_id(topic_id)
+    if topic is not None:
+        wanted.name = topic.name
+    elif not wanted.name:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    elif broker.image.topic(wanted.name) is not None:
+        return ErrorCode.INCONSISTENT_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def claims_to_follow(request: FetchRequest) -> bool:
@@ -99,7 +116,9 @@ def claims_to_follow(request: FetchRequest) -> bool:
     return replica_id >= 0
 
 
-def response(plan: FetchPlan, outcome: FetchOutcome, by_id: bool) -> FetchResponse:
+def response(
+    broker: Broker, version: int, plan: FetchPlan, params: FetchParams, outcome: FetchOutcome
+) -> FetchResponse:
     """The partitions that this answer lists, grouped by topic in the order they were read."""
     topics: list[FetchableTopicResponse] = []
     last: str | UUID | None = None
@@ -111,8 +130,22 @@ def response(plan: FetchPlan, outcome: FetchOutcome, by_id: bool) -> FetchRespon
         if not topics or wanted.topic != last:
             last = wanted.topic
             topics.append(topic_response(last))
-        topics[-1].partitions.append(partition_data(wanted.partition, result))
+        answer = partition_data(wanted.partition, result, params.isolation)
+        if version >= FIRST_VERSION_WITH_LEADERS and result.error in LEADER_MOVED:
+            answer.current_leader = current_leader(broker, wanted)
+        topics[-1].partitions.append(answer)
     return FetchResponse(error_code=0, session_id=plan.session_id, responses=topics)
+
+
+def current_leader(broker: Broker, wanted: Wanted) -> LeaderIdAndEpoch | None:
+    """Who leads the partition now, for a client that thinks otherwise (KIP-951)."""
+    image = broker.image
+    by_id = isinstance(wanted.topic, UUID)
+    topic = image.topic_by_id(wanted.topic) if by_id else image.topic(wanted.topic)
+    partition = None if topic is None else topic.partitions.get(wanted.partition)
+    if partition is None:
+        return None
+    return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
 
 def topic_response(topic: str | UUID) -> FetchableTopicResponse:
@@ -121,7 +154,9 @@ def topic_response(topic: str | UUID) -> FetchableTopicResponse:
     return FetchableTopicResponse(topic=topic, topic_id=ZERO_UUID, partitions=[])
 
 
-def partition_data(index: int, result: FetchResult) -> PartitionData:
+def partition_data(index: int, result: FetchResult, isolation: Isolation) -> PartitionData:
+    """Aborted transactions are null only where the client did not ask and the partition is known.
+    """
     diverging = None
     if result.diverging is not None:
         diverging = EpochEndOffset(epoch=result.diverging[0], end_offset=result.diverging[1])
@@ -132,6 +167,8 @@ def partition_data(index: int, result: FetchResult) -> PartitionData:
         last_stable_offset=result.last_stable_offset,
         log_start_offset=result.log_start_offset,
         diverging_epoch=diverging,
-        aborted_transactions=None,
+        aborted_transactions=(
+            [] if isolation is Isolation.READ_COMMITTED or result.error in UNKNOWN else None
+        ),
         records=b"" if result.read is None else result.read.slices or b"",
     )

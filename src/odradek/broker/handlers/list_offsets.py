@@ -11,8 +11,8 @@ A timestamp asks for the first record at or after it; negative ones are special:
 | -5        | latest tiered: offset -1, as nothing is tiered                  | 9     |
 | -6        | earliest pending upload: offset -1, likewise                    | 11    |
 
-A special timestamp below its version is UNSUPPORTED_VERSION. Nothing found is offset -1 and
-timestamp -1, no error.
+A partition that is listed twice is answered once, with INVALID_REQUEST. A special timestamp below
+its version is UNSUPPORTED_VERSION. Nothing found is offset -1 and timestamp -1, no error.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ def handle(
         for asked in topic.partitions
     )
     isolation = Isolation(request.isolation_level)
-    topics = []
+    topics: dict[str, ListOffsetsTopicResponse] = {}
     for topic in request.topics:
-        answers = []
         for asked in topic.partitions:
-            partition = broker.replicas.by_name.get((topic.name, asked.partition_index))
-            if counts[topic.name, asked.partition_index] > 1:
-                answers.append(failed(asked, ErrorCode.INVALID_REQUEST))
-            elif not supported(asked.timestamp, context.version):
-                answers.append(failed(asked, ErrorCode.UNSUPPORTED_VERSION))
-            elif partition is None:
-                answers.append(failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            times = counts.pop((topic.name, asked.partition_index), 0)
+            if times == 0:
+                continue
+            answers = topics.setdefault(
+                topic.name, ListOffsetsTopicResponse(name=topic.name, partitions=[])
+            )
+            if times > 1:
+                answers.partitions.append(failed(asked, ErrorCode.INVALID_REQUEST))
             else:
-                answers.append(answer(partition, asked, isolation, context.version))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+                found = answer(broker, topic.name, asked, isolation, context.version)
+                answers.partitions.append(found)
+    return ListOffsetsResponse(topics=list(topics.values()))
 
 
 def supported(timestamp: int, version: int) -> bool:
@@ -81,8 +81,13 @@ def failed(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitio
 
 
 def answer(
-    partition: Partition, asked: ListOffsetsPartition, isolation: Isolation, version: int
+    broker: Broker, topic: str, asked: ListOffsetsPartition, isolation: Isolation, version: int
 ) -> ListOffsetsPartitionResponse:
+    if not supported(asked.timestamp, version):
+        return failed(asked, ErrorCode.UNSUPPORTED_VERSION)
+    partition = broker.replicas.by_name.get((topic, asked.partition_index))
+    if partition is None:
+        return failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
     if error:
         return failed(asked, error)
@@ -103,7 +108,7 @@ def find(partition: Partition, timestamp: int, isolation: Isolation) -> tuple[in
     if timestamp == LATEST:
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.epochs.epoch_at(log.log_start_offset)
+        return -1, log.log_start_offset, partition.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
         return -1, -1, -1
     found = (

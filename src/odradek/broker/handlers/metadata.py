@@ -1,12 +1,12 @@
 """Metadata: v0-13. Brokers, topics, partitions and who leads them.
 
-Which topics: in version 0 an empty list means all, from version 1 on null does. Asking by id (KIP-516)
-is possible from version 12; versions 10 and 11 have the field, but a request that uses it is
-INVALID_REQUEST.
+Which topics: in version 0 an empty list means all, from version 1 on null does. Asking by id
+(KIP-516) is possible from version 12; versions 10 and 11 have the field, but a request that uses it
+is INVALID_REQUEST.
 
 A topic that does not exist is created if the client allows it (always, before version 4) and the
-setting `auto.create.topics.enable` does. As in Kafka the answer is UNKNOWN_TOPIC_OR_PARTITION, and the
-client finds the topic when it asks again.
+setting `auto.create.topics.enable` does. As in Kafka the answer is UNKNOWN_TOPIC_OR_PARTITION, and
+the client finds the topic when it asks again.
 """
 
 from __future__ import annotations

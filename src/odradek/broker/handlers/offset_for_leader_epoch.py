@@ -45,7 +45,7 @@ def end_of(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> Epoch
         error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
     if partition is None or error:
         return EpochEndOffset(error_code=error, partition=asked.partition)
-    epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     return EpochEndOffset(
         error_code=0, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset
     )

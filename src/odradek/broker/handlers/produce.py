@@ -10,7 +10,7 @@ Versions: 7 allows zstd; 8 reports refused records one by one (KIP-467); 13 name
 `apis`).
 
 Transactional records need a transaction coordinator, which this broker does not have: they are
-refused.
+refused. A transactional id alone changes nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from odradek.protocol.api.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT
 from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus
 from odradek.replication.partition import AppendResult
 
@@ -41,15 +42,21 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ALL, LEADER, NOBODY = -1, 1, 0
 NO_RECORDS = Span(b"", 0, 0)
+MAGIC_AT, ATTRIBUTES_LOW_AT = 16, 22
+
+Asked = tuple[TopicProduceData, PartitionProduceData]
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Waiting | NoResponse:
+    asked = requested(request)
+    allowed = request.transactional_id is not None or not any(is_transactional(d) for _, d in asked)
     statuses = [
         append(broker, context.version, request, topic, data)
-        for topic in request.topic_data
-        for data in topic.partition_data
+        if allowed
+        else refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        for topic, data in asked
     ]
     broker.replicas.appended(
         status.partition
@@ -58,17 +65,40 @@ def handle(
     )
     if request.acks == NOBODY:
         if any(status.error is not ErrorCode.NONE for status in statuses):
-            errors = ", ".join(sorted({status.error.name for status in statuses}))
+            errors = ", ".join(
+                sorted({status.error.name for status in statuses if status.error})
+            )
             context.exchange.close_connection(f"produce with acks=0 failed: {errors}")
         return NO_RESPONSE
     if request.acks == ALL and any(status.pending for status in statuses):
         operation = DelayedProduce(
             request.timeout_ms,
             statuses,
-            lambda settled: context.respond(response(request, settled)),
+            lambda settled: context.respond(response(asked, settled)),
         )
-        return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, request))
-    return response(request, statuses)
+        return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
+    return response(asked, statuses)
+
+
+def requested(request: ProduceRequest) -> list[Asked]:
+    """What the request lists; of a partition that is listed twice the last one counts, as in Kafka.
+    """
+    asked = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
+    if len(asked) < 2:
+        return asked
+    return list({(t.name, t.topic_id, d.index): (t, d) for t, d in asked}.values())
+
+
+def is_transactional(data: PartitionProduceData) -> bool:
+    """By the attributes of its first batch. Such records without a transactional id are not written
+    for anybody."""
+    records = data.records
+    return (
+        isinstance(records, Span)
+        and len(records) >= HEADER_BYTES
+        and records.data[records.start + MAGIC_AT] == MAGIC
+        and records.data[records.start + ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT != 0
+    )
 
 
 def append(
@@ -90,7 +120,7 @@ def append(
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if partition is None:
         return refused(missing)
-    if request.transactional_id is not None:
+    if request.transactional_id is not None and is_transactional(data):
         return refused(ErrorCode.INVALID_TXN_STATE)
     records = data.records if isinstance(data.records, Span) else NO_RECORDS
     result = broker.replicas.append(partition, records, version)
@@ -105,31 +135,28 @@ def refused(error: ErrorCode) -> ProduceStatus:
     return ProduceStatus(AppendResult(error), None, pending=False, error=error)
 
 
-def watch_keys(broker: Broker, request: ProduceRequest) -> list[TopicPartition]:
+def watch_keys(broker: Broker, asked: Sequence[Asked]) -> list[TopicPartition]:
     """Every partition of the request, refused ones included."""
     keys = []
-    for topic in request.topic_data:
+    for topic, data in asked:
         found = broker.image.topic_by_id(topic.topic_id)
         name = topic.name if found is None else found.name
-        keys += [TopicPartition(name, data.index) for data in topic.partition_data]
+        keys.append(TopicPartition(name, data.index))
     return keys
 
 
-def response(request: ProduceRequest, statuses: Sequence[ProduceStatus]) -> ProduceResponse:
-    """The answers in the order of the request."""
-    remaining = iter(statuses)
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    partition_response(data.index, next(remaining)) for data in topic.partition_data
-                ],
+def response(asked: Sequence[Asked], statuses: Sequence[ProduceStatus]) -> ProduceResponse:
+    """The answers in the order of the request; a topic without partitions has none."""
+    topics: list[TopicProduceResponse] = []
+    for (topic, data), status in zip(asked, statuses, strict=True):
+        last = topics[-1] if topics else None
+        if last is None or (last.name, last.topic_id) != (topic.name, topic.topic_id):
+            last = TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=[]
             )
-            for topic in request.topic_data
-        ]
-    )
+            topics.append(last)
+        last.partition_responses.append(partition_response(data.index, status))
+    return ProduceResponse(responses=topics)
 
 
 def partition_response(index: int, status: ProduceStatus) -> PartitionProduceResponse:

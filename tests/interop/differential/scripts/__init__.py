@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from interop.differential.peer import Peer
-from interop.differential.scripts import fetch, offsets, produce
+from interop.differential.scripts import (
+    cluster,
+    configs,
+    fetch,
+    frames,
+    offsets,
+    produce,
+    topics,
+)
 
 Script = Callable[[Peer], None]
 
@@ -23,4 +31,20 @@ SCRIPTS: dict[str, Script] = {
     "offset-for-leader-epoch": offsets.epoch_ends,
     "delete-records": offsets.delete_records,
     "describe-producers": offsets.describe_producers,
+    "create-topics": topics.create,
+    "create-partitions": topics.create_partitions,
+    "delete-topics": topics.delete,
+    "describe-configs": configs.describe,
+    "alter-topic-configs": configs.alter_topics,
+    "alter-broker-configs": configs.alter_brokers,
+    "inherited-configs": configs.inherited,
+    "replace-configs": configs.replace,
+    "api-versions": cluster.api_versions,
+    "metadata": cluster.metadata,
+    "describe-cluster": cluster.describe_cluster,
+    "describe-topic-partitions": cluster.topic_partitions,
+    "describe-log-dirs": cluster.log_dirs,
+    "init-producer-id": cluster.init_producer_id,
+    "frames": frames.frames,
+    "bodies": frames.bodies,
 }

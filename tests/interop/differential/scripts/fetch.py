@@ -69,8 +69,8 @@ def offsets(peer: Peer, version: int, topic_id: UUID) -> None:
 
 def limits(peer: Peer, version: int, topic_id: UUID) -> None:
     """The first batch comes however large it is; what follows keeps within the limits."""
-    for max_bytes in (-1, 0, 1, 200, 240, 500, 1100, 20_000):
-        for partition_max_bytes in (-1, 0, 1, 300, 600, 100_000):
+    for max_bytes in (0, 1, 200, 240, 500, 1100, 20_000):
+        for partition_max_bytes in (0, 1, 300, 600, 100_000):
             request = fetching(
                 "fetch",
                 topic_id,
@@ -79,6 +79,15 @@ def limits(peer: Peer, version: int, topic_id: UUID) -> None:
                 partition_max_bytes=partition_max_bytes,
             )
             peer.call(f"v{version} max {max_bytes}, {partition_max_bytes}", request, version)
+    for max_bytes, partition_max_bytes in ((-1, 600), (600, -1)):
+        request = fetching(
+            "fetch",
+            topic_id,
+            [(0, 1)],
+            max_bytes=max_bytes,
+            partition_max_bytes=partition_max_bytes,
+        )
+        peer.call(f"v{version} negative max {max_bytes}, {partition_max_bytes}", request, version)
     for min_bytes in (-1, 0, 1, 100_000_000):
         for max_wait_ms in (-1, 0, 1, 30):
             request = fetching(

@@ -108,12 +108,10 @@ def batches(peer: Peer) -> None:
 
 
 def topic_settings(peer: Peer) -> None:
-    """What topics' settings make of batches: size, time, compression, compaction."""
+    """What topics' settings make of batches: size, time, compression."""
     settings = {
         "small": {"max_message_bytes": "300"},
         "append-time": {"message_timestamp_type": "LogAppendTime"},
-        "compacted": {"cleanup_policy": "compact"},
-        "both": {"cleanup_policy": "compact,delete"},
         "before": {"message_timestamp_before_max_ms": "3600000"},
         "after": {"message_timestamp_after_max_ms": "9223372036854775807"},
         **{codec: {"compression_type": codec} for codec in ("uncompressed", *CODECS[1:])},

@@ -1,0 +1,286 @@
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs: topics, brokers, the cluster's defaults."""
+
+from __future__ import annotations
+
+import itertools
+
+from interop.differential.peer import Peer
+from odradek.protocol.api import alter_configs as legacy
+from odradek.protocol.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from odradek.protocol.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+NODE = "1"
+DOCUMENTATION_SINCE = 3
+Change = tuple[str, int, str | None]
+
+
+def describing(
+    kind: int,
+    name: str,
+    keys: list[str] | None = None,
+    *,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    return DescribeConfigsRequest(
+        resources=[resource], include_synonyms=synonyms, include_documentation=documentation
+    )
+
+
+def changing(
+    kind: int, name: str, *changes: Change, validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
+    configs = [
+        AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+def describe(peer: Peer) -> None:
+    """All settings of each kind of resource; some of them; resources that are not there."""
+    peer.new_topic("described", retention_ms="1234", segment_bytes="2000000")
+    for version in peer.each_version(DescribeConfigsRequest):
+        flags = [False, True] if version >= DOCUMENTATION_SINCE else [False]
+        for synonyms, documentation in itertools.product((False, True), flags):
+            for kind, name in ((TOPIC, "described"), (BROKER, NODE), (BROKER, "")):
+                request = describing(
+                    kind, name, synonyms=synonyms, documentation=documentation
+                )
+                label = f"v{version} {kind} {name!r}, {synonyms}, {documentation}"
+                peer.call(label, request, version)
+        for keys in (
+            ["retention.ms"],
+            ["retention.ms", "no.such.setting", "retention.ms"],
+            ["no.such.setting"],
+            [],
+        ):
+            request = describing(TOPIC, "described", keys)
+            peer.call(f"v{version} only {keys}", request, version)
+            request = describing(BROKER, NODE, [*keys, "node.id"] if keys else keys)
+            peer.call(f"v{version} of the broker only {keys}", request, version)
+        for kind, name in (
+            (TOPIC, "described-unknown"),
+            (TOPIC, ""),
+            (TOPIC, "bad name"),
+            (BROKER, "77"),
+            (BROKER, "one"),
+            (BROKER, "-1"),
+            (0, ""),
+            (3, "x"),
+            (99, "x"),
+        ):
+            peer.call(f"v{version} {kind} {name!r}", describing(kind, name), version)
+        twice = describing(TOPIC, "described", ["retention.ms"])
+        twice.resources *= 2
+        peer.call(f"v{version} twice", twice, version)
+        peer.call(f"v{version} nothing", DescribeConfigsRequest(resources=[]), version)
+
+
+TOPIC_CHANGES: list[list[Change]] = [
+    [("retention.ms", SET, "5000")],
+    [("retention.ms", SET, "5000")],
+    [("retention.ms", DELETE, None)],
+    [("retention.ms", DELETE, None)],
+    [("retention.ms", DELETE, "5000")],
+    [("retention.ms", SET, None)],
+    [("retention.ms", SET, "soon")],
+    [("retention.ms", SET, "-2")],
+    [("retention.ms", SET, "")],
+    [("retention.ms", APPEND, "1")],
+    [("retention.ms", SUBTRACT, "1")],
+    [("retention.ms", 7, "1")],
+    [("no.such.setting", SET, "1")],
+    [("no.such.setting", DELETE, None)],
+    [("no.such.setting", APPEND, "1")],
+    [("", SET, "1")],
+    [("cleanup.policy", APPEND, "delete")],
+    [("cleanup.policy", APPEND, None)],
+    [("cleanup.policy", SUBTRACT, "compact")],
+    [("cleanup.policy", APPEND, "burn")],
+    [("leader.replication.throttled.replicas", SET, "0:1")],
+    [("leader.replication.throttled.replicas", APPEND, "1:1,0:1")],
+    [("leader.replication.throttled.replicas", SUBTRACT, "0:1")],
+    [("leader.replication.throttled.replicas", APPEND, "nonsense")],
+    [("retention.ms", SET, "1"), ("retention.ms", SET, "2")],
+    [("retention.ms", SET, "1"), ("retention.bytes", SET, "many")],
+    [("retention.ms", SET, "1"), ("retention.bytes", SET, "77")],
+    [("min.insync.replicas", SET, "3")],
+    [("max.message.bytes", SET, "2000"), ("compression.type", SET, "gzip")],
+    [],
+]
+
+
+def alter_topics(peer: Peer) -> None:
+    """Each operation on a topic's settings, checked only and for good; what is there afterwards."""
+    for version in peer.each_version(IncrementalAlterConfigsRequest):
+        name = f"altered-v{version}"
+        peer.new_topic(name)
+        for number, changes in enumerate(TOPIC_CHANGES):
+            for validate_only in (True, False):
+                request = changing(TOPIC, name, *changes, validate_only=validate_only)
+                told = "checked" if validate_only else "done"
+                peer.call(f"v{version} {number} {changes}, {told}", request, version)
+            settled(peer, name, 1_000 + number)
+            request = describing(TOPIC, name, sorted({change[0] for change in changes}))
+            if changes:
+                peer.call(f"v{version} {number} {changes}, then", request, 4)
+        for topic in (f"{name}-none", "", "bad name"):
+            request = changing(TOPIC, topic, ("retention.ms", SET, "1"))
+            peer.call(f"v{version} of {topic!r}", request, version)
+        several(peer, version, name)
+
+
+def settled(peer: Peer, name: str, mark: int) -> None:
+    """Metadata reach a broker in order: what was changed before a mark is there when the mark is."""
+    mark_setting = "file.delete.delay.ms"
+    peer.ask(changing(TOPIC, name, (mark_setting, SET, str(mark))), 1)
+    request = describing(TOPIC, name, [mark_setting])
+    peer.until(lambda: peer.ask(request, 4).results[0].configs[0].value == str(mark))
+
+
+def several(peer: Peer, version: int, name: str) -> None:
+    """More than one resource in a request: good and bad, the same twice, none."""
+    good = changing(TOPIC, name, ("retention.ms", SET, "99"))
+    bad = changing(TOPIC, f"{name}-none", ("retention.ms", SET, "99"))
+    both = IncrementalAlterConfigsRequest(
+        resources=[*good.resources, *bad.resources], validate_only=False
+    )
+    peer.call(f"v{version} good and bad", both, version)
+    twice = IncrementalAlterConfigsRequest(
+        resources=[*good.resources, *good.resources], validate_only=False
+    )
+    peer.call(f"v{version} twice", twice, version)
+    nothing = IncrementalAlterConfigsRequest(resources=[], validate_only=False)
+    peer.call(f"v{version} nothing", nothing, version)
+    for kind in (0, 3, 99):
+        peer.call(
+            f"v{version} kind {kind}", changing(kind, name, ("retention.ms", SET, "1")), version
+        )
+
+
+BROKER_CHANGES: list[list[Change]] = [
+    [("log.retention.ms", SET, "700000")],
+    [("log.retention.ms", SET, "never")],
+    [("log.retention.ms", DELETE, None)],
+    [("message.max.bytes", SET, "500000")],
+    [("message.max.bytes", DELETE, None)],
+    [("node.id", SET, "5")],
+    [("log.dirs", SET, "/nowhere")],
+    [("no.such.setting", SET, "5")],
+    [("num.io.threads", SET, "0")],
+    [("auto.create.topics.enable", SET, "false")],
+    [("max.connections", SET, "1000")],
+    [("max.connections", DELETE, None)],
+    [("log.cleanup.policy", SET, "burn")],
+    [("log.segment.bytes", SET, "10")],
+]
+
+
+def alter_brokers(peer: Peer) -> None:
+    """Settings of this broker and of all; what the broker and a topic say of them."""
+    peer.new_topic("under-brokers")
+    for version in peer.each_version(IncrementalAlterConfigsRequest):
+        for target in (NODE, ""):
+            for number, changes in enumerate(BROKER_CHANGES):
+                for validate_only in (True, False):
+                    request = changing(BROKER, target, *changes, validate_only=validate_only)
+                    told = "checked" if validate_only else "done"
+                    label = f"v{version} broker {target!r} {number} {changes}"
+                    peer.call(f"{label}, {told}", request, version)
+                mark = 10_000 * (version + 1) + 100 * len(target) + number
+                settled(peer, "under-brokers", mark)
+                keys = [change[0] for change in changes]
+                request = describing(BROKER, NODE, keys, synonyms=True)
+                peer.call(f"{label}, then", request, 4)
+            request = describing(TOPIC, "under-brokers", ["retention.ms"], synonyms=True)
+            peer.call(f"v{version} broker {target!r}, a topic then", request, 4)
+        for target in ("77", "one", "-1"):
+            request = changing(BROKER, target, ("message.max.bytes", SET, "500000"))
+            peer.call(f"v{version} broker {target!r}", request, version)
+    for target in (NODE, ""):
+        peer.ask(changing(BROKER, target, ("log.retention.ms", DELETE, None)), 1)
+
+
+def inherited(peer: Peer) -> None:
+    """A topic's value with all its synonyms: topic, broker, cluster, static, default."""
+    peer.new_topic("heir")
+    request = describing(TOPIC, "heir", ["max.message.bytes"], synonyms=True)
+    levels = ((BROKER, "", "message.max.bytes", "800000"), (BROKER, NODE, "message.max.bytes", "700000"))
+    for number, (kind, name, key, value) in enumerate(
+        [*levels, (TOPIC, "heir", "max.message.bytes", "600000")]
+    ):
+        peer.ask(changing(kind, name, (key, SET, value)), 1)
+        settled(peer, "heir", 100 + number)
+        peer.call(f"with {value}", request, 4)
+    for number, (kind, name, key, _) in enumerate(levels):
+        peer.ask(changing(kind, name, (key, DELETE, None)), 1)
+        settled(peer, "heir", 200 + number)
+        peer.call(f"without {number}", request, 4)
+
+
+def replace(peer: Peer) -> None:
+    """AlterConfigs: what is not named goes back to its default."""
+    for version in peer.each_version(legacy.AlterConfigsRequest):
+        name = f"replaced-v{version}"
+        peer.new_topic(name, retention_ms="1", retention_bytes="2")
+        for number, configs in enumerate(
+            (
+                {"retention.ms": "5"},
+                {"retention.ms": "soon"},
+                {"no.such.setting": "5"},
+                {"retention.ms": None},
+                {},
+            )
+        ):
+            for validate_only in (True, False):
+                request = replacing(TOPIC, name, configs, validate_only)
+                told = "checked" if validate_only else "done"
+                peer.call(f"v{version} {configs}, {told}", request, version)
+            if number % 2 == 0:
+                check = describing(TOPIC, name, ["retention.ms", "retention.bytes"], synonyms=True)
+                expected = configs.get("retention.ms") if number == 0 else None
+                wait_for(peer, name, expected)
+                peer.call(f"v{version} {configs}, then", check, 4)
+        for kind, resource in ((TOPIC, "replaced-none"), (TOPIC, ""), (BROKER, "77"), (9, "x")):
+            request = replacing(kind, resource, {"retention.ms": "5"}, False)
+            peer.call(f"v{version} {kind} {resource!r}", request, version)
+        twice = replacing(TOPIC, name, {"retention.ms": "5"}, False)
+        twice.resources *= 2
+        peer.call(f"v{version} twice", twice, version)
+
+
+def wait_for(peer: Peer, name: str, retention_ms: str | None) -> None:
+    """Until the topic has this value of its own, or none."""
+    request = describing(TOPIC, name, ["retention.ms"])
+
+    def there() -> bool:
+        config = peer.ask(request, 4).results[0].configs[0]
+        own = config.value if config.config_source == 1 else None
+        return own == retention_ms
+
+    peer.until(there)
+
+
+def replacing(
+    kind: int, name: str, configs: dict[str, str | None], validate_only: bool
+) -> legacy.AlterConfigsRequest:
+    resource = legacy.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[legacy.AlterableConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    return legacy.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
