@@ -19,7 +19,14 @@ from odradek.protocol.api.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.api.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.list_offsets import ListOffsetsRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.api.produce import (
     PartitionProduceData,
@@ -39,6 +46,7 @@ MIB = 1 << 20
 def others_are_served(broker: Broker) -> Iterator[None]:
     """After each test: somebody else asks, and gets an answer; nothing large is held."""
     yield
+    assert broker.bugs == 0
     with Wire(broker.bootstrap) as other:
         answer = other.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     assert [b.node_id for b in answer.brokers] == [1]
@@ -240,6 +248,59 @@ def test_a_name_that_is_no_topics_name_is_refused(broker: Broker, name: str) -> 
     with Wire(broker.bootstrap) as wire:
         answer = wire.ask(CreateTopicsRequest(topics=[asked]), 7, CreateTopicsResponse)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+def test_a_name_too_long_to_quote_is_refused(broker: Broker) -> None:
+    """A message that quotes it would not fit in a string."""
+    asked = CreatableTopic(
+        name="x" * 32_767, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    )
+    with Wire(broker.bootstrap) as wire:
+        answer = wire.ask(CreateTopicsRequest(topics=[asked]), 7, CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert len(answer.topics[0].error_message or "") < 2_100
+
+
+@pytest.mark.parametrize(
+    "request_and_version",
+    [
+        (FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=7, topics=[]), 12),
+        (ListOffsetsRequest(replica_id=-1, isolation_level=7, topics=[]), 7),
+    ],
+    ids=["Fetch", "ListOffsets"],
+)
+def test_an_unknown_isolation_level_ends_the_connection(
+    broker: Broker, request_and_version: tuple[object, int]
+) -> None:
+    with Wire(broker.bootstrap) as wire:
+        wire.send(request_bytes(*request_and_version))
+        assert wire.closed_by_peer()
+
+
+def test_a_cursor_at_a_negative_partition_is_refused(
+    broker: Broker, new_topic: Callable[..., str]
+) -> None:
+    name = new_topic()
+    asked = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name)], cursor=Cursor(topic_name=name, partition_index=-5)
+    )
+    with Wire(broker.bootstrap) as wire:
+        answer = wire.ask(asked, 0, DescribeTopicPartitionsResponse)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST]
+
+
+def test_a_cursor_behind_the_last_partition_goes_on_with_the_next_topic(
+    broker: Broker, new_topic: Callable[..., str]
+) -> None:
+    first, second = sorted([new_topic(), new_topic()])
+    asked = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=first), TopicRequest(name=second)],
+        response_partition_limit=1,
+        cursor=Cursor(topic_name=first, partition_index=2**31 - 1),
+    )
+    with Wire(broker.bootstrap) as wire:
+        answer = wire.ask(asked, 0, DescribeTopicPartitionsResponse)
+    assert [(t.name, len(t.partitions)) for t in answer.topics] == [(first, 0), (second, 1)]
 
 
 def test_empty_arrays_everywhere_are_harmless(broker: Broker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import Any, TypeVar
 
@@ -29,6 +30,21 @@ class Wire:
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
+
+    def done_sending(self) -> None:
+        """No more from here: the broker sees the end of the stream, and still may answer."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def drain(self) -> int:
+        """Read until the broker hangs up; how many bytes."""
+        count = 0
+        try:
+            while data := self.socket.recv(1 << 16):
+                count += len(data)
+        except ConnectionResetError:
+            pass
+        return count
 
     def frame(self) -> bytes | None:
         """The next whole frame, without its length; None at the end of the stream."""

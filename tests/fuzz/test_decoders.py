@@ -1,0 +1,211 @@
+"""Whatever the bytes, a decoder ends: in a message or in its own error, in bounded memory and work.
+
+The oracles: nothing but `ProtocolError` escapes from the decoders of messages, nothing at all from
+`validate`; memory stays within 8 bytes per byte received and 1 MiB; the lines that a decoder
+executes are counted, and are some tens per byte at most.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from fuzz.batches import any_batch, mutated_batch, sound_batch
+from fuzz.budget import seeds
+from fuzz.mutations import mutated
+from fuzz.requests import Requests, Vocabulary
+from fuzz.tokens import joined, sized, tokens_of
+from odradek.model.errors import ProtocolError
+from odradek.model.spans import Span
+from odradek.protocol.api.metadata import MetadataRequest
+from odradek.protocol.compile import decode, encode_bytes
+from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.header import decode_request_header
+from odradek.protocol.messages import MESSAGES, Api
+from odradek.protocol.reader import compile_reader
+from odradek.protocol.record_batch import CorruptBatch, batches, records_of
+from odradek.protocol.records import InvalidRecords
+from odradek.protocol.validate import BatchRules, InvalidBatch, ValidBatch, validate
+
+MIB = 1 << 20
+LINES_PER_BYTE = 60
+LINES_AT_LEAST = 500
+BYTES_PER_BYTE = 8
+CAP = 64 * 1024
+"""What a consumer's batch may decompress to here."""
+
+
+@contextmanager
+def bounded_memory(name: str, size: int, allowance: int = MIB) -> Iterator[None]:
+    """The peak of what is allocated inside, held against what was received."""
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    yield
+    peak = tracemalloc.get_traced_memory()[1] - before
+    assert peak <= BYTES_PER_BYTE * size + allowance, f"{name}: {peak} bytes for {size} received"
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def any_api(random: Random) -> tuple[Api, int, type[Any]]:
+    api = random.choice(list(MESSAGES.values()))
+    version = random.randint(*api.versions)
+    return api, version, api.request if random.random() < 0.8 else api.response
+
+
+def test_the_tokens_of_a_message_are_its_encoding() -> None:
+    for name, random in seeds(400, "tokens"):
+        _, version, cls = any_api(random)
+        message = Requests(random, Vocabulary()).message(cls, version)
+        tokens = joined(tokens_of(message, version))
+        assert tokens == encode_bytes(message, version), f"{name}: {cls.__name__} v{version}"
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_mutated_message_is_a_message_or_a_protocol_error() -> None:
+    for name, random in seeds(800, "messages"):
+        api, version, cls = any_api(random)
+        message = Requests(random, Vocabulary()).message(cls, version)
+        data = mutated(random, tokens_of(message, version))
+        what = f"{name}: {api.name} v{version}"
+        with bounded_memory(what, len(data)):
+            try:
+                decode(cls, version, data)
+            except ProtocolError:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{what}: {error!r}") from error
+
+
+def test_a_mutated_header_is_a_header_or_a_protocol_error() -> None:
+    for name, random in seeds(1_000, "headers"):
+        key = random.choice([*MESSAGES, -1, 99, 32767])
+        version = random.choice((-1, 0, 3, 9, 12, 32767))
+        size = random.choice((-2, -1, 0, 3, 3, 3, 200, 32767))
+        frame = b"".join(
+            (
+                key.to_bytes(2, "big", signed=True),
+                version.to_bytes(2, "big", signed=True),
+                bytes(4),
+                size.to_bytes(2, "big", signed=True),
+                random.choice((b"abc", b"", b"\xff\xfe\xfd", b"abc\x01\x00\x05hello", b"a\0\n")),
+                random.choice((b"", b"\x00", b"\x05\xff\xff\xff\xff\x0f", b"\x01\x00\x00")),
+            )
+        )
+        try:
+            decode_request_header(frame[: random.randrange(len(frame) + 1)])
+        except ProtocolError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{name}: {error!r}") from error
+
+
+def test_the_work_of_a_decoder_is_in_proportion_to_its_input() -> None:
+    made: dict[tuple[type[Any], int], Callable[[bytes, int], Any]] = {}
+    for name, random in seeds(300, "work"):
+        api, version, cls = any_api(random)
+        if (cls, version) not in made:
+            made[cls, version] = compile_reader(cls, version)[0]
+        message = Requests(random, Vocabulary()).message(cls, version)
+        data = mutated(random, tokens_of(message, version))
+        lines = executed_lines(made[cls, version], data)
+        bound = LINES_AT_LEAST + LINES_PER_BYTE * len(data)
+        assert lines <= bound, f"{name}: {api.name} v{version}: {lines} lines for {len(data)} bytes"
+
+
+def executed_lines(read: Callable[[bytes, int], Any], data: bytes) -> int:
+    """Lines of Python that a decoder executes, all it calls included."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        read(data, 0)
+    except ProtocolError:
+        pass
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize("api", MESSAGES.values(), ids=lambda api: api.name)
+def test_a_request_of_more_than_200_000_elements_is_refused_before_anything_is_made(
+    api: Api,
+) -> None:
+    message = Requests(Random(2), Vocabulary()).message(api.request, api.versions[1])
+    tokens = tokens_of(message, api.versions[1])
+    for at, token in enumerate(tokens):
+        if token.kind == "count":
+            count = sized(200_001, token.wide)
+            data = joined(tokens[:at]) + count + bytes(32 * 200_001)
+            with bounded_memory(api.name, 0), pytest.raises(ProtocolError):
+                decode(api.request, api.versions[1], data)
+
+
+@pytest.mark.usefixtures("traced")
+def test_200_000_elements_of_next_to_nothing_take_64_bytes_each() -> None:
+    """The most objects that bytes can be turned into: two bytes each, an empty name and no tags."""
+    data = sized(200_000, "v") + b"\x01\x00" * 200_000 + bytes(4)
+    with bounded_memory("topics", 0, allowance=16 * MIB):
+        found = decode(MetadataRequest, 9, data)
+    assert len(found.topics or ()) == 200_000
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_mutated_batch_is_valid_or_refused() -> None:
+    """And what is valid has a checksum that holds, and records that a consumer can read."""
+    rules = BatchRules(max_message_bytes=256 * 1024)
+    for name, random in seeds(1_000, "batches"):
+        data = any_batch(random)
+        # A compressed section may become 16 MiB, in a buffer of that size and as bytes.
+        allowance = MIB + (2 * rules.decompressed_cap if is_compressed(data) else 0)
+        try:
+            with bounded_memory(name, len(data), allowance):
+                found = validate(Span(data, 0, len(data)), rules, 1_700_000_000_000)
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{name}: {error!r}") from error
+        assert isinstance(found, ValidBatch | InvalidBatch)
+        if isinstance(found, ValidBatch):
+            read = list(records_of(found.data, found.header, rules.decompressed_cap))
+            assert len(read) == found.count, name
+
+
+def is_compressed(data: bytes) -> bool:
+    return len(data) > 22 and data[22] & 7 != 0
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_consumer_reads_a_mutated_batch_or_says_what_is_wrong() -> None:
+    known = (CorruptBatch, InvalidRecords, CorruptCompression, TooLarge)
+    for name, random in seeds(800, "consumed"):
+        data = mutated_batch(random, sound_batch(random))
+        try:
+            with bounded_memory(name, len(data), 2 * MIB):
+                for header in batches(data):
+                    for _ in records_of(data, header, CAP):
+                        pass
+        except (*known, AssertionError) as error:
+            if isinstance(error, AssertionError):
+                raise
+        except Exception as error:
+            raise AssertionError(f"{name}: {error!r}") from error
