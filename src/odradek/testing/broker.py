@@ -18,13 +18,15 @@ from types import TracebackType
 from typing import Self
 
 from odradek.broker.server import Server
+from odradek.model.env import Disk
 
 
 class Broker:
     """Starts when entered, answers before `__enter__` returns, and stops cleanly when left.
 
-    `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names. Raises
-    `odradek.broker.server.StartFailed` with the reason if it cannot start.
+    `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names. `disk`
+    takes the place of the real one, to make it fail. Raises `odradek.broker.server.StartFailed`
+    with the reason if it cannot start.
     """
 
     def __init__(
@@ -33,10 +35,11 @@ class Broker:
         port: int = 0,
         data_dir: Path | str | None = None,
         settings: Mapping[str, object] | None = None,
+        disk: Disk | None = None,
     ) -> None:
         values = {name: setting_text(value) for name, value in (settings or {}).items()}
         directory = None if data_dir is None else str(Path(data_dir).absolute())
-        self._server = Server(values, host="127.0.0.1", port=port, data_dir=directory)
+        self._server = Server(values, host="127.0.0.1", port=port, data_dir=directory, disk=disk)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -48,6 +51,13 @@ class Broker:
     @property
     def port(self) -> int:
         return int(self.bootstrap.rpartition(":")[2])
+
+    @property
+    def bugs(self) -> int:
+        """Exceptions that the broker caught and should never have met; 0 unless it has a bug. Each
+        is in the log with its traceback.
+        """
+        return self._server.bugs
 
     def start(self) -> Self:
         self._server.start()
