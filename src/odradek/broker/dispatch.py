@@ -53,7 +53,8 @@ class Dispatcher:
         context = RequestContext(found, header, exchange)
         answer = found.handle(self.broker, context, request)
         if isinstance(answer, Waiting):
-            answer.purgatory.try_complete_else_watch(answer.operation, answer.keys)
+            if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
+                exchange.abandoned = answer.operation.force_complete
         elif isinstance(answer, NoResponse):
             context.no_response()
         else:

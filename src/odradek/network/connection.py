@@ -316,6 +316,8 @@ class Connection:
         self._output.discard()
         for exchange in self._exchanges:
             release_all(exchange._answer or ())
+            if exchange.abandoned is not None and not exchange.answered:
+                server.call_soon(exchange.abandoned)
         self._exchanges.clear()
         log.log(level, "closed the connection of %s: %s", self, reason)
         server.gone(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from odradek.network.output import Part
@@ -30,12 +30,16 @@ class Exchange:
     `close_connection`, now or later.
     """
 
-    __slots__ = ("_answer", "connection", "frame")
+    __slots__ = ("_answer", "abandoned", "connection", "frame")
 
     def __init__(self, connection: Connection, frame: bytes) -> None:
         self.connection = connection
         self.frame = frame
         """The request without its length."""
+        self.abandoned: Callable[[], object] | None = None
+        """Called after the event in which the connection ended, if this was not answered by then:
+        what waits to answer it need not wait any longer.
+        """
         self._answer: Sequence[Part] | None = None
 
     @property

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from odradek.broker.node import Node
 from odradek.broker.server import Server
 from odradek.model.env import Disk
 
@@ -58,6 +59,13 @@ class Broker:
         is in the log with its traceback.
         """
         return self._server.bugs
+
+    @property
+    def node(self) -> Node:
+        """The broker itself, for tests that look inside. It belongs to the broker's thread: look, and
+        change nothing.
+        """
+        return self._server.node
 
     def start(self) -> Self:
         self._server.start()
