@@ -129,7 +129,7 @@ def test_asking_for_more_than_there_is_fails_or_reads_what_there_is(topics, read
     assert values(read(topic, failOnDataLoss=False, **asked)) == ["4", "5", "6", "7", "8", "9"]
 
 
-def test_read_committed_leaves_out_what_was_aborted(topics, read, bootstrap):
+def test_read_committed_reads_what_is_in_no_transaction(topics, read):
     topic = topics.create()
     topic.produce("plain")
     assert values(read(topic, **{"kafka.isolation.level": "read_committed"})) == ["plain"]

@@ -68,7 +68,7 @@ def compute(keep: int | None = None) -> Result:
 
 def reasons(table: pd.DataFrame, known_carriers: set[str]) -> pd.Series:
     """The reason for which each row is rejected, "" for none. Later assignments are stronger."""
-    local = pd.to_datetime(table[["year", "month", "day", "hour"]])
+    local = pd.to_datetime(table[["year", "month", "day", "hour"]], errors="coerce")
     zoned = local.dt.tz_localize(rules.TIME_ZONE, ambiguous="NaT", nonexistent="NaT")
     minute = {name: table[name] // 100 * 60 + table[name] % 100 for name in TIME_COLUMNS}
     off_departure = (minute["sched_dep_time"] + table["dep_delay"] - minute["dep_time"]) % 1440

@@ -1,0 +1,101 @@
+"""The demo: its rules on flights made for them, and a small run from start to proof."""
+
+import itertools
+import json
+import subprocess
+import sys
+
+import pytest
+
+from odradek.demo import flights, pipeline, reference, rules
+
+GOOD = {
+    "year": 2013,
+    "month": 7,
+    "day": 4,
+    "dep_time": 2350,
+    "sched_dep_time": 2345,
+    "dep_delay": 5,
+    "arr_time": 120,
+    "sched_arr_time": 110,
+    "arr_delay": 10,
+    "carrier": "UA",
+    "flight": 1,
+    "tailnum": None,
+    "origin": "EWR",
+    "dest": "BOS",
+    "air_time": 60,
+    "distance": 200,
+    "hour": 23,
+    "minute": 45,
+    "time_hour": "2013-07-05T03:00:00Z",
+}
+BAD = [
+    ({"carrier": None}, rules.UNREADABLE),
+    ({"time_hour": "yesterday"}, rules.UNREADABLE),
+    ({"time_hour": "2013-07-05T04:00:00Z"}, rules.CALENDAR),
+    ({"day": 31, "month": 6}, rules.CALENDAR),
+    ({"minute": 44}, rules.CALENDAR),
+    ({"carrier": "??"}, rules.UNKNOWN_AIRLINE),
+    ({"dep_time": None}, rules.NO_DEPARTURE),
+    ({"dep_delay": None, "arr_time": None}, rules.NO_DEPARTURE),
+    ({"arr_time": None}, rules.NO_ARRIVAL),
+    ({"arr_delay": None}, rules.NO_ARRIVAL_DELAY),
+    ({"air_time": None}, rules.NO_ARRIVAL_DELAY),
+    ({"arr_time": 160, "arr_delay": 50}, rules.CLOCK),
+    ({"dep_time": 0, "dep_delay": 15}, rules.CLOCK),
+    ({"dep_delay": 6}, rules.TIMES),
+    ({"arr_delay": 1449}, rules.TIMES),
+    ({"distance": 601}, rules.SPEED),
+    ({"air_time": 0}, rules.SPEED),
+    ({"distance": 0}, rules.SPEED),
+]
+
+
+def test_every_rule_has_a_flight_that_breaks_it(spark):
+    given = [GOOD, {**GOOD, "distance": 600}, {**GOOD, "dep_delay": 5 + 1440}]
+    given += [{**GOOD, **change} for change, _ in BAD]
+    texts = [json.dumps(flight) for flight in given] + ["no json", "[]", "null"]
+    records = spark.createDataFrame(list(enumerate(texts)), "n int, value string")
+    checked = pipeline.check(pipeline.parse(records), pipeline.airlines_table(spark))
+    found = [row.reason for row in checked.orderBy("n").collect()]
+    assert found == [None] * 3 + [reason for _, reason in BAD] + [rules.UNREADABLE] * 3
+
+
+def test_the_reference_agrees_with_the_rules_flight_by_flight():
+    """Those that a CSV can hold, by the code that knows nothing of Spark."""
+    import pandas as pd
+
+    expected = [("", GOOD)]
+    expected += [(r, {**GOOD, **c}) for c, r in BAD if r != rules.UNREADABLE]
+    table = pd.DataFrame([flight for _, flight in expected])
+    table["hour_ms"] = pd.to_datetime(table["time_hour"], utc=True).astype("int64") // 1_000_000
+    found = reference.reasons(table, set(flights.airlines()))
+    assert list(found) == [reason for reason, _ in expected]
+
+
+def test_events_are_the_rows_of_the_file_in_the_order_of_their_reports():
+    events = flights.events()
+    assert len(events) == flights.ROWS
+    assert all(a.reported_ms <= b.reported_ms for a, b in itertools.pairwise(events))
+    first = json.loads(events[0].value)
+    assert (first["carrier"], first["dep_time"], first["time_hour"]) == (
+        "UA",
+        517,
+        "2013-01-01T10:00:00Z",
+    )
+    cancelled = next(e for e in events if b'"dep_time":null' in e.value)
+    assert json.loads(cancelled.value)["air_time"] is None
+
+
+@pytest.mark.timeout(300)
+def test_a_small_run_proves_itself(tmp_path):
+    output = tmp_path / "demo"
+    command = [sys.executable, "-m", "odradek", "demo", "--limit", "3000", "--output", str(output)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("holds") == 6
+    page = (output / "flights.html").read_text()
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert list((output / "delays").glob("batch=*/*.parquet"))

@@ -1,0 +1,199 @@
+"""The stream reader's answers to Spark's questions, asked directly: no Spark is running here."""
+
+import json
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from odradek.model.ids import TopicPartition
+from odradek.spark.options import read_options
+from odradek.spark.stream_reader import StreamReader
+from odradek.spark.topics import DataLoss
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def reader(bootstrap):
+    readers = []
+
+    def make(topic, **options):
+        given = {"subscribe": topic.name, "startingOffsets": "earliest", **options}
+        if "assign" in options:
+            del given["subscribe"]
+        given["kafka.bootstrap.servers"] = bootstrap
+        readers.append(StreamReader(read_options(given, streaming=True)))
+        return readers[-1]
+
+    yield make
+    for one in readers:
+        one.stop()
+
+
+def of(topic, *offsets):
+    return {topic.name: {str(n): offset for n, offset in enumerate(offsets)}}
+
+
+def planned(reader, start, end):
+    return [
+        (r.partition, r.start, r.end) for task in reader.partitions(start, end) for r in task.ranges
+    ]
+
+
+def test_start_and_end_of_a_stream(topics, reader):
+    topic = topics.create(2)
+    topic.produce("a", "b")
+    follow = reader(topic)
+    assert follow.initialOffset() == of(topic, 0, 0)
+    assert follow.latestOffset(of(topic, 0, 0), ALL) == of(topic, 2, 0)
+    assert follow.reportLatestOffset() == of(topic, 2, 0)
+    assert planned(follow, of(topic, 0, 0), of(topic, 2, 0)) == [(0, 0, 2)]
+
+
+def test_latest_is_where_it_was_first_asked(topics, reader):
+    topic = topics.create()
+    follow = reader(topic, startingOffsets="latest")
+    topic.produce("a")
+    assert follow.initialOffset() == of(topic, 1)
+    topic.produce("b")
+    assert follow.initialOffset() == of(topic, 1)
+
+
+def test_nothing_new_is_the_same_text(topics, reader):
+    topic = topics.create(12)
+    follow = reader(topic)
+    start = follow.initialOffset()
+    assert json.dumps(follow.latestOffset(start, ALL)) == json.dumps(start)
+
+
+def test_a_wait_ends_when_something_arrives(topics, reader):
+    import threading
+
+    topic = topics.create(3)
+    follow = reader(topic)
+    start = follow.initialOffset()
+    follow.latestOffset(start, ALL)
+    arriving = threading.Timer(0.05, topic.produce, ["a"], {"partition": 2})
+    arriving.start()
+    found = start
+    while found == start:
+        found = follow.latestOffset(start, ALL)
+    arriving.join()
+    assert found == of(topic, 0, 0, 1)
+
+
+def test_at_most_so_many_records(topics, reader):
+    topic = topics.create(2)
+    topic.produce(*range(30))
+    topic.produce(*range(10), partition=1)
+    follow = reader(topic, maxOffsetsPerTrigger="20")
+    assert follow.getDefaultReadLimit() == ReadMaxRows(20)
+    assert follow.latestOffset(of(topic, 0, 0), ReadMaxRows(20)) == of(topic, 15, 5)
+    assert follow.latestOffset(of(topic, 15, 5), ReadMaxRows(20)) == of(topic, 30, 10)
+
+
+def test_at_least_so_many_records_or_so_much_time(topics, reader):
+    topic = topics.create()
+    follow = reader(topic, minOffsetsPerTrigger="3", maxTriggerDelay="1h")
+    topic.produce("a", "b")
+    assert follow.latestOffset(of(topic, 0), ALL) == of(topic, 0)
+    topic.produce("c")
+    assert follow.latestOffset(of(topic, 0), ALL) == of(topic, 3)
+    topic.produce("d")
+    assert follow.latestOffset(of(topic, 3), ALL) == of(topic, 3)
+    follow.last_batch_at -= 3600
+    assert follow.latestOffset(of(topic, 3), ALL) == of(topic, 4)
+
+
+def test_available_now_ends_at_the_heads_of_its_beginning(topics, reader):
+    topic = topics.create()
+    topic.produce("a")
+    follow = reader(topic)
+    follow.prepareForTriggerAvailableNow()
+    topic.produce("b")
+    assert follow.latestOffset(of(topic, 0), ALL) == of(topic, 1)
+    assert follow.latestOffset(of(topic, 1), ALL) == of(topic, 1)
+
+
+def test_batches_are_cut_at_one_record_time_in_all_partitions(topics, reader):
+    """Partition 0 has ten records a second, partition 1 one: equal times are unequal numbers."""
+    topic = topics.create(3)
+    for second in range(4):
+        for tenth in range(10):
+            topic.produce("busy", timestamp=1_000_000 + second * 1000 + tenth * 100)
+        topic.produce("calm", partition=1, timestamp=1_000_000 + second * 1000)
+    follow = reader(topic, maxTimestampSpanPerTrigger="2s")
+    follow.prepareForTriggerAvailableNow()
+    assert follow.latestOffset(of(topic, 0, 0, 0), ALL) == of(topic, 20, 2, 0)
+    assert follow.latestOffset(of(topic, 20, 2, 0), ALL) == of(topic, 40, 4, 0)
+    assert follow.latestOffset(of(topic, 40, 4, 0), ALL) == of(topic, 40, 4, 0)
+
+
+def test_a_gap_in_time_is_jumped_and_disorder_does_not_stall(topics, reader):
+    topic = topics.create()
+    for at in (1000, 9_000_000, 2000, 3000):
+        topic.produce(at, timestamp=at)
+    follow = reader(topic, maxTimestampSpanPerTrigger="5s")
+    follow.prepareForTriggerAvailableNow()
+    assert follow.latestOffset(of(topic, 0), ALL) == of(topic, 1)
+    assert follow.latestOffset(of(topic, 1), ALL) == of(topic, 4)
+
+
+def test_a_partition_made_later_is_read_from_its_beginning(topics, reader):
+    topic = topics.create()
+    topic.produce("a")
+    follow = reader(topic)
+    start = follow.initialOffset()
+    topic.add_partitions(2)
+    topic.produce("b", partition=1)
+    follow.known_until = 0
+    end = follow.latestOffset(start, ALL)
+    assert end == of(topic, 1, 1)
+    assert planned(follow, start, end) == [(0, 0, 1), (1, 0, 1)]
+
+
+def test_a_partition_that_is_gone(topics, reader):
+    topic = topics.create()
+    start = of(topic, 0, 7)
+    with pytest.raises(DataLoss, match=f"partitions are gone: {topic.name}-1"):
+        reader(topic).latestOffset(start, ALL)
+    assert reader(topic, failOnDataLoss="false").latestOffset(start, ALL) == of(topic, 0)
+
+
+def test_a_log_that_ends_before_the_next_offset(topics, reader):
+    topic = topics.create()
+    topic.produce("a")
+    with pytest.raises(DataLoss, match="offset 5 should be next, the log ends at 1"):
+        reader(topic).latestOffset(of(topic, 5), ALL)
+    careless = reader(topic, failOnDataLoss="false")
+    assert careless.latestOffset(of(topic, 5), ALL) == of(topic, 1)
+    assert planned(careless, of(topic, 5), of(topic, 1)) == [(0, 0, 1)]
+
+
+def test_a_log_that_starts_behind_the_next_offset(topics, reader):
+    topic = topics.create()
+    topic.produce(*range(10))
+    topic.delete_records(6)
+    with pytest.raises(DataLoss, match="offsets 2 to 10 should be read, the log starts at 6"):
+        reader(topic).partitions(of(topic, 2), of(topic, 10))
+    careless = reader(topic, failOnDataLoss="false")
+    assert planned(careless, of(topic, 2), of(topic, 10)) == [(0, 6, 10)]
+    assert planned(careless, of(topic, 2), of(topic, 4)) == []
+
+
+def test_only_assigned_partitions(topics, reader):
+    topic = topics.create(3)
+    topic.produce("a", partition=2)
+    follow = reader(topic, assign=json.dumps({topic.name: [2]}))
+    assert follow.initialOffset() == {topic.name: {"2": 0}}
+    assert follow.latestOffset({topic.name: {"2": 0}}, ALL) == {topic.name: {"2": 1}}
+    absent = reader(topic, assign=json.dumps({topic.name: [9]}))
+    with pytest.raises(ValueError, match=f"partitions that do not exist: {topic.name}-9"):
+        absent.initialOffset()
+
+
+def test_offsets_that_do_not_fit_the_topic_are_refused(topics, reader):
+    topic = topics.create(2)
+    lacking = reader(topic, startingOffsets=json.dumps(of(topic, 0)))
+    with pytest.raises(ValueError, match=f"it lacks {TopicPartition(topic.name, 1)}"):
+        lacking.initialOffset()
