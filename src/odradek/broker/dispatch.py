@@ -38,9 +38,7 @@ class Dispatcher:
         """Nothing is known of a connection before its first request."""
 
     def disconnected(self, connection: Connection) -> None:
-        """Operations of this connection that still wait complete in vain; their exchange drops the
-        answer.
-        """
+        """What still waited for it was completed in vain: see `Exchange.abandoned`."""
 
     def received(self, exchange: Exchange) -> None:
         """Raises `ProtocolError`, upon which the connection is closed with that reason."""
@@ -54,7 +52,7 @@ class Dispatcher:
         answer = found.handle(self.broker, context, request)
         if isinstance(answer, Waiting):
             if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
-                exchange.abandoned = answer.operation.force_complete
+                exchange.abandoned = answer.operation.run  # Its time is up.
         elif isinstance(answer, NoResponse):
             context.no_response()
         else:

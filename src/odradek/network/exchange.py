@@ -36,7 +36,7 @@ class Exchange:
         self.connection = connection
         self.frame = frame
         """The request without its length."""
-        self.abandoned: Callable[[], object] | None = None
+        self.abandoned: Callable[[], None] | None = None
         """Called after the event in which the connection ended, if this was not answered by then:
         what waits to answer it need not wait any longer.
         """

@@ -62,9 +62,7 @@ class Broker:
 
     @property
     def node(self) -> Node:
-        """The broker itself, for tests that look inside. It belongs to the broker's thread: look, and
-        change nothing.
-        """
+        """The broker itself, for tests that look inside. It is the broker's thread's: look only."""
         return self._server.node
 
     def start(self) -> Self:

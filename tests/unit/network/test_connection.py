@@ -541,3 +541,21 @@ def test_a_connection_says_who_it_is() -> None:
         ("10.1.2.3", 1000),
         1,
     )
+
+
+# Gone with requests unanswered.
+
+
+def test_what_waits_to_answer_is_told_when_the_client_is_gone() -> None:
+    """Once, after the event, and only for requests that were not answered."""
+    handler = Recorder()
+    network, _ = serve(handler)
+    client = network.connect()
+    client.send(framed(b"1") + framed(b"2") + framed(b"3"))
+    told: list[bytes] = []
+    for exchange in handler.exchanges:
+        exchange.abandoned = lambda frame=exchange.frame: told.append(frame)
+    handler.exchanges[1].respond([b"behind the first"])
+    client.end()
+    network.run()
+    assert told == [b"1", b"3"]
