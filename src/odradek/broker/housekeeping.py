@@ -4,7 +4,7 @@ producers.
 Each task starts again when it has ended, one interval later, so that none overlaps itself. The
 deciding part runs on the owner thread and is short; what blocks goes to a worker, one piece after
 the other: retention and the checkpoints write the same files. A failure of the disk fences the
-directory, as everywhere.
+directory, as everywhere; a full one does not end a task, least of all the one that makes room.
 
 | task | every | does |
 | --- | --- | --- |
@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 FLUSH_CHECK_MS = 3_000
 PRODUCER_CHECK_MS = 600_000
 SNAPSHOT_CHECK_MS = 60_000
+DELETION_RETRY_MS = 60_000
 
 
 class Housekeeping:
@@ -76,25 +77,37 @@ class Housekeeping:
         def run() -> None:
             if self._stopped or self._replicas.directory_failed:
                 return
+            self._timer.call_later(max(1, interval_ms), run)
             try:
                 task()
-            except LogDirFailure as failure:
-                self._replicas.fail_directory(failure)
-                return
-            self._timer.call_later(max(1, interval_ms), run)
+            except OSError as error:
+                self._failed(error)
 
         self._timer.call_later(max(1, interval_ms), run)
 
     def retention(self) -> None:
-        """Segments that are too old or too many leave their logs now and the disk a little later.
-        """
+        """Segments that are too old or too many leave their logs now and the disk a little later."""
         clock = self._env.clock
         done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
+        for problem in self._directory.take_problems():
+            log.error("housekeeping: %s", problem)
         for partition in self._replicas:
             if not partition.failure:
                 self._replicas.log_start_moved(partition)
         if done is not None:
-            self._offload(done.run, lambda: self._remove_later(done))
+            self._delete(done)
+
+    def _delete(self, done: RetentionPass) -> None:
+        def failed(error: BaseException) -> None:
+            self._failed(error)
+            self._timer.call_later(DELETION_RETRY_MS, again)
+
+        def again() -> None:
+            if not (self._stopped or self._replicas.directory_failed):
+                done.checkpoint = self._directory.checkpoint()
+                self._delete(done)
+
+        self._workers.submit(done.run, lambda _: self._remove_later(done), failed)
 
     def _remove_later(self, done: RetentionPass) -> None:
         def remove() -> None:
@@ -128,8 +141,8 @@ class Housekeeping:
         """Producers that wrote nothing for `producer.id.expiration.ms` are forgotten."""
         self._directory.expire_producers(self._env.clock.monotonic_ms())
 
-    def _offload(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
-        self._workers.submit(work, lambda _: then(), self._failed)
+    def _offload(self, work: Callable[[], None]) -> None:
+        self._workers.submit(work, lambda _: None, self._failed)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, LogDirFailure):

@@ -88,7 +88,7 @@ class Node:
 
     def _open(self) -> None:
         config, env, directory = self.config, self.env, self.directory
-        for problem in directory.problems:
+        for problem in directory.take_problems():
             log.warning("%s", problem)
         self.replicas = ReplicaManager(
             env,

@@ -21,11 +21,13 @@ out to be damaged, a start takes the one before and loses nothing. Damage below 
 the log itself stops the start (`LogDamaged`); metadata is never guessed.
 
 All methods are the owner thread's. If the disk fails the log is fenced: `failed` is told once,
-`submit` raises from then on, and nothing is committed any more.
+`submit` raises from then on, and nothing is committed any more. If it is full, what was refused is
+not in the log, and a snapshot is tried again when one is due.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -34,6 +36,7 @@ from odradek.controller.image import MetadataImage
 from odradek.controller.records import batch_of
 from odradek.controller.snapshot import SnapshotId, encode, snapshots
 from odradek.log.durable_ends import DurableEnds
+from odradek.log.fence import LogDirFailure
 from odradek.log.flush import LogFlush
 from odradek.log.log import Log
 from odradek.log.retention import Deletion, delete_old_segments
@@ -41,6 +44,8 @@ from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.validate import ValidBatch
+
+logger = logging.getLogger(__name__)
 
 MAX_BATCH_BYTES = 8 << 20
 SNAPSHOTS_KEPT = 2
@@ -191,7 +196,13 @@ class MetadataLog:
         def synced(_: None) -> None:
             self._syncing = False
 
-        self._env.offload.submit(self._durable_ends.sync, synced, self._background_failed)
+        def failed(error: BaseException) -> None:
+            self._syncing = False
+            if not isinstance(error, OSError):
+                raise error
+            self._fail(self._log.fence.fail(error))
+
+        self._env.offload.submit(self._durable_ends.sync, synced, failed)
 
     def _commit(self, offset: int) -> None:
         delta = MetadataDelta()
@@ -229,6 +240,7 @@ class MetadataLog:
         path = f"{self._log.directory}/{identity.file_name}"
         image = self.committed.copy()
         now_ms = self._env.clock.wall_ms()
+        covered = self._bytes_since_snapshot
         self._snapshotting = True
         self._snapshot_ms = self._env.clock.monotonic_ms()
         self._bytes_since_snapshot = 0
@@ -241,9 +253,12 @@ class MetadataLog:
                 disk.remove(f"{self._log.directory}/{old.file_name}")
             return found[-SNAPSHOTS_KEPT:]
 
-        self._env.offload.submit(
-            work, lambda kept: self._snapshot_written(identity, kept), self._background_failed
-        )
+        def failed(error: BaseException) -> None:
+            self._snapshotting = False
+            self._bytes_since_snapshot += covered
+            self._put_off("snapshot", error)
+
+        self._env.offload.submit(work, lambda kept: self._snapshot_written(identity, kept), failed)
 
     def _snapshot_written(self, identity: SnapshotId, kept: Sequence[SnapshotId]) -> None:
         self._snapshotting = False
@@ -255,7 +270,7 @@ class MetadataLog:
         try:
             self._log.roll(now_ms)
         except OSError as error:
-            self._background_failed(error)
+            self._put_off("roll", error)
             return
         self._want_flush()
         deletion = delete_old_segments(self._log, now_ms)
@@ -267,18 +282,26 @@ class MetadataLog:
 
         def renamed(_: None) -> None:
             deletion.close()
-            self._env.offload.submit(deletion.remove, removed, self._background_failed)
+            self._env.offload.submit(deletion.remove, removed, failed)
 
         def removed(_: None) -> None:
             self._removing = False
 
-        self._env.offload.submit(deletion.rename, renamed, self._background_failed)
+        def failed(error: BaseException) -> None:
+            self._removing = False
+            self._put_off("removing segments", error)
 
-    def _background_failed(self, error: BaseException) -> None:
-        self._snapshotting = self._syncing = self._removing = False
+        self._env.offload.submit(deletion.rename, renamed, failed)
+
+    def _put_off(self, what: str, error: BaseException) -> None:
+        """What keeps the log short did not succeed: the disk failed, or has no room now."""
         if not isinstance(error, OSError):
             raise error
-        self._fail(self._log.fence.fail(error))
+        judged = self._log.fence.judge(error)
+        if isinstance(judged, LogDirFailure):
+            self._fail(judged)
+        else:
+            logger.error("%s of the cluster's metadata is put off: %s", what, error)
 
     def close(self) -> None:
         """Flush and close the files. Blocks."""

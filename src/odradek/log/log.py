@@ -40,11 +40,15 @@ from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
 from odradek.log.segments import Segments
 from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
+from odradek.protocol.compression import CorruptCompression, TooLarge
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
+from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import ValidBatch
 
 NONE = ErrorCode.NONE
 STAMP_BYTES = 16
+UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
+"""What a search by time meets in a batch that is no longer what was checked and appended."""
 
 
 class Log:
@@ -262,14 +266,20 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int, up_to_offset: int) -> TimestampAndOffset | None:
         """The first record before `up_to_offset` with this timestamp (ms) or a later one."""
-        found = time_lookup.first_at_or_after(
-            self.segments.each(), timestamp, self.log_start_offset
-        )
+        try:
+            found = time_lookup.first_at_or_after(
+                self.segments.each(), timestamp, self.log_start_offset
+            )
+        except UNREADABLE as bad:
+            raise LogDamaged(self.directory, str(bad)) from bad
         return self._with_epoch(found, up_to_offset)
 
     def offset_for_max_timestamp(self, up_to_offset: int) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all before `up_to_offset`."""
-        found = time_lookup.latest(self.segments.each(), up_to_offset)
+        try:
+            found = time_lookup.latest(self.segments.each(), up_to_offset)
+        except UNREADABLE as bad:
+            raise LogDamaged(self.directory, str(bad)) from bad
         return self._with_epoch(found, up_to_offset)
 
     def _with_epoch(

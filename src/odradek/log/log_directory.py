@@ -136,6 +136,11 @@ class LogDirectory:
             self.problems.append(str(error))
             return None
 
+    def take_problems(self) -> list[str]:
+        """What was met and is to be told, once."""
+        problems, self.problems = self.problems, []
+        return problems
+
     # Logs
 
     def directory_of(self, key: TopicIdPartition) -> str:
@@ -263,11 +268,19 @@ class LogDirectory:
     def retention(
         self, clock: RetentionClock, wall_ms: int, monotonic_ms: int
     ) -> RetentionPass | None:
-        """One pass: what is to be deleted leaves the logs now. None if there is nothing."""
+        """One pass: what is to be deleted leaves the logs now. None if there is nothing.
+
+        A log that cannot be looked at is one of the `problems`; the others have their turn.
+        """
         now_ms = clock.now_ms(wall_ms, monotonic_ms)
         deletions = []
         for log in self.logs.values():
-            deletion = delete_old_segments(log, now_ms)
+            try:
+                deletion = delete_old_segments(log, now_ms)
+            except OSError as error:
+                self.fence.check()
+                self.problems.append(f"retention of {log.directory}: {error}")
+                continue
             if deletion is not None:
                 deletions.append(deletion)
         return RetentionPass(deletions, self.checkpoint()) if deletions else None
@@ -328,12 +341,15 @@ class LogDirectory:
 
 class RetentionPass:
     """The files of one retention pass. `run` on a worker; `close` on the owner, after the delay;
-    then `remove` on a worker."""
+    then `remove` on a worker.
+
+    If `run` fails it may be run again, with a new `checkpoint`: the old one is out of date.
+    """
 
     def __init__(self, deletions: list[Deletion], checkpoint: Work) -> None:
         self.deletions = deletions
         self.delay_ms = max(deletion.delay_ms for deletion in deletions)
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
 
     @property
     def bytes(self) -> int:
@@ -341,7 +357,7 @@ class RetentionPass:
 
     def run(self) -> None:
         """Record the new log start offsets, then rename. In this order: see `retention`."""
-        self._checkpoint()
+        self.checkpoint()
         for deletion in self.deletions:
             with suppress(FileNotFoundError):  # its partition was deleted meanwhile
                 deletion.rename()

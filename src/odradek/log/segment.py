@@ -326,7 +326,10 @@ class Segment:
     def read_first_timestamp(self) -> int | None:
         """Largest timestamp of the first batch; None if the segment is empty."""
         if self.first_timestamp is None and self.size > 0:
-            _, header = next(walk(self.file, 0, self.size, self.base_offset))
+            try:
+                _, header = next(walk(self.file, 0, self.size, self.base_offset))
+            except BadBatch as bad:
+                raise LogDamaged(self.file.path, str(bad)) from bad
             self.first_timestamp = header.max_timestamp
         return self.first_timestamp
 

@@ -32,8 +32,7 @@ NO_EPOCH = -1
 
 @dataclass(slots=True)
 class FetchTarget:
-    """One partition of a fetch: where the client is. `partition` is None if it is not known here.
-    """
+    """One partition of a fetch: where the client is. `partition` is None if it is not known here."""
 
     partition: Partition | None
     error: ErrorCode
@@ -188,7 +187,7 @@ def available_bytes(target: FetchTarget, isolation: Isolation) -> int | None:
         return 0
     if target.fetch_offset > end_offset:
         return None
-    end = partition.log.offset_metadata(end_offset)
-    if target.start.on_older_segment_than(end):
+    end = partition.offset_metadata(end_offset)
+    if end is None or target.start.on_older_segment_than(end):
         return None
     return min(end.bytes_after(target.start), target.max_bytes)

@@ -17,14 +17,15 @@ It appends and reads; it wakes nobody. `ReplicaManager` does that after it has l
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from uuid import UUID
 
-from odradek.log.fence import LogDamaged
+from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import Log
-from odradek.log.results import LogRead
+from odradek.log.results import LogOffsetMetadata, LogRead, TimestampAndOffset
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
@@ -50,8 +51,7 @@ class AppendResult:
 
 
 class Isolation(IntEnum):
-    """What a reader wants to see: all committed records, or only those of committed transactions.
-    """
+    """What a reader wants to see: all committed records, or only those of committed transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -171,8 +171,11 @@ class Partition:
         log = self.log
         if epoch == self.leader_epoch:
             return EpochEndOffset(epoch, log.log_end_offset)
-        if log.latest_epoch == NO_EPOCH and NO_EPOCH != epoch < self.leader_epoch:
-            return EpochEndOffset(epoch, log.log_end_offset)
+        if log.latest_epoch < epoch < self.leader_epoch:
+            # Nothing was appended in it. Consumers have it from a metadata answer all the same, and
+            # would take it for lost records if it were not known.
+            known = epoch if log.latest_epoch == NO_EPOCH else log.latest_epoch
+            return EpochEndOffset(known, log.log_end_offset)
         return log.end_offset_for_epoch(epoch)
 
     def epoch_at(self, offset: int) -> int:
@@ -212,8 +215,45 @@ class Partition:
         try:
             return self.log.read(offset, max_bytes, self.readable_end(isolation), min_one)
         except (LogDamaged, OSError) as error:
+            return LogRead(self._unreadable(error), [], 0, None)
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata | None:
+        """Where an offset is; None if that cannot be read."""
+        try:
+            return self.log.offset_metadata(offset)
+        except (LogDamaged, OSError) as error:
+            self._unreadable(error)
+            return None
+
+    def offset_for_timestamp(
+        self, timestamp: int, isolation: Isolation
+    ) -> TimestampAndOffset | ErrorCode | None:
+        """The first record with this timestamp (ms) or a later one that this isolation may see; None:
+        there is none.
+        """
+        return self._search(self.log.offset_for_timestamp, timestamp, self.readable_end(isolation))
+
+    def offset_for_max_timestamp(
+        self, isolation: Isolation
+    ) -> TimestampAndOffset | ErrorCode | None:
+        """The first record with the largest timestamp that this isolation may see, if there is any."""
+        return self._search(self.log.offset_for_max_timestamp, self.readable_end(isolation))
+
+    def _search(
+        self, search: Callable[..., TimestampAndOffset | None], *what: int
+    ) -> TimestampAndOffset | ErrorCode | None:
+        try:
+            return search(*what)
+        except (LogDamaged, OSError) as error:
+            return self._unreadable(error)
+
+    def _unreadable(self, error: Exception) -> ErrorCode:
+        """Go offline, unless it is only that descriptors or memory ran out: that passes."""
+        if isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
+            logger.error("partition %s could not be read: %s", self.topic_partition, error)
+        else:
             self.fail(error)
-            return LogRead(self.failure, [], 0, None)
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
     def delete_records(self, offset: int) -> ErrorCode:
         """Raise the log start offset to `offset` (-1: to the high watermark)."""

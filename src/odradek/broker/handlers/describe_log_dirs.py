@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """A null topic list asks for all partitions."""
+    """A null topic list asks for all partitions. Of those that are offline nothing is told."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     topics: dict[str, DescribeLogDirsTopic] = {}
     for name, partition in sorted(broker.replicas.by_name.items()):
-        if wanted is not None and name not in wanted:
+        if partition.availability() or (wanted is not None and name not in wanted):
             continue
         topic = topics.setdefault(name[0], DescribeLogDirsTopic(name=name[0], partitions=[]))
         topic.partitions.append(

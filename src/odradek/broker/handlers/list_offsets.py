@@ -91,7 +91,10 @@ def answer(
     error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
     if error:
         return failed(asked, error)
-    timestamp, offset, leader_epoch = find(partition, asked.timestamp, isolation)
+    found = find(partition, asked.timestamp, isolation)
+    if isinstance(found, ErrorCode):
+        return failed(asked, found)
+    timestamp, offset, leader_epoch = found
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         error_code=0,
@@ -101,19 +104,20 @@ def answer(
     )
 
 
-def find(partition: Partition, timestamp: int, isolation: Isolation) -> tuple[int, int, int]:
+def find(
+    partition: Partition, timestamp: int, isolation: Isolation
+) -> tuple[int, int, int] | ErrorCode:
     """(timestamp, offset, leader epoch); -1 where there is nothing to tell."""
-    log = partition.log
-    end = partition.readable_end(isolation)
     if timestamp == LATEST:
-        return -1, end, partition.leader_epoch
+        return -1, partition.readable_end(isolation), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, partition.epoch_at(log.log_start_offset)
+        start = partition.log.log_start_offset
+        return -1, start, partition.epoch_at(start)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
         return -1, -1, -1
     found = (
-        log.offset_for_max_timestamp(end)
+        partition.offset_for_max_timestamp(isolation)
         if timestamp == MAX_TIMESTAMP
-        else log.offset_for_timestamp(timestamp, end)
+        else partition.offset_for_timestamp(timestamp, isolation)
     )
     return (-1, -1, -1) if found is None else found

@@ -1,0 +1,145 @@
+"""What a broker does when its disk is full or cannot be read: no bug, no silence, and it goes on."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from serving import Serving
+
+from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_topics import CreatableTopicConfig
+from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+SEGMENTS, CHECKPOINTS = (".log", "index"), ("-checkpoint",)
+OF_SECOND_LOG = ("-1/00000000000000000000.log",)
+GROWING = ("create", "append", "replace")
+RETENTION_MS = 300_000
+
+
+class TroubledFile(MemoryFile):
+    def read(self, offset: int, count: int) -> bytes:
+        disk = self.disk
+        assert isinstance(disk, TroubledDisk)
+        if disk.unreadable and self.name.endswith(disk.unreadable):
+            raise OSError(errno.EIO, "Input/output error", self.name)
+        return super().read(offset, count)
+
+
+class TroubledDisk(MemoryDisk):
+    """No room for, or no reading from, files whose paths end like this."""
+
+    full_for: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.full_for and kind in GROWING and path.endswith(self.full_for):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    def new_file(self, path: str) -> MemoryFile:
+        return TroubledFile(self, path)
+
+
+def test_retention_goes_on_after_a_full_disk():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    settings = {"retention.ms": "1000", "segment.bytes": "1048576"}
+    serving.create(
+        "t", configs=[CreatableTopicConfig(name=n, value=v) for n, v in settings.items()]
+    )
+    assert serving.produced("t") == 0
+    disk.full_for = SEGMENTS
+    serving.pass_time(RETENTION_MS + 1)  # the segment is too old, and a new one cannot be begun
+    disk.full_for = ()
+    log = serving.node.replicas.by_name["t", 0].log
+    assert log.log_start_offset == 0
+    serving.pass_time(RETENTION_MS + 1)
+    assert log.log_start_offset == 1
+    assert serving.produced("t") == 0
+
+
+def test_segments_that_retention_took_go_though_the_disk_was_full_then():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    settings = {"retention.bytes": "0", "segment.bytes": "1048576"}
+    serving.create(
+        "t", configs=[CreatableTopicConfig(name=n, value=v) for n, v in settings.items()]
+    )
+    for _ in range(3):
+        assert serving.produced("t", size=900_000) == 0
+    disk.full_for = CHECKPOINTS
+    serving.pass_time(RETENTION_MS + 1)
+    disk.full_for = ()
+    assert not serving.node.replicas.directory_failed
+    serving.pass_time(2 * RETENTION_MS)
+    assert (
+        len([path for path in disk.files if path.startswith("/data/") and ".log" in path]) == 2
+    ), "the active segment of the topic, and that of the metadata"
+
+
+def test_metadata_goes_on_after_a_snapshot_found_no_room():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    disk.full_for = (".checkpoint",)
+    serving.create("before")
+    serving.node.metadata.snapshot()
+    serving.settle()
+    assert not serving.node.replicas.directory_failed
+    disk.full_for = ()
+    serving.create("after")
+    serving.node.metadata.snapshot()
+    serving.settle()
+    assert any(path.endswith(".checkpoint") for path in disk.files)
+
+
+@pytest.mark.parametrize("timestamp", [0, -3])
+def test_a_log_that_cannot_be_searched_by_time_goes_offline_alone(timestamp: int):
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    serving.create("t", partitions=2)
+    assert serving.produced("t") == serving.produced("t", index=1) == 0
+    disk.unreadable = OF_SECOND_LOG
+    asked = [ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in (0, 1)]
+    answer = serving.ask(
+        ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=asked)]),
+        7,
+        ListOffsetsResponse,
+    )
+    errors = [partition.error_code for partition in answer.topics[0].partitions]
+    assert errors == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+    assert serving.produced("t") == 0
+
+
+def test_log_dirs_are_described_with_a_partition_offline():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    disk.full_for = OF_SECOND_LOG
+    serving.create("t", partitions=2)
+    disk.full_for = ()
+    assert serving.produced("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
+    (directory,) = serving.ask(
+        DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse
+    ).results
+    assert directory.error_code == 0
+    (topic,) = directory.topics
+    assert [partition.partition_index for partition in topic.partitions] == [0]
+
+
+def test_log_dirs_of_a_fenced_directory_are_an_error():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    serving.create("t")
+    serving.node.replicas.fail_directory(
+        serving.node.directory.fence.fail(OSError(errno.EIO, "Input/output error"))
+    )
+    (directory,) = serving.ask(
+        DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse
+    ).results
+    assert (directory.error_code, directory.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])

@@ -1,0 +1,107 @@
+"""One partition: what its log cannot tell, and epochs in which nothing was appended."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from leading import NOW_MS, Leading
+
+from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.model.errors import ErrorCode
+from odradek.replication.delayed_fetch import FetchTarget, available_bytes
+from odradek.replication.partition import Isolation, Partition
+
+ALL = Isolation.READ_UNCOMMITTED
+UNKNOWN = -1
+
+
+def test_a_leader_epoch_without_records_ends_where_the_one_before_it_does():
+    """A consumer at the end of the log has the epoch from metadata; it must not be told that its
+    records are lost.
+    """
+    leading = Leading()
+    partition = leading.partition()
+    leading.append(partition)
+    partition.leader_epoch = 2
+    assert partition.end_offset_for_epoch(1) == (0, 1)
+    assert partition.end_offset_for_epoch(2) == (2, 1)
+    assert partition.end_offset_for_epoch(3) == (UNKNOWN, -1)
+    leading.append(partition)
+    assert partition.end_offset_for_epoch(1) == (0, 1)
+    assert partition.end_offset_for_epoch(2) == (2, 2)
+
+
+def test_in_an_empty_log_every_epoch_until_now_ends_at_its_beginning():
+    partition = Leading().partition(leader_epoch=2)
+    assert partition.end_offset_for_epoch(1) == (1, 0)
+    assert partition.end_offset_for_epoch(UNKNOWN) == (UNKNOWN, -1)
+
+
+class Refusing(MemoryFile):
+    refusal: int | None = None
+
+    def read(self, offset: int, count: int) -> bytes:
+        if self.refusal is not None:
+            raise OSError(self.refusal, "refused", self.name)
+        return super().read(offset, count)
+
+
+class RefusingDisk(MemoryDisk):
+    def new_file(self, path: str) -> MemoryFile:
+        return Refusing(self, path)
+
+    def refuse(self, code: int | None) -> None:
+        for file in self.files.values():
+            assert isinstance(file, Refusing)
+            file.refusal = code
+
+
+def unread(disk: MemoryDisk) -> tuple[Leading, Partition]:
+    """Some batches, and nothing of where they are in memory."""
+    leading = Leading(disk=disk)
+    partition = leading.partition()
+    for _ in range(3):
+        leading.append(partition)
+    leading.settle()
+    active = partition.log.segments.active
+    del active.recent_offsets[:], active.recent_positions[:]
+    return leading, partition
+
+
+@pytest.mark.parametrize(
+    ("code", "afterwards"),
+    [(errno.EMFILE, ErrorCode.NONE), (errno.EIO, ErrorCode.KAFKA_STORAGE_ERROR)],
+)
+def test_a_read_that_lacks_a_descriptor_fails_alone_and_one_that_fails_ends_the_partition(
+    code: int, afterwards: ErrorCode
+):
+    disk = RefusingDisk()
+    _, partition = unread(disk)
+    disk.refuse(code)
+    assert partition.read(1, 1 << 20, ALL, True).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.availability() is afterwards
+    assert partition.offset_for_timestamp(NOW_MS, ALL) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_parked_fetch_whose_position_cannot_be_read_is_completed():
+    disk = RefusingDisk()
+    leading, partition = unread(disk)
+    leading.append(partition)
+    target = FetchTarget(partition, ErrorCode.NONE, 0, 1 << 20)
+    target.start = partition.log.offset_metadata(0)
+    active = partition.log.segments.active
+    del active.recent_offsets[:], active.recent_positions[:]
+    disk.refuse(errno.EIO)
+    assert available_bytes(target, ALL) is None
+    assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_search_by_time_that_meets_a_changed_batch_ends_the_partition():
+    disk = MemoryDisk()
+    _, partition = unread(disk)
+    file = disk.files[partition.log.segments.active.file.path]
+    file.content[61:73] = b"\xff" * 12
+    found = partition.offset_for_timestamp(NOW_MS, ALL)
+    assert found is ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR
