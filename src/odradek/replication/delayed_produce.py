@@ -8,12 +8,11 @@ has reached the required offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from odradek.model.errors import ErrorCode
+from odradek.replication.delayed_by_partition import DelayedByPartition
 from odradek.replication.partition import AppendResult, Partition
-from odradek.timing import DelayedOperation
 
 
 @dataclass(slots=True)
@@ -26,42 +25,16 @@ class ProduceStatus:
     error: ErrorCode
 
 
-class DelayedProduce(DelayedOperation):
-    """Completes when no partition is pending; `respond` is called once with all statuses."""
+class DelayedProduce(DelayedByPartition[ProduceStatus]):
+    """See the module."""
 
-    def __init__(
-        self,
-        delay_ms: int,
-        statuses: Sequence[ProduceStatus],
-        respond: Callable[[Sequence[ProduceStatus]], None],
-    ) -> None:
-        super().__init__(delay_ms)
-        self.statuses = statuses
-        self.respond = respond
-
-    def try_complete(self) -> bool:
-        for status in self.statuses:
-            if status.pending:
-                settle(status)
-        if any(status.pending for status in self.statuses):
-            return False
-        return self.force_complete()
-
-    def on_complete(self) -> None:
-        self.respond(self.statuses)
-
-    def on_expiration(self) -> None:
-        """The statuses still pending already say REQUEST_TIMED_OUT."""
-
-
-def settle(status: ProduceStatus) -> None:
-    """Decide one pending partition, if it can be decided now."""
-    partition = status.partition
-    assert partition is not None, "a pending status has a partition"
-    error = partition.availability()
-    if error is not ErrorCode.NONE:
-        status.pending = False
-        status.error = error
-    elif partition.high_watermark >= status.result.required_offset:
-        status.pending = False
-        status.error = partition.acknowledgement_error()
+    def settle(self, status: ProduceStatus) -> None:
+        partition = status.partition
+        assert partition is not None, "a pending status has a partition"
+        error = partition.availability()
+        if error is not ErrorCode.NONE:
+            status.pending = False
+            status.error = error
+        elif partition.high_watermark >= status.result.required_offset:
+            status.pending = False
+            status.error = partition.acknowledgement_error()
