@@ -5,8 +5,8 @@
 
 Both brokers run on core 0, the client on core 1. Measurements alternate, ours and Kafka's, after
 both were warmed up; a row shows the medians, and the median of the ratios of the pairs with the
-least and the greatest. `log.durability=os` is Kafka's own promise (an acknowledged record is in the page
-cache); rows with `fsync` have no counterpart there. Every measurement is appended to
+least and the greatest. `log.durability=os` is Kafka's own promise (an acknowledged record is in the
+page cache); rows with `fsync` have no counterpart there. Every measurement is appended to
 `bench/results/broker.jsonl`.
 """
 
