@@ -1,2 +1,3 @@
-"""One module per API: its versions' behaviour at the top, then `handle(broker, context, request)`.
+"""One module per API: its versions' behaviour at the top, then `handle(broker, context,
+request)`.
 """
