@@ -155,7 +155,8 @@ def topic_response(topic: str | UUID) -> FetchableTopicResponse:
 
 
 def partition_data(index: int, result: FetchResult, isolation: Isolation) -> PartitionData:
-    """Aborted transactions are null only where the client did not ask and the partition is known.
+    """Aborted transactions are null only where the client did not ask and the partition is
+    known.
     """
     diverging = None
     if result.diverging is not None:
