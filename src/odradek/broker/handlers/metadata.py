@@ -2,7 +2,7 @@
 
 Which topics: in version 0 an empty list means all, from version 1 on null does. Asking by id
 (KIP-516) is possible from version 12; versions 10 and 11 have the field, but a request that uses it
-is INVALID_REQUEST.
+is INVALID_REQUEST. A request with ids has its names alone left out.
 
 A topic that does not exist is created if the client allows it (always, before version 4) and the
 setting `auto.create.topics.enable` does. As in Kafka the answer is UNKNOWN_TOPIC_OR_PARTITION, and
@@ -36,6 +36,9 @@ FIRST_VERSION_BY_ID = 12
 
 
 def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    asked = request.topics or []
+    if context.version < FIRST_VERSION_BY_ID and any(by_id(topic) for topic in asked):
+        return refused(asked)
     topics = found_topics(broker, context.version, request)
     return MetadataResponse(
         brokers=[
@@ -58,8 +61,8 @@ def found_topics(
     asked = request.topics
     if asked is None or (version == 0 and not asked):
         return [described(topic, operations) for topic in broker.image.topics.values()]
-    if version < FIRST_VERSION_BY_ID and any(by_id(topic) for topic in asked):
-        return [missing(t.name or "", t.topic_id, ErrorCode.INVALID_REQUEST) for t in asked]
+    if any(topic.topic_id != ZERO_UUID for topic in asked):
+        asked = [topic for topic in asked if topic.topic_id != ZERO_UUID]
     found: dict[str | UUID, MetadataResponseTopic] = {}
     unknown: list[str] = []
     for topic in asked:
@@ -69,6 +72,16 @@ def found_topics(
     if unknown and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         broker.auto_create(unknown)
     return list(found.values())
+
+
+def refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    """The answer to ids in a version that must not use them yet: it tells nothing of the
+    cluster.
+    """
+    invalid = ErrorCode.INVALID_REQUEST
+    return MetadataResponse(
+        brokers=[], topics=[missing(t.name or "", t.topic_id, invalid) for t in asked]
+    )
 
 
 def by_id(topic: MetadataRequestTopic) -> bool:
@@ -88,15 +101,21 @@ def find(
     if topic is not None:
         return described(topic, operations)
     if name_problem(asked.name) is not None:
-        return missing(asked.name, ZERO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return missing(asked.name, ZERO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION, operations)
     unknown.append(asked.name)
-    return missing(asked.name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return missing(asked.name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operations)
 
 
-def missing(name: str | None, topic_id: UUID, error: ErrorCode) -> MetadataResponseTopic:
-    internal = name in INTERNAL_TOPICS
+def missing(
+    name: str | None, topic_id: UUID, error: ErrorCode, operations: int = NOT_ASKED
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
-        error_code=error, name=name, topic_id=topic_id, is_internal=internal, partitions=[]
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[],
+        topic_authorized_operations=operations,
     )
 
 
