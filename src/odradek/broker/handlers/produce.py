@@ -65,9 +65,7 @@ def handle(
     )
     if request.acks == NOBODY:
         if any(status.error is not ErrorCode.NONE for status in statuses):
-            errors = ", ".join(
-                sorted({status.error.name for status in statuses if status.error})
-            )
+            errors = ", ".join(sorted({status.error.name for status in statuses if status.error}))
             context.exchange.close_connection(f"produce with acks=0 failed: {errors}")
         return NO_RESPONSE
     if request.acks == ALL and any(status.pending for status in statuses):
@@ -81,7 +79,8 @@ def handle(
 
 
 def requested(request: ProduceRequest) -> list[Asked]:
-    """What the request lists; of a partition that is listed twice the last one counts, as in Kafka.
+    """What the request lists; of a partition that is listed twice the last one counts, as in
+    Kafka.
     """
     asked = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
     if len(asked) < 2:
