@@ -1,4 +1,6 @@
-"""What produces and trims have in common while they wait: partitions that are settled one by one."""
+"""What produces and trims have in common while they wait: partitions that are settled one by
+one.
+"""
 
 from __future__ import annotations
 
