@@ -47,7 +47,9 @@ class Flusher:
         return not self._waiting and not self._in_flight
 
     def wants(self, partition: Partition, checkpoint: bool = False) -> None:
-        """This partition has bytes that are not on disk; `checkpoint` moves its recovery point too."""
+        """This partition has bytes that are not on disk; `checkpoint`: move its recovery point
+        too.
+        """
         self._waiting[partition] = checkpoint or self._waiting.get(partition, False)
         if not self._scheduled:
             self._scheduled = True
