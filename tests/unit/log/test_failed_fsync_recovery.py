@@ -1,4 +1,6 @@
-"""After a failed fsync and a restart: pages the kernel calls clean are not on disk until written."""
+"""After a failed fsync and a restart: pages the kernel calls clean are not on disk until
+written.
+"""
 
 from __future__ import annotations
 
