@@ -51,7 +51,7 @@ class AppendResult:
 
 
 class Isolation(IntEnum):
-    """What a reader wants to see: all committed records, or only those of committed transactions."""
+    """What a reader wants to see: all committed records, or those of committed transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -84,36 +84,24 @@ class Partition:
         "topic_partition",
     )
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: UUID,
-        log: Log,
-        node_id: int,
-        leader_epoch: int,
-        rules: BatchRules,
-        durability: Durability,
-    ) -> None:
+    def __init__(self, topic_partition: TopicPartition, topic_id: UUID, node_id: int) -> None:
+        """Offline, as one stays whose log could not be opened: without a `log` until `lead`. Ask
+        `availability` first.
+        """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.log = log
         self.node_id = node_id
+        self.failure: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def lead(self, log: Log, leader_epoch: int, rules: BatchRules, durability: Durability) -> None:
+        """Serve `log` from now on, as its leader."""
+        self.log = log
         self.leader_epoch = leader_epoch
         self.rules = rules
         self.durability = durability
-        self.failure: ErrorCode = ErrorCode.NONE
+        self.failure = ErrorCode.NONE
         self.high_watermark = log.log_start_offset
         self.advance_high_watermark()
-
-    @classmethod
-    def offline(cls, topic_partition: TopicPartition, topic_id: UUID, node_id: int) -> Partition:
-        """A partition whose log could not be opened. It has no `log`: ask `availability` first."""
-        partition = cls.__new__(cls)
-        partition.topic_partition = topic_partition
-        partition.topic_id = topic_id
-        partition.node_id = node_id
-        partition.failure = ErrorCode.KAFKA_STORAGE_ERROR
-        return partition
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -228,15 +216,16 @@ class Partition:
     def offset_for_timestamp(
         self, timestamp: int, isolation: Isolation
     ) -> TimestampAndOffset | ErrorCode | None:
-        """The first record with this timestamp (ms) or a later one that this isolation may see; None:
-        there is none.
+        """The first record with this timestamp (ms) or a later one that this isolation may see.
+
+        None: there is none.
         """
         return self._search(self.log.offset_for_timestamp, timestamp, self.readable_end(isolation))
 
     def offset_for_max_timestamp(
         self, isolation: Isolation
     ) -> TimestampAndOffset | ErrorCode | None:
-        """The first record with the largest timestamp that this isolation may see, if there is any."""
+        """The first record with the largest timestamp that this isolation may see, if any."""
         return self._search(self.log.offset_for_max_timestamp, self.readable_end(isolation))
 
     def _search(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from uuid import UUID
 
 from odradek.log.fence import LogDamaged, LogDirFailure
@@ -64,9 +65,8 @@ class ReplicaManager:
         self, key: TopicPartition, topic_id: UUID, opened: Log, leader_epoch: int, rules: BatchRules
     ) -> Partition:
         """Lead this partition from now on."""
-        partition = Partition(
-            key, topic_id, opened, self.node_id, leader_epoch, rules, self.durability
-        )
+        partition = Partition(key, topic_id, self.node_id)
+        partition.lead(opened, leader_epoch, rules, self.durability)
         self._register(partition)
         if self.directory_failed:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -76,7 +76,7 @@ class ReplicaManager:
 
     def add_offline(self, key: TopicPartition, topic_id: UUID) -> None:
         """A partition whose log could not be opened: known, and answering KAFKA_STORAGE_ERROR."""
-        self._register(Partition.offline(key, topic_id, self.node_id))
+        self._register(Partition(key, topic_id, self.node_id))
 
     def _register(self, partition: Partition) -> None:
         self.by_name[partition.topic_partition] = partition
@@ -122,15 +122,19 @@ class ReplicaManager:
 
     def _wake(self, partition: Partition) -> None:
         """The high watermark moved."""
-        key = partition.topic_partition
-        self.produce_purgatory.check_and_complete(key)
-        self.fetch_purgatory.check_and_complete(key)
-        self.delete_records_purgatory.check_and_complete(key)
+        self._check(
+            partition, self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory
+        )
 
     def _wake_unavailable(self, partition: Partition) -> None:
-        key = partition.topic_partition
-        self.produce_purgatory.check_and_complete(key)
-        self.fetch_purgatory.check_and_complete(key)
+        self._check(partition, self.produce_purgatory, self.fetch_purgatory)
+
+    @staticmethod
+    def _check(partition: Partition, *purgatories: DelayedOperationPurgatory) -> None:
+        """Each has its turn, whatever an operation of another one raises."""
+        with ExitStack() as checks:
+            for purgatory in reversed(purgatories):
+                checks.callback(purgatory.check_and_complete, partition.topic_partition)
 
     # -- delete records --------------------------------------------------------------------------
 
