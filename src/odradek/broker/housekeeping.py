@@ -86,7 +86,7 @@ class Housekeeping:
         self._timer.call_later(max(1, interval_ms), run)
 
     def retention(self) -> None:
-        """Segments that are too old or too many leave their logs now and the disk a little later."""
+        """Segments that are too old or too many leave their logs now and the disk a bit later."""
         clock = self._env.clock
         done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
         for problem in self._directory.take_problems():

@@ -40,7 +40,8 @@ def delete_topics(
     responses: list[DeletableTopicResult] = []
     for states, topic in _grouped(image, asked):
         if isinstance(topic, Refused):
-            responses.append(_answer(states[0], topic))
+            twice = len(states) > 1 and topic.error is not ErrorCode.INVALID_REQUEST
+            responses.append(_answer(states[0], _duplicate(states[0]) if twice else topic))
         elif len(states) > 1:
             responses.append(_twice(topic, states))
         else:
@@ -85,6 +86,11 @@ def _answer(state: DeleteTopicState, refused: Refused) -> DeletableTopicResult:
         error_code=refused.error,
         error_message=refused.message,
     )
+
+
+def _duplicate(state: DeleteTopicState) -> Refused:
+    named = "id" if state.name is None else "name"
+    return Refused(ErrorCode.INVALID_REQUEST, f"Duplicate topic {named}.")
 
 
 def _twice(topic: TopicImage, states: Iterable[DeleteTopicState]) -> DeletableTopicResult:

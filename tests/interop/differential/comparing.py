@@ -56,9 +56,12 @@ def compare(script: str, ours: dict[str, Plain], kafka: dict[str, Plain]) -> lis
 
 def differing(ours: Plain, kafka: Plain, path: str = "") -> Iterator[tuple[str, Plain, Plain]]:
     """The smallest parts that differ: fields of dicts; elements of lists, by name where they have one."""
-    if isinstance(ours, list) and isinstance(kafka, list) and by_name(ours) and by_name(kafka):
-        ours = {str(each["name"]): each for each in ours}
-        kafka = {str(each["name"]): each for each in kafka}
+    if isinstance(ours, list) and isinstance(kafka, list):
+        for key in ("name", "api_key"):
+            if by(key, ours) and by(key, kafka):
+                ours = {str(each[key]): each for each in ours}
+                kafka = {str(each[key]): each for each in kafka}
+                break
     if isinstance(ours, dict) and isinstance(kafka, dict):
         for name in [*ours, *(name for name in kafka if name not in ours)]:
             inner = f"{path}.{name}" if path else name
@@ -70,10 +73,10 @@ def differing(ours: Plain, kafka: Plain, path: str = "") -> Iterator[tuple[str, 
         yield path, ours, kafka
 
 
-def by_name(trees: Sequence[Plain]) -> bool:
-    """Whether these are structs with names, each another."""
-    names = [tree.get("name") if isinstance(tree, dict) else None for tree in trees]
-    return bool(names) and None not in names and len(set(names)) == len(names)
+def by(key: str, trees: Sequence[Plain]) -> bool:
+    """Whether these are structs with such a key, each another."""
+    keys = [tree.get(key) if isinstance(tree, dict) else None for tree in trees]
+    return None not in keys and len(set(keys)) == len(keys)
 
 
 def unknown(differences: Iterable[Difference], known: Sequence[Known]) -> list[Difference]:

@@ -5,7 +5,7 @@ An entry that covers nothing any more fails the comparison, as an unknown differ
 
 from __future__ import annotations
 
-from interop.differential.comparing import Known
+from interop.differential.comparing import ABSENT, Known
 
 SAYS_WHY = "The answer says why the batch was refused; Kafka says that in its log only."
 NO_SERVER_ERROR = (
@@ -24,9 +24,7 @@ NO_GARBAGE = (
     "Kafka stops reading a gzip or lz4 stream after the last record and stores what follows it; "
     "readers that decompress the whole section cannot read such a batch. Refused here."
 )
-NEGATIVE_LIMIT = (
-    "Kafka's log throws on a negative limit and answers UNKNOWN_SERVER_ERROR; this broker takes it as 0."
-)
+NEGATIVE_LIMIT = "Kafka's log throws on a negative limit and answers UNKNOWN_SERVER_ERROR; this broker takes it as 0."
 WHOLE_BATCHES = (
     "Kafka cuts the last batch off at the byte limit and clients throw the piece away; this broker "
     "sends whole batches only."
@@ -50,6 +48,45 @@ NO_TIMES = (
 MIN_ISR_DEFAULT = (
     "Kafka's format writes min.insync.replicas as a default of the cluster, because eligible leader "
     "replicas need it; one broker has no use for them."
+)
+NOT_HERE = "A setting of something that this broker does not have."
+OURS_ALONE = "A setting that only this broker has: durability, hardening."
+OF_THIS_NODE = "Addresses and directories of this very node, given in another way."
+ONE_LISTENER = (
+    "Kafka changes its listeners while it runs; this broker listens where it was started, so the "
+    "setting cannot be changed."
+)
+WORKERS = "The number of threads is fixed here: they only fsync and remove files."
+TOO_MANY_PARTITIONS = (
+    "More records than a batch of the metadata log holds: Kafka throws (UNKNOWN_SERVER_ERROR), this "
+    "broker says POLICY_VIOLATION."
+)
+NO_SUCH_OPERATION = (
+    "Kafka throws on an operation that does not exist (UNKNOWN_SERVER_ERROR); this broker says "
+    "INVALID_REQUEST."
+)
+DEFAULT_NODE = (
+    "This broker starts without any setting, so its node id has a default; Kafka's must be given."
+)
+NO_TEXT = "Kafka's text for people is empty here."
+UNKNOWN_BROKER_SETTING = (
+    "Kafka stores settings that nobody knows, for plugins that may; here there are none, and a "
+    "misspelt name is refused instead of being ignored."
+)
+NOT_SERVED = (
+    "Groups, transactions, security and the quorum are not here; their keys are not listed."
+)
+NEWER = "This broker serves the versions of Kafka 4.4."
+FEATURES = "Features of what is not here; metadata versions from before 4.0 are not read."
+NOTHING_NAMED = (
+    "Neither name nor id: Kafka throws (UNKNOWN_SERVER_ERROR); here it is the id of no topic."
+)
+RESOURCE_TWICE = (
+    "Kafka throws on a resource that is named twice and never answers; this broker refuses it."
+)
+STRICT_DECODING = (
+    "Kafka takes every negative length for null and replaces bytes that are no UTF-8. Here only -1 is "
+    "null and text is UTF-8: what is malformed closes the connection."
 )
 NULL_RECORDS = (
     "Kafka throws on null records and never answers, so the connection hangs; this broker refuses "
@@ -92,6 +129,32 @@ KNOWN: tuple[Known, ...] = (
     *refused_only_here("offset deltas wrong", STRICT_DELTAS),
     *refused_only_here("gzip with garbage", NO_GARBAGE),
     *refused_only_here("lz4 with garbage", NO_GARBAGE),
+    Known("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, kafka="UNKNOWN_SERVER_ERROR"),
+    Known("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, ours="<text>"),
+    Known("alter-topic-configs: v? *'retention.ms', 7, *", "*", NO_SUCH_OPERATION),
+    Known("describe-configs: *", "results*.configs.*", NOT_HERE, ours=ABSENT),
+    Known("describe-configs: *", "results*.configs.*", OURS_ALONE, kafka=ABSENT),
+    *(
+        Known("describe-configs: *", f"results*.configs.{name}.*", OF_THIS_NODE)
+        for name in ("log.dirs", "process.roles", "listeners", "advertised.listeners")
+    ),
+    Known("describe-configs: *", "results*.configs.min.insync.replicas", MIN_ISR_DEFAULT),
+    Known("*-configs: *", "*.configs.node.id.synonyms*", DEFAULT_NODE),
+    Known("describe-configs: *", "*.configs.broker.id.synonyms*", DEFAULT_NODE),
+    Known("describe-configs: *'described-unknown'", "*.error_message", NO_TEXT, kafka=""),
+    Known("alter-broker-configs: *no.such.setting*", "*", UNKNOWN_BROKER_SETTING),
+    Known("alter-broker-configs: *log.dirs*then", "*.configs.log.dirs.*", OF_THIS_NODE),
+    Known("alter-broker-configs: *", "results*.configs.num.io.threads", NOT_HERE, ours=ABSENT),
+    Known("api-versions: *", "api_keys.*", NOT_SERVED, ours=ABSENT),
+    *(Known("api-versions: *", f"api_keys.{key}.max_version", NEWER) for key in (2, 18, 35, 60)),
+    Known("api-versions: *", "*_features.*", FEATURES, ours=ABSENT),
+    Known("api-versions: *", "supported_features.metadata.version.min_version", FEATURES),
+    Known("replace-configs: twice", "", RESOURCE_TWICE, kafka="no answer"),
+    Known("frames: client id *", "", STRICT_DECODING, ours="closed", kafka="answered"),
+    Known("bodies: * is 0xff", "", STRICT_DECODING, ours="closed", kafka="answered"),
+    Known("frames: key 18 version *", "", NEWER),
+    Known("metadata: v* null name and no id", "*", NOTHING_NAMED),
+    Known("describe-configs: *", "*.background.threads.*", WORKERS),
     Known("list-offsets: v* isolation ?, 1 at -3", "*", NO_TIMES),
     Known("*", "*.min.insync.replicas.*", MIN_ISR_DEFAULT),
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),

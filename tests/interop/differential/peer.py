@@ -32,12 +32,13 @@ from odradek.protocol.api.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.api.delete_topics import DeleteTopicsRequest
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from odradek.protocol.api.metadata import MetadataResponse
+from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.compile import decode, encode_bytes
 from odradek.protocol.frame import request_parts
 from odradek.protocol.header import decode_response_header, response_is_flexible
@@ -46,7 +47,8 @@ from odradek.protocol.schema import declaration
 from odradek.protocol.writer import joined
 
 CLOSED, SILENCE, NO_ANSWER = "closed", "silence", "no answer"
-PATIENCE_S = 4.0
+PATIENCE_S = 20.0
+SHORT_PATIENCE_S = 1.5
 SETTLED_WITHIN_S = 20.0
 PROBE_ID = 0x70726F62
 SYNC_TOPIC = "sync"
@@ -79,9 +81,13 @@ class Peer:
 
     # -- asking --------------------------------------------------------------------------------
 
-    def call(self, label: str, request: Any, version: int) -> Any:
-        """Ask and note the outcome; the response, None if there was none."""
-        response, outcome = self._exchange(request, version)
+    def call(self, label: str, request: Any, version: int, *, hangs: bool = False) -> Any:
+        """Ask and note the outcome; the response, None if there was none. `hangs`: one of the two
+        is known not to answer, so do not wait for long.
+        """
+        response, outcome = self._exchange(
+            request, version, SHORT_PATIENCE_S if hangs else PATIENCE_S
+        )
         self.note(label, outcome if response is None else self.plain(response))
         return response
 
@@ -149,6 +155,15 @@ class Peer:
             self.until_partition(name, index, ErrorCode.NONE)
         return self.topic_ids[name]
 
+    def delete_all_topics(self) -> None:
+        """Start afresh, whatever was run before."""
+
+        def names() -> list[str]:
+            return [topic.name for topic in self.ask(MetadataRequest(topics=None), 9).topics]
+
+        self.ask(DeleteTopicsRequest(topic_names=names(), timeout_ms=15000), 5)
+        self.until(lambda: not names())
+
     def until_partition(self, name: str, index: int, error: ErrorCode) -> None:
         """Wait until asking a partition for its end gives `error`: metadata reach brokers late."""
         asked = ListOffsetsPartition(partition_index=index, timestamp=-1)
@@ -166,12 +181,15 @@ class Peer:
 
     # -- bytes -----------------------------------------------------------------------------------
 
-    def _exchange(self, request: Any, version: int) -> tuple[Any, str]:
+    def _exchange(
+        self, request: Any, version: int, patience_s: float = PATIENCE_S
+    ) -> tuple[Any, str]:
         key = declaration(type(request)).api
         self._correlation_id += 1
         body = [encode_bytes(request, version)]
         parts = request_parts(key, version, self._correlation_id, "script", body)
         try:
+            self._connected().settimeout(patience_s)
             self._connected().sendall(joined(parts))
             frame = self._receive()
         except TimeoutError:

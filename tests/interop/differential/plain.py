@@ -5,7 +5,7 @@ What two right brokers say differently is replaced by what they must agree on:
 | in an answer                              | becomes                                           |
 |-------------------------------------------|---------------------------------------------------|
 | ids that a broker draws (topic, producer, session, cluster) | a name: the same id has the same one |
-| addresses, paths, sizes of volumes        | that there is one                                 |
+| addresses, paths, sizes, epochs of features | that there is one                                 |
 | times of this very run                    | `<now>`; times that the script sent stay          |
 | texts for people                          | null, empty or `<text>`                           |
 | lists of structs                          | the same, in the order of their names             |
@@ -95,6 +95,8 @@ def plain_field(value: Any, names: Names, name: str) -> Plain:
         return "<text>" if value else value
     if name in PLACES:
         return "<place>" if value and value != -1 else value
+    if name == "finalized_features_epoch":
+        return "<epoch>" if value >= 0 else value
     if name == "cluster_id":
         return "<cluster>" if value else value
     if name in VOLUME_SIZES:

@@ -31,44 +31,50 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    image = broker.image
-    limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
-    limit = max(limit, 1)
-    first = request.cursor.topic_name if request.cursor is not None else ""
-    start = request.cursor.partition_index if request.cursor is not None else 0
-    if start < 0:
-        return refused(request)
-    names = sorted({topic.name for topic in request.topics} or image.topics)
+    cursor = request.cursor
+    first = "" if cursor is None else cursor.topic_name
+    asked = {topic.name for topic in request.topics}
+    if cursor is not None and (cursor.partition_index < 0 or (asked and first not in asked)):
+        return invalid(request)
+    names = sorted(name for name in asked or broker.image.topics if name >= first)
+    return page(broker, request, names, cursor)
+
+
+def page(
+    broker: Broker, request: DescribeTopicPartitionsRequest, names: list[str], cursor: Cursor | None
+) -> DescribeTopicPartitionsResponse:
+    """As many partitions of these topics as one answer may have."""
+    most = broker.config.max_request_partition_size_limit
+    room = max(1, min(request.response_partition_limit, most))
     answer = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
-        if name < first:
-            continue
-        topic = image.topic(name)
+        if room == 0:
+            answer.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = broker.image.topic(name)
         if topic is None:
             if request.topics:
                 answer.topics.append(missing(name))
             continue
-        begin = min(start, len(topic.partitions)) if name == first else 0
-        if limit <= 0:
-            answer.next_cursor = Cursor(topic_name=name, partition_index=begin)
-            break
-        end = min(len(topic.partitions), begin + limit)
-        answer.topics.append(described(topic, begin, end))
-        limit -= end - begin
+        at_cursor = cursor is not None and name == cursor.topic_name
+        begin = cursor.partition_index if cursor is not None and at_cursor else 0
+        end = max(begin, min(len(topic.partitions), begin + room))
+        answer.topics.append(described(topic, begin, min(end, len(topic.partitions))))
+        room -= end - begin
         if end < len(topic.partitions):
             answer.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
     return answer
 
 
-def refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The cursor is not in what was asked for."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
                 error_code=ErrorCode.INVALID_REQUEST,
                 name=topic.name,
                 topic_id=ZERO_UUID,
-                is_internal=False,
                 partitions=[],
             )
             for topic in request.topics

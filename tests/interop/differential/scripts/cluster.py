@@ -138,7 +138,10 @@ def topic_partitions(peer: Peer) -> None:
                 peer.call(f"{asked} limit {limit} from {cursor}", request, 0)
     for label, request in (
         ("all", DescribeTopicPartitionsRequest(topics=[])),
-        ("all, two at a time", DescribeTopicPartitionsRequest(topics=[], response_partition_limit=2)),
+        (
+            "all, two at a time",
+            DescribeTopicPartitionsRequest(topics=[], response_partition_limit=2),
+        ),
         ("twice", DescribeTopicPartitionsRequest(topics=[TopicRequest(name="page-a")] * 2)),
         (
             "from one that is gone",

@@ -255,9 +255,7 @@ def two_topics(peer: Peer) -> None:
                         topic=name,
                         topic_id=topic_id,
                         partitions=[
-                            FetchPartition(
-                                partition=index, fetch_offset=0, partition_max_bytes=600
-                            )
+                            FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=600)
                         ],
                     )
                     for name, topic_id, index in (

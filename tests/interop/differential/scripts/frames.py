@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from interop.differential.batches import good
-from interop.differential.peer import Peer
+from interop.differential.peer import CLOSED, NO_ANSWER, SILENCE, Peer
 from interop.differential.scripts.produce import producing
 from interop.differential.scripts.reading import fetching
 from odradek.model.ids import ZERO_UUID
@@ -55,18 +55,14 @@ def frames(peer: Peer) -> None:
         ("http", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         ("tls", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)),
     ):
-        if label not in ("client id null", "client id empty", "client id not UTF-8"):
-            peer.raw(label, data)
-        else:
-            note_answered(peer, label, data)
+        note_answered(peer, label, data)
     keys_and_versions(peer)
 
 
 def note_answered(peer: Peer, label: str, data: bytes) -> None:
-    """The answer lists APIs, which are compared elsewhere: only whether there is one."""
+    """Send a frame that may have an answer; what it says is compared elsewhere."""
     peer.raw(label, data)
-    outcome = peer.steps[label]
-    if len(outcome) > 20:
+    if peer.steps[label] not in (CLOSED, SILENCE, NO_ANSWER):
         peer.steps[label] = "answered"
 
 
@@ -103,14 +99,13 @@ def bodies(peer: Peer) -> None:
         (1, 13, fetching("bodies", topic_id, [(0, 10**6)])),
     ]
     for key, version, request in requests:
-        whole = joined(request_parts(key, version, 7, "script", [encode_bytes(request, version)]))[4:]
+        whole = joined(request_parts(key, version, 7, "script", [encode_bytes(request, version)]))[
+            4:
+        ]
         for cut in range(16, len(whole), 1 if len(whole) < 80 else 5):
             peer.raw(f"key {key} v{version} cut to {cut}", framed(whole[:cut]))
         for extra in (b"\0", b"\1\2\3"):
-            label = f"key {key} v{version} and {extra.hex()}"
-            peer.raw(label, framed(whole + extra))
-            if len(peer.steps[label]) > 20:
-                peer.steps[label] = "answered"
+            note_answered(peer, f"key {key} v{version} and {extra.hex()}", framed(whole + extra))
         lengths(peer, key, version, whole)
 
 
@@ -120,6 +115,4 @@ def lengths(peer: Peer, key: int, version: int, whole: bytes) -> None:
         for value in (0x7F, 0xFF):
             changed = whole[:position] + bytes([value]) + whole[position + 1 :]
             label = f"key {key} v{version} byte {position} is {value:#x}"
-            peer.raw(label, framed(changed))
-            if len(peer.steps[label]) > 20:
-                peer.steps[label] = "answered"
+            note_answered(peer, label, framed(changed))

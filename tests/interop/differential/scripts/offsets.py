@@ -72,9 +72,7 @@ def list_offsets(peer: Peer) -> None:
         for isolation_level in (0, 1) if version > 1 else (0,):
             for index in range(5):
                 for timestamp in special:
-                    request = listing(
-                        "listed", (index, timestamp), isolation_level=isolation_level
-                    )
+                    request = listing("listed", (index, timestamp), isolation_level=isolation_level)
                     label = f"v{version} isolation {isolation_level}, {index} at {timestamp}"
                     peer.call(label, request, version)
         for timestamp in moments:
@@ -216,6 +214,8 @@ def describe_producers(peer: Peer) -> None:
         [],
     ):
         request = DescribeProducersRequest(
-            topics=[TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in topics]
+            topics=[
+                TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in topics
+            ]
         )
         peer.call(f"{topics}", request, 0)

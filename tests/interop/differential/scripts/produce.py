@@ -53,7 +53,7 @@ def requests(peer: Peer) -> None:
             peer.call(f"v{version} transactional id {transactional_id!r}", request, version)
         read_all(peer, f"v{version} read back", name, topic_id, 2)
     request = producing(name, topic_id, [(0, None)])
-    peer.call("null records", request, version)
+    peer.call("null records", request, version, hangs=True)
 
 
 def unanswered(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
@@ -133,11 +133,11 @@ def topic_settings(peer: Peer) -> None:
 
 def idempotent(peer: Peer) -> None:
     """Sequences: in order, again, out of order, of old and new epochs, of unknown producers."""
+    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    peer.until(lambda: peer.ask(asked, 4).error_code == 0)
     for version in peer.each_version(ProduceRequest):
         name = f"idempotent-v{version}"
         topic_id = peer.new_topic(name)
-        asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        peer.until(lambda: peer.ask(asked, 4).error_code == 0)
         first = peer.ask(asked, 4).producer_id
         second = peer.ask(asked, 4).producer_id
         steps = [

@@ -70,7 +70,10 @@ def shapes(name: str) -> list[tuple[str, CreatableTopic]]:
         ("assigned, replicas given", creatable(f"{name}-both", -1, 1, assignments={0: [NODE]})),
         ("assigned, both given", creatable(f"{name}-both", 1, 1, assignments={0: [NODE]})),
         ("assigned from 1", creatable(f"{name}-gap", -1, -1, assignments={1: [NODE]})),
-        ("assigned with a gap", creatable(f"{name}-gap", -1, -1, assignments={0: [NODE], 2: [NODE]})),
+        (
+            "assigned with a gap",
+            creatable(f"{name}-gap", -1, -1, assignments={0: [NODE], 2: [NODE]}),
+        ),
         ("assigned -1", creatable(f"{name}-gap", -1, -1, assignments={-1: [NODE]})),
         ("assigned to a stranger", creatable(f"{name}-gap", -1, -1, assignments={0: [77]})),
         ("assigned to -1", creatable(f"{name}-gap", -1, -1, assignments={0: [-1]})),
@@ -170,9 +173,7 @@ def create_partitions(peer: Peer) -> None:
             ("one of two", [growing(f"{name}-b", 2), growing(f"{name}-none", 3)]),
             ("nothing", []),
         ):
-            request = CreatePartitionsRequest(
-                topics=topics, timeout_ms=15000, validate_only=False
-            )
+            request = CreatePartitionsRequest(topics=topics, timeout_ms=15000, validate_only=False)
             peer.call(f"v{version} {label}", request, version)
         huge = CreatePartitionsRequest(
             topics=[growing(name, 100_000)], timeout_ms=15000, validate_only=True
@@ -183,7 +184,9 @@ def create_partitions(peer: Peer) -> None:
         described(peer, f"v{version} afterwards", name, f"{name}-b")
 
 
-def growing(name: str, count: int, assignments: list[list[int]] | None = None) -> CreatePartitionsTopic:
+def growing(
+    name: str, count: int, assignments: list[list[int]] | None = None
+) -> CreatePartitionsTopic:
     given = None
     if assignments is not None:
         given = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignments]

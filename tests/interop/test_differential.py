@@ -1,0 +1,79 @@
+"""The same requests to this broker and to a real Apache Kafka: the same answers, field by field.
+
+Each script runs against both; what they note down is compared. Differences that stay are listed in
+`differential.known_differences`, each with its reason. Any other fails the test, and so does an entry
+of the list that no script needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from interop.apache_kafka import ApacheKafka
+from interop.differential.comparing import Difference, compare, unknown, unused
+from interop.differential.known_differences import KNOWN
+from interop.differential.peer import Peer, served_versions
+from interop.differential.scripts import SCRIPTS
+from odradek.broker.apis import ROWS
+from odradek.testing.broker import Broker
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+
+SHOWN = 30
+ONLY_IN_4_4 = {(18, 5), (2, 11), (35, 5), (60, 2)}
+compared: dict[str, list[Difference]] = {}
+
+
+@pytest.fixture(scope="module")
+def versions(ours: Broker, kafka: ApacheKafka) -> dict[int, range]:
+    """The versions that both serve, of every key that we do."""
+    kafkas = served_versions(kafka.port)
+    return {
+        row.key: range(
+            max(row.min_version, kafkas[row.key].start),
+            min(row.max_version + 1, kafkas[row.key].stop),
+        )
+        for row in ROWS
+    }
+
+
+@pytest.fixture
+def peers(
+    ours: Broker, kafka: ApacheKafka, versions: dict[int, range]
+) -> Iterator[tuple[Peer, Peer]]:
+    both = Peer("odradek", ours.port, versions), Peer("kafka", kafka.port, versions)
+    for peer in both:
+        peer.delete_all_topics()
+    yield both
+    for peer in both:
+        peer.close()
+
+
+def test_only_what_is_new_in_4_4_is_left_out(versions: dict[int, range]) -> None:
+    left_out = {
+        (row.key, version)
+        for row in ROWS
+        for version in range(row.min_version, row.max_version + 1)
+        if version not in versions[row.key]
+    }
+    assert left_out == ONLY_IN_4_4
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_answers_are_those_of_kafka(name: str, peers: tuple[Peer, Peer]) -> None:
+    ours, kafka = peers
+    SCRIPTS[name](ours)
+    SCRIPTS[name](kafka)
+    differences = compare(name, ours.steps, kafka.steps)
+    compared[name] = differences
+    strange = unknown(differences, KNOWN)
+    shown = "\n".join(str(each)[:500] for each in strange[:SHOWN])
+    assert not strange, f"{len(strange)} unknown differences in {len(ours.steps)} steps:\n{shown}"
+
+
+def test_every_known_difference_is_still_there() -> None:
+    if len(compared) < len(SCRIPTS):
+        pytest.skip("needs all scripts in the same run")
+    assert not unused([each for differences in compared.values() for each in differences], KNOWN)
