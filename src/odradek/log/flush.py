@@ -78,8 +78,13 @@ class LogFlush:
         self.put_off = False
         self.void = False
         self.abandoned = False
-        for file in files:
-            file.pin()
+        for number, file in enumerate(files):
+            try:
+                file.pin()
+            except OSError:
+                for pinned in files[:number]:
+                    pinned.unpin()
+                raise
 
     def run(self) -> None:
         """Make it durable. Blocks; for a worker. An error fences the directory: `LogDirFailure`."""

@@ -362,7 +362,7 @@ class Log:
         """The work of making everything appended so far durable; None: nothing to do, or under way.
 
         With `checkpoint`, or if it is due, the recovery point moves too. Call `end_flush` when the
-        work has been run, whatever came of it.
+        work has been run, whatever came of it. `OSError` but no `LogDirFailure`: try again later.
         """
         checkpoint = checkpoint or self.checkpoint_due
         checkpoint = checkpoint and self.recovery_point < self.log_end_offset
@@ -384,9 +384,12 @@ class Log:
             indexes = self._written_indexes()
             checkpoint = bool(indexes)
             files += indexes
-        flush = LogFlush(
-            self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
-        )
+        try:
+            flush = LogFlush(
+                self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
+            )
+        except OSError as error:
+            raise self.fence.judge(error) from error
         self.unsynced_segments = []
         flush.sync_directories = self._unsynced_directories
         if self.epochs.dirty:

@@ -32,7 +32,7 @@ NO_EPOCH = -1
 
 @dataclass(slots=True)
 class FetchTarget:
-    """One partition of a fetch: where the client is. `partition` is None if it is not known here."""
+    """One partition of a fetch: where the client is. `partition` is None if it is unknown here."""
 
     partition: Partition | None
     error: ErrorCode

@@ -7,15 +7,21 @@ order they came.
 
     append -> wants(partition) -> [end of event] begin_flush -> worker: fsync -> end_flush ->
     flushed(partition)
+
+A flush that cannot begin for want of descriptors or room goes back to the waiting and is tried with
+the next one that is wanted.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from odradek.log.fence import LogDirFailure
 from odradek.model.env import Env
 from odradek.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 8
 
@@ -75,7 +81,15 @@ class Flusher:
 
     def _submit(self, partition: Partition, checkpoint: bool) -> None:
         log = partition.log
-        flush = None if partition.failure else log.begin_flush(checkpoint)
+        try:
+            flush = None if partition.failure else log.begin_flush(checkpoint)
+        except LogDirFailure as failure:
+            self._failed(partition, failure)
+            return
+        except OSError as error:
+            logger.error("a flush of %s is put off: %s", partition.topic_partition, error)
+            self._waiting[partition] = checkpoint
+            return
         if flush is None:
             return
         self._in_flight.add(partition)
@@ -84,11 +98,11 @@ class Flusher:
             self._in_flight.discard(partition)
             try:
                 log.end_flush(flush)
-            except LogDirFailure as failure:
-                self._failed(partition, failure)
-            else:
                 assert error is None, f"flush of {partition.topic_partition}: {error!r}"
                 self._flushed(partition)
-            self._start()
+            except LogDirFailure as failure:
+                self._failed(partition, failure)
+            finally:
+                self._start()
 
         self._env.offload.submit(flush.run, lambda _: ended(None), ended)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from uuid import UUID
 
 from odradek.log.fence import LogDamaged, LogDirFailure
@@ -121,20 +120,22 @@ class ReplicaManager:
             self._wake(partition)
 
     def _wake(self, partition: Partition) -> None:
-        """The high watermark moved."""
-        self._check(
-            partition, self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory
-        )
+        """The high watermark moved. Each purgatory has its turn, whatever another one raises."""
+        key = partition.topic_partition
+        try:
+            self.produce_purgatory.check_and_complete(key)
+        finally:
+            try:
+                self.fetch_purgatory.check_and_complete(key)
+            finally:
+                self.delete_records_purgatory.check_and_complete(key)
 
     def _wake_unavailable(self, partition: Partition) -> None:
-        self._check(partition, self.produce_purgatory, self.fetch_purgatory)
-
-    @staticmethod
-    def _check(partition: Partition, *purgatories: DelayedOperationPurgatory) -> None:
-        """Each has its turn, whatever an operation of another one raises."""
-        with ExitStack() as checks:
-            for purgatory in reversed(purgatories):
-                checks.callback(purgatory.check_and_complete, partition.topic_partition)
+        key = partition.topic_partition
+        try:
+            self.produce_purgatory.check_and_complete(key)
+        finally:
+            self.fetch_purgatory.check_and_complete(key)
 
     # -- delete records --------------------------------------------------------------------------
 

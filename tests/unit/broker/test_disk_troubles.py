@@ -1,4 +1,4 @@
-"""What a broker does when its disk is full or cannot be read: no bug, no silence, and it goes on."""
+"""What a broker does when its disk is full or cannot be read: no bug, no silence; it goes on."""
 
 from __future__ import annotations
 
