@@ -1,0 +1,207 @@
+"""Many of one kind: idle connections that wait for records, topics, partitions.
+
+The broker is a process of its own here, so that what it holds can be counted: descriptors and
+memory (Pss), as the system sees them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.processes import ODRADEK, Up
+from clients.wire import Wire, request_bytes
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.record_batch_builder import build
+
+CROWD = 2_000
+PARTITIONS = int(os.environ.get("ODRADEK_CROWD_PARTITIONS", "1000"))
+"""Three files each. 10,000 take a minute on a small machine."""
+FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 1024; exec "$@"', "sh", *ODRADEK)
+KIB = 1024
+BATCH = build([(b"k", b"v", [], 1_700_000_000_000)])
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """As many as the system lets this process have, and its children inherit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < CROWD + 500:
+        pytest.skip(f"{CROWD} connections need as many descriptors; the hard limit is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (CROWD + 500, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def pss_bytes(pid: int) -> int:
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * KIB
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether it comes to hold: for what another process does and tells nobody of."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
+    """Error codes, in the order of the answer."""
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[]
+            )
+            for name, count in topics
+        ],
+        timeout_ms=120_000,
+    )
+    answer = wire.ask(request, 7, CreateTopicsResponse)
+    return [topic.error_code for topic in answer.topics]
+
+
+def produce(wire: Wire, topic: str, partition: int = 0, batch: bytes = BATCH) -> int:
+    """The error code of one batch with `acks=all`."""
+    data = PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )
+    answer = wire.ask(request, 9, ProduceResponse)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def long_poll(topic: str, wait_ms: int = 60_000, index: int = 0) -> FetchRequest:
+    """A new fetch session that waits for the first record."""
+    partition = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        session_id=0,
+        session_epoch=0,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+    )
+
+
+def records_in(answer: FetchResponse) -> int:
+    return sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_2000_idle_long_polls_cost_little_and_are_woken_one_by_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Up("--port", "0", "--data-dir", str(tmp_path)) as up:
+        pid = up.process.pid
+        with Wire(up.bootstrap) as wire:
+            assert create(wire, ("quiet", 1), ("awaited", 1)) == [0, 0]
+            assert produce(wire, "awaited") == 0
+            before, files = pss_bytes(pid), descriptors(pid)
+            crowd = [Wire(up.bootstrap) for _ in range(CROWD)]
+            for member in crowd:
+                member.send(request_bytes(long_poll("quiet"), 12))
+            assert wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse).brokers
+            assert descriptors(pid) == files + CROWD
+            each = (pss_bytes(pid) - before) / CROWD
+            assert produce(wire, "awaited") == 0
+            assert not readable(crowd), "nobody waits for that topic"
+            for member in crowd[::2]:
+                member.socket.close()
+            assert until(lambda: descriptors(pid) == files + CROWD // 2)
+            assert produce(wire, "quiet") == 0
+            for member in crowd[1::2]:
+                answer = member.answer(long_poll("quiet"), 12, FetchResponse)
+                assert records_in(answer) == len(BATCH)
+                member.socket.close()
+            assert until(lambda: descriptors(pid) == files)
+            assert produce(wire, "quiet") == 0
+        with capsys.disabled():
+            print(f"\n{CROWD} idle long polls: {each / KIB:.1f} KiB (Pss) each")
+        assert each < 64 * KIB
+        assert up.stop() == 0
+
+
+def readable(wires: list[Wire]) -> list[Wire]:
+    """Those that something has arrived for by now."""
+    with selectors.DefaultSelector() as selector:
+        for wire in wires:
+            selector.register(wire.socket, selectors.EVENT_READ, wire)
+        return [key.data for key, _ in selector.select(0)]
+
+
+def test_more_partitions_than_descriptors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are made, written, read, and there again after a stop and after a kill."""
+    arguments = ("--port", "0", "--data-dir", str(tmp_path))
+    per_topic = PARTITIONS // 4
+    topics = [(f"topic-{number}", per_topic) for number in range(4)]
+    told = [f"{PARTITIONS} partitions within 1,024 descriptors"]
+    with Up(*arguments, command=FEW_DESCRIPTORS) as up, Wire(up.bootstrap, 120) as wire:
+        began = time.monotonic()
+        for topic in topics:
+            assert create(wire, topic) == [0]
+        told.append(f"made in {time.monotonic() - began:.1f} s")
+        for number in range(0, per_topic, 2):
+            assert produce(wire, "topic-1", number) == 0
+        assert descriptors(up.process.pid) < 1_000
+        told.append(f"{pss_bytes(up.process.pid) >> 20} MiB (Pss)")
+        assert up.stop(signal.SIGTERM) == 0
+    for ended in ("stopped", "killed"):
+        began = time.monotonic()
+        with Up(*arguments, command=FEW_DESCRIPTORS) as up, Wire(up.bootstrap, 120) as wire:
+            told.append(f"started in {time.monotonic() - began:.1f} s")
+            answer = wire.ask(MetadataRequest(topics=None), 9, MetadataResponse)
+            assert sum(len(topic.partitions) for topic in answer.topics) == PARTITIONS
+            for number in range(0, per_topic, 100):
+                asked = long_poll("topic-1", 0, number)
+                assert records_in(wire.ask(asked, 12, FetchResponse)) == len(BATCH), ended
+            assert descriptors(up.process.pid) < 1_000
+    with capsys.disabled():
+        print("\n" + ", ".join(told))
+
+
+def test_metadata_of_all_topics_again_and_again_holds_no_memory(tmp_path: Path) -> None:
+    with Up("--port", "0", "--data-dir", str(tmp_path)) as up, Wire(up.bootstrap) as wire:
+        assert set(create(wire, *((f"topic-{number}", 2) for number in range(100)))) == {0}
+        ask = request_bytes(MetadataRequest(topics=None), 12)
+        for _ in range(100):
+            wire.send(ask)
+            assert wire.frame() is not None
+        before = pss_bytes(up.process.pid)
+        for _ in range(15):
+            wire.send(ask * 60)
+            for _ in range(60):
+                assert wire.frame() is not None
+        assert pss_bytes(up.process.pid) - before < 4 << 20
