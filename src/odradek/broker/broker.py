@@ -143,14 +143,17 @@ class Broker:
             ]
         )
         decision = create_topics(self.metadata.pending, request, self.config, self.random)
-        for result in decision.response.topics:
-            known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-            if result.error_code not in known:
-                log.warning("topic %s was not created: %s", result.name, result.error_message)
+        known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        refused = [each for each in decision.response.topics if each.error_code not in known]
+        if refused:
+            first = refused[0]
+            log.warning(
+                "%d topics were not created; %s: %s", len(refused), first.name, first.error_message
+            )
         try:
             self.metadata.submit(decision.records)
         except (OSError, RecordsTooLarge) as error:
-            log.error("topics %s were not created: %s", ", ".join(names), error)
+            log.error("%d topics were not created, %s first: %s", len(names), names[0], error)
 
     # -- the data directory ------------------------------------------------------------------------
 
