@@ -9,8 +9,10 @@ may be under way.
          └─► the broker has lost the sequence (`OUT_OF_ORDER_SEQUENCE_NUMBER` for the oldest batch):
              the batches' fate is unknown, a new producer id starts at sequence 0
 
-As in Kafka's producer an idempotent one may have five batches of a partition under way. A plain
-one is resolved as unknown after `max_attempts`; with `acks=0` every batch is.
+As in Kafka's producer an idempotent one may have five batches of a partition under way, but only
+one before the partition knows it: there a broker takes any sequence (as Kafka does), so a second
+batch would be appended even if the first was refused. A plain one is resolved as unknown after
+`max_attempts`; with `acks=0` every batch is.
 """
 
 from __future__ import annotations
@@ -81,6 +83,8 @@ class Lane:
     next_sequence: int = 0
     unresolved: list[Batch] = field(default_factory=list)
     draining: bool = False
+    known: bool = False
+    """The partition has a batch of this producer id."""
 
     @property
     def under_way(self) -> int:
@@ -171,7 +175,8 @@ class SimProducer:
     def _advance(self, lane: Lane) -> None:
         if lane.draining or (self.plan.idempotent and self.producer_id < 0):
             return
-        for batch in lane.unresolved[: self.plan.max_in_flight]:
+        limit = self.plan.max_in_flight if lane.known or not self.plan.idempotent else 1
+        for batch in lane.unresolved[:limit]:
             if not batch.under_way and not lane.draining:
                 self._send(lane, batch)
 
@@ -236,6 +241,7 @@ class SimProducer:
             self._resolve(lane, batch, "info")
 
     def _acknowledged(self, lane: Lane, batch: Batch, answer: PartitionProduceResponse) -> None:
+        lane.known = True
         batch.send.base_offset = answer.base_offset
         if answer.base_offset < 0:
             self.history.surprise("refused", f"{self.plan.name}: acked without an offset")
@@ -313,7 +319,7 @@ class SimProducer:
                 if waiting.send.attempts:
                     waiting.under_way = False
                     self._resolve(lane, waiting, "info")
-            lane.next_sequence = 0
+            lane.next_sequence, lane.known = 0, False
             for waiting in lane.unresolved:
                 waiting.base_sequence = lane.next_sequence
                 lane.next_sequence += len(waiting.send.contents)
