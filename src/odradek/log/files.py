@@ -8,6 +8,9 @@ opens it; when more than `max_open` are open, cold ones are closed, so 10,000 pa
 the hot path), the hand that looks for a victim clears it and takes the first file found without it.
 A pinned file is never a victim.
 
+A few descriptors are kept in reserve, for the process may run out of them: a flush on a worker must
+sync a directory whoever took the last one, for what it may not fail at fences the data directory.
+
 **Threads.** Files belong to the owner thread. A worker may use a file only while it is pinned (a
 flush pins what it syncs, a recovery what it reads), since only the owner thread closes cold
 descriptors; a worker that opens one more than the limit leaves it to the owner to come back below.
@@ -42,6 +45,7 @@ from odradek.model.env import Buffer
 IOV_MAX = os.sysconf("SC_IOV_MAX")
 FULL_FSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 DEFAULT_MAX_OPEN = 768
+RESERVED_DESCRIPTORS = 4
 WRITE_MODE = os.O_RDWR | os.O_CLOEXEC
 NO_DESCRIPTOR = -1
 
@@ -214,6 +218,12 @@ class LocalDisk:
         self._open: dict[LocalFile, None] = {}
         self._lock = threading.Lock()
         self._owner = threading.get_ident()
+        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = [os.dup(self._null) for _ in range(RESERVED_DESCRIPTORS)]
+
+    def __del__(self) -> None:
+        for descriptor in (self._null, *self._reserve):
+            os.close(descriptor)
 
     @property
     def open_files(self) -> int:
@@ -232,7 +242,9 @@ class LocalDisk:
                 self._evict(file)
 
     def descriptor(self, path: str, flags: int) -> int:
-        """Open a path; if the process is out of descriptors, at the price of cold files."""
+        """Open a path; if the process is out of descriptors, at the price of cold files, or of the
+        reserve.
+        """
         while True:
             try:
                 return os.open(path, flags, 0o600)
@@ -241,16 +253,29 @@ class LocalDisk:
                     raise
 
     def _give_up_one(self) -> bool:
-        """Close the first file that may be closed; False if there is none, or on a worker."""
-        if threading.get_ident() != self._owner:
-            return False
+        """Close the first file that may be closed (only the owner may), or one of the reserve."""
         with self._lock:
-            for file in self._open:
-                if file.evictable:
-                    del self._open[file]
-                    file.close_descriptor()
-                    return True
+            if threading.get_ident() == self._owner:
+                for file in self._open:
+                    if file.evictable:
+                        del self._open[file]
+                        file.close_descriptor()
+                        return True
+            if self._reserve:
+                os.close(self._reserve.pop())
+                return True
         return False
+
+    def _done(self, descriptor: int) -> None:
+        """Close what was open for a moment; or make up the reserve with it, before anybody else can
+        have it.
+        """
+        with self._lock:
+            if len(self._reserve) < RESERVED_DESCRIPTORS:
+                os.dup2(self._null, descriptor, inheritable=False)
+                self._reserve.append(descriptor)
+                return
+        os.close(descriptor)
 
     def closed(self, file: LocalFile) -> None:
         with self._lock:
@@ -271,7 +296,7 @@ class LocalDisk:
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         if create:
-            os.close(self.descriptor(path, WRITE_MODE | os.O_CREAT))
+            self._done(self.descriptor(path, WRITE_MODE | os.O_CREAT))
         return LocalFile(self, path, os.stat(path).st_size)
 
     def exists(self, path: str) -> bool:
@@ -306,11 +331,15 @@ class LocalDisk:
         except OSError as error:
             raise _with_path(error, path) from error
         finally:
-            os.close(descriptor)
+            self._done(descriptor)
 
     def read_file(self, path: str) -> bytes:
-        with os.fdopen(self.descriptor(path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
-            return file.read()
+        descriptor = self.descriptor(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            self._done(descriptor)
 
     def replace_file(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
@@ -323,7 +352,7 @@ class LocalDisk:
         except OSError as error:
             raise _with_path(error, temporary) from error
         finally:
-            os.close(descriptor)
+            self._done(descriptor)
         os.rename(temporary, path)
         self.sync_directory(os.path.dirname(path) or ".")
 
