@@ -218,7 +218,11 @@ class Node:
 
     def _close(self, stopped: Callable[[], None]) -> None:
         try:
-            self.metadata.close()
+            try:
+                self.metadata.close()
+            except BaseException:
+                self.directory.release()
+                raise
             self.directory.close()
         except OSError as error:
             log.critical("not a clean stop, the next start will recover: %s", error)

@@ -2,6 +2,7 @@
 
 Topics that appear get their logs opened or made, topics that go have theirs deleted, changed
 settings reach logs and rules. Opening a damaged log takes that partition offline and no other.
+Files are removed one partition after the other, so that a large topic leaves workers for others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from collections.abc import Iterable
 from uuid import UUID
 
+from odradek.broker.background import InTurn
 from odradek.broker.broker import Broker
 from odradek.broker.topic_rules import batch_rules, log_config
 from odradek.config.setting import ConfigError
@@ -18,7 +20,6 @@ from odradek.controller.registrations import PartitionRegistration, TopicImage
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.model.ids import TopicIdPartition, TopicPartition
-from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class Partitions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._removals = InTurn(broker.env.offload)
 
     def open_all(self) -> None:
         """At the start: every partition of the image that this broker leads."""
@@ -79,11 +81,7 @@ class Partitions:
         gone = [p for p in replicas if p.topic_id == topic_id]
         for partition in gone:
             replicas.remove(partition.topic_partition)
-            self._delete(partition)
-
-    def _delete(self, partition: Partition) -> None:
-        key = TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
-        self._remove_files(key)
+            self._remove_files(TopicIdPartition(topic_id, partition.topic_partition.partition))
 
     def _remove_files(self, key: TopicIdPartition) -> None:
         try:
@@ -91,7 +89,7 @@ class Partitions:
         except OSError as error:
             log.error("the files of %s stay: %s", key, error)
             return
-        self._broker.env.offload.submit(
+        self._removals.submit(
             work,
             lambda _: None,
             lambda error: log.error("removing the files of %s: %s", key, error),

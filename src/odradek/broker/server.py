@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from odradek.broker.node import Node, StartFailed
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
-from odradek.log.files import LocalDisk
+from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk, Env
 from odradek.network.clock import SystemClock
@@ -56,6 +56,9 @@ class Server:
             self.config = BrokerConfig.load(given, "the settings given")
         except ConfigError as error:
             raise StartFailed(str(error)) from error
+        if disk is None:
+            disk = MemoryDisk() if data_dir is None else LocalDisk(descriptor_budget())
+        self._disk = disk
         self._clock = SystemClock()
         self._timer = SystemTimer(self._clock.monotonic_ms())
         self._reactor = Reactor(self._clock, self._timer)
@@ -64,7 +67,7 @@ class Server:
             clock=self._clock,
             random=random.SystemRandom(),
             network=self._reactor,
-            disk=disk or (MemoryDisk() if data_dir is None else LocalDisk()),
+            disk=self._disk,
             offload=self._workers,
             call_soon=self._reactor.call_soon,
         )
@@ -82,7 +85,7 @@ class Server:
         return self._reactor.bugs + self.node.sockets.counters.bugs
 
     def start(self) -> None:
-        """Open the data directory, replay the metadata, listen. Returns when clients can connect.
+        """Open the data directory, replay the metadata, listen. Clients can connect when it returns.
         """
         try:
             self.node.start()
@@ -91,12 +94,17 @@ class Server:
             raise StartFailed(
                 f"{error}. Choose another with --port, or --port 0 for any"
             ) from error
-        except StartFailed:
+        except OSError as error:
+            self._close()
+            raise StartFailed(str(error)) from error
+        except BaseException:
             self._close()
             raise
 
     def run(self) -> None:
         """Serve until `request_stop`, then stop cleanly. On the owner thread."""
+        if isinstance(self._disk, LocalDisk):
+            self._disk.own()
         try:
             self._reactor.run()
         finally:

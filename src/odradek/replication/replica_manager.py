@@ -87,7 +87,7 @@ class ReplicaManager:
         if partition is None:
             return None
         del self.by_id[partition.topic_id, key.partition]
-        partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.flusher.forget(partition)
         self._wake_unavailable(partition)
         return partition

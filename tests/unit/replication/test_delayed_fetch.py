@@ -116,7 +116,7 @@ def test_a_partition_that_goes_away_ends_the_wait() -> None:
     partition = leading.partition()
     _, answers = parked(leading, target(partition))
     leading.replicas.remove(partition.topic_partition)
-    assert [a.results[0].error for a in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert [a.results[0].error for a in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 def test_a_newer_leader_epoch_ends_the_wait() -> None:

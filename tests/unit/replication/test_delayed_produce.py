@@ -82,7 +82,7 @@ def test_a_partition_that_goes_away_is_answered_at_once() -> None:
     partition = leading.partition()
     _, answers = parked(leading, partition)
     leading.replicas.remove(partition.topic_partition)
-    assert answers == [["NOT_LEADER_OR_FOLLOWER"]]
+    assert answers == [["UNKNOWN_TOPIC_OR_PARTITION"]]
 
 
 def test_after_a_failed_fsync_nothing_is_acknowledged() -> None:

@@ -140,8 +140,8 @@ def response(
 def current_leader(broker: Broker, wanted: Wanted) -> LeaderIdAndEpoch | None:
     """Who leads the partition now, for a client that thinks otherwise (KIP-951)."""
     image = broker.image
-    by_id = isinstance(wanted.topic, UUID)
-    topic = image.topic_by_id(wanted.topic) if by_id else image.topic(wanted.topic)
+    asked = wanted.topic
+    topic = image.topic_by_id(asked) if isinstance(asked, UUID) else image.topic(asked)
     partition = None if topic is None else topic.partitions.get(wanted.partition)
     if partition is None:
         return None

@@ -1,0 +1,127 @@
+"""Topics that go while they are used, and stopping."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from serving import Asked, Serving
+
+from odradek.broker.server import Server, StartFailed
+from odradek.log.memory import MemoryDisk
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.api.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from odradek.protocol.api.produce import ProduceResponse
+
+
+def delete(serving: Serving, name: str) -> Asked:
+    return serving.send(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
+
+
+def long_poll(serving: Serving, name: str, offset: int = 0) -> Asked:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=30_000,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=name, partitions=[partition])],
+        forgotten_topics_data=[],
+    )
+    return serving.send(request, 11)
+
+
+def error_of(fetch: Asked) -> int:
+    return fetch.answer(FetchResponse).responses[0].partitions[0].error_code
+
+
+def test_whoever_waits_for_a_topic_is_answered_when_it_is_deleted():
+    serving = Serving()
+    serving.create("t")
+    fetch = long_poll(serving, "t")
+    assert fetch.parts is None
+    produce = serving.produce("t")
+    serving.run_soon()
+    delete(serving, "t")
+    serving.run_soon()
+    serving.work.append(serving.work.pop(0))  # the flush of the topic is the last to end
+    serving.settle()
+    assert error_of(fetch) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answer = produce.answer(ProduceResponse).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert serving.node.replicas.fetch_purgatory.num_delayed == 0
+    assert serving.node.replicas.produce_purgatory.num_delayed == 0
+    assert not serving.node.replicas.directory_failed
+    assert not [path for path, file in serving.disk.files.items() if file.pins > 1]
+
+
+def test_a_topic_of_the_same_name_begins_anew():
+    serving = Serving()
+    serving.create("t")
+    for _ in range(3):
+        assert serving.produced("t") == 0
+    produce = serving.produce("t")
+    serving.run_soon()
+    delete(serving, "t")
+    flush = serving.work.pop(0)  # of the old topic; it ends after the new one has begun
+    serving.settle()
+    serving.create("t")
+    serving.work.append(flush)
+    serving.settle()
+    assert produce.parts is not None
+    log = serving.node.replicas.by_name["t", 0].log
+    assert (log.log_end_offset, log.flushed_offset) == (0, 0)
+    fetch = long_poll(serving, "t")
+    assert serving.produced("t") == 0
+    assert error_of(fetch) == 0
+    assert log.flushed_offset == 1
+
+
+def test_the_files_of_a_large_topic_are_removed_one_partition_after_the_other():
+    serving = Serving()
+    serving.create("t", partitions=50)
+    serving.create("u")
+    deleted = delete(serving, "t")
+    serving.run_soon()
+    serving.run_work()  # the commit
+    serving.run_soon()
+    assert deleted.answer(DeleteTopicsResponse).responses[0].error_code == 0
+    produce = serving.produce("u")
+    serving.run_soon()
+    assert len(serving.work) <= 3
+    serving.settle()
+    assert produce.parts is not None
+    assert not [path for path in serving.disk.directories if "-delete" in path]
+
+
+class FailingDisk(MemoryDisk):
+    broken = ""
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.broken and kind == "sync" and self.broken in path:
+            raise OSError(errno.EIO, "Input/output error", path)
+
+
+def test_a_stop_that_fails_lets_go_of_the_directory():
+    disk = FailingDisk()
+    serving = Serving(disk)
+    disk.broken = "__cluster_metadata"
+    stopped: list[bool] = []
+    serving.node.stop(lambda: stopped.append(True))
+    serving.settle()
+    assert (stopped, disk.locks) == ([True], {})
+    disk.broken = ""
+    assert ".kafka_cleanshutdown" not in disk.list("/data")
+    Serving(disk)
+
+
+def test_an_address_that_cannot_be_had_is_a_failed_start():
+    with pytest.raises(StartFailed, match=r"192\.0\.2\.1"):
+        Server({}, host="192.0.2.1", port=0, data_dir=None).start()
