@@ -218,11 +218,12 @@ class LocalDisk:
         self._open: dict[LocalFile, None] = {}
         self._lock = threading.Lock()
         self._owner = threading.get_ident()
-        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._reserve = [os.dup(self._null) for _ in range(RESERVED_DESCRIPTORS)]
+        self._reserve: list[int] = []  # the first stays: it is what the others are copies of
+        while len(self._reserve) <= RESERVED_DESCRIPTORS:
+            self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def __del__(self) -> None:
-        for descriptor in (self._null, *self._reserve):
+        for descriptor in self._reserve:
             os.close(descriptor)
 
     @property
@@ -261,7 +262,7 @@ class LocalDisk:
                         del self._open[file]
                         file.close_descriptor()
                         return True
-            if self._reserve:
+            if len(self._reserve) > 1:
                 os.close(self._reserve.pop())
                 return True
         return False
@@ -271,8 +272,8 @@ class LocalDisk:
         have it.
         """
         with self._lock:
-            if len(self._reserve) < RESERVED_DESCRIPTORS:
-                os.dup2(self._null, descriptor, inheritable=False)
+            if len(self._reserve) <= RESERVED_DESCRIPTORS:
+                os.dup2(self._reserve[0], descriptor, inheritable=False)
                 self._reserve.append(descriptor)
                 return
         os.close(descriptor)

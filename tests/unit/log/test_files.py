@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import threading
 import stat
 import subprocess
 import sys
@@ -256,3 +257,34 @@ def test_out_of_descriptors_cold_files_are_given_up(tmp_path: Path):
         for descriptor in held:
             os.close(descriptor)
     assert disk.open_files < 8
+
+
+def test_out_of_descriptors_a_worker_still_syncs_directories(tmp_path: Path):
+    """It may close nobody's files, and what it cannot do would fence the data directory."""
+    disk = LocalDisk(max_open=100)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd") if name.isdecimal())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, limits[1]))
+    held: list[int] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(100):
+                disk.sync_directory(str(tmp_path))
+                disk.replace_file(f"{tmp_path}/file", b"z")
+        except OSError as error:
+            errors.append(error)
+
+    try:
+        with suppress(OSError):  # all that are left
+            while True:
+                held.append(os.dup(0))
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in held:
+            os.close(descriptor)
+    assert errors == []
