@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import threading
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
