@@ -53,14 +53,21 @@ class Node:
     """One broker. Everything is called on the owner thread."""
 
     def __init__(
-        self, config: BrokerConfig, env: Env, timer: SystemTimer, on_bug: BugHook | None = None
+        self,
+        config: BrokerConfig,
+        env: Env,
+        timer: SystemTimer,
+        on_bug: BugHook | None = None,
+        most_connections: int = 2**31 - 1,
     ) -> None:
+        """`most_connections`: what the process has descriptors for, whatever the settings allow."""
         self.config = config
         self.timer = timer
         self.background = Background(env.offload)
         self.env = replace(env, offload=self.background)
         self.address = ("", 0)
         self._on_bug = on_bug
+        self._most_connections = most_connections
 
     def start(self) -> None:
         """Blocks until the broker can serve. Raises `StartFailed`, or `OSError` for the port."""
@@ -109,7 +116,7 @@ class Node:
             env.call_soon,
             self.timer,
             Dispatcher(self.broker),
-            limits_of(config),
+            limits_of(config, self._most_connections),
             self._on_bug,
         )
         listener = config.listening()[0]
@@ -200,7 +207,7 @@ class Node:
             return
         self.config = config
         self.broker.configure(config)
-        self.sockets.limits = limits_of(config)
+        self.sockets.limits = limits_of(config, self._most_connections)
 
     def _disk_failed(self, error: OSError) -> None:
         self.replicas.fail_directory(
@@ -229,7 +236,7 @@ class Node:
         stopped()
 
 
-def limits_of(config: BrokerConfig) -> ConnectionLimits:
+def limits_of(config: BrokerConfig, most_connections: int) -> ConnectionLimits:
     """What the network allows, from the settings."""
     return ConnectionLimits(
         max_request_bytes=config.socket_request_max_bytes,
@@ -238,6 +245,6 @@ def limits_of(config: BrokerConfig) -> ConnectionLimits:
         stalled_timeout_ms=config.stalled_connection_timeout_ms,
         max_in_progress=config.max_requests_per_connection,
         max_idle_ms=config.connections_max_idle_ms,
-        max_connections=config.max_connections,
+        max_connections=min(config.max_connections, most_connections),
         max_connections_per_ip=config.max_connections_per_ip,
     )

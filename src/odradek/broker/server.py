@@ -25,6 +25,8 @@ from odradek.timing import SystemTimer
 __all__ = ["Server", "StartFailed"]
 
 MEMORY = "/memory"
+CONNECTIONS_SHARE = 0.4
+"""Of the descriptors of this process; the files of the log have half of them."""
 
 
 class Server:
@@ -71,7 +73,10 @@ class Server:
             offload=self._workers,
             call_soon=self._reactor.call_soon,
         )
-        self.node = Node(self.config, env, self._timer)
+        # Files and connections have a share of the descriptors each, or those who come and stay
+        # would push the log out.
+        connections = descriptor_budget(CONNECTIONS_SHARE)
+        self.node = Node(self.config, env, self._timer, most_connections=connections)
 
     @property
     def bootstrap(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ import odradek
 from odradek.broker.server import Server, StartFailed
 
 DEFAULT_DIRECTORY = "odradek-data"
+DESCRIPTORS_WANTED = 10_240 if sys.platform == "darwin" else 1 << 17
 
 
 @click.command()
@@ -61,6 +63,7 @@ def up(
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    raise_descriptor_limit()
     directory = None if memory else str((data_dir or Path(DEFAULT_DIRECTORY)).absolute())
     try:
         server = Server(parse_settings(settings), host=host, port=port, data_dir=directory)
@@ -73,6 +76,16 @@ def up(
     click.echo(ready_line(server, as_json))
     sys.stdout.flush()
     server.run()
+
+
+def raise_descriptor_limit() -> None:
+    """As many descriptors as the system lets this process have, as a JVM does on its own: every
+    connection and every file that is read takes one, and the usual soft limit is 1,024.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
