@@ -45,6 +45,7 @@ class Broker:
         replicas: ReplicaManager,
     ) -> None:
         self.env = env
+        self.timer = timer
         self.clock = env.clock
         self.random = env.random
         self.directory = directory

@@ -1,8 +1,9 @@
 """What this broker leads, kept in step with the committed metadata.
 
 Topics that appear get their logs opened or made, topics that go have theirs deleted, changed
-settings reach logs and rules. Opening a damaged log takes that partition offline and no other.
-Files are removed one partition after the other, so that a large topic leaves workers for others.
+settings reach logs and rules. Opening a damaged log takes that partition offline and no other;
+one that the disk refuses for now (it is full, say) is tried again until it opens. Files are removed
+one partition after the other, so that a large topic leaves workers for those who wait.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from odradek.broker.topic_rules import batch_rules, log_config
 from odradek.config.setting import ConfigError
 from odradek.config.topic import TopicConfig
 from odradek.controller.registrations import PartitionRegistration, TopicImage
-from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.model.ids import TopicIdPartition, TopicPartition
 
 log = logging.getLogger(__name__)
+
+OPEN_AGAIN_MS = 5_000
 
 
 class Partitions:
@@ -30,6 +33,7 @@ class Partitions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._removals = InTurn(broker.env.offload)
+        self._refused: dict[TopicIdPartition, None] = {}
 
     def open_all(self) -> None:
         """At the start: every partition of the image that this broker leads."""
@@ -55,8 +59,17 @@ class Partitions:
         if known is not None:
             known.leader_epoch = registration.leader_epoch
             return
-        if registration.leader != self._broker.node_id:
-            return
+        if registration.leader == self._broker.node_id:
+            self._lead(topic, number, registration, config)
+
+    def _lead(
+        self,
+        topic: TopicImage,
+        number: int,
+        registration: PartitionRegistration,
+        config: TopicConfig,
+    ) -> None:
+        replicas = self._broker.replicas
         key = TopicPartition(topic.name, number)
         opened = self._open(TopicIdPartition(topic.id, number), key, config)
         if opened is None:
@@ -73,7 +86,24 @@ class Partitions:
             broker.replicas.fail_directory(failure)
         except (LogDamaged, OSError) as error:
             log.critical("partition %s is offline: %s", name, error)
+            if isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
+                self._open_later(key)
         return None
+
+    def _open_later(self, key: TopicIdPartition) -> None:
+        if not self._refused:
+            self._broker.timer.call_later(OPEN_AGAIN_MS, self._open_again)
+        self._refused[key] = None
+
+    def _open_again(self) -> None:
+        """Those that are still offline and wanted."""
+        refused, self._refused = self._refused, {}
+        for key in refused:
+            topic = self._broker.image.topic_by_id(key.topic_id)
+            known = self._broker.replicas.by_id.get(key)
+            if topic is not None and known is not None and known.failure:
+                registration = topic.partitions[key.partition]
+                self._lead(topic, key.partition, registration, self.config_of(topic.name))
 
     def topic_deleted(self, topic_id: UUID) -> None:
         """Its partitions answer as unknown from now on; their files are removed by a worker."""

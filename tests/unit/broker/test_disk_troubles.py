@@ -143,3 +143,14 @@ def test_log_dirs_of_a_fenced_directory_are_an_error():
         DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse
     ).results
     assert (directory.error_code, directory.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+
+
+def test_a_log_that_could_not_be_made_is_made_when_there_is_room():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    disk.full_for = ("-0/00000000000000000000.log",)
+    serving.create("t")
+    assert serving.produced("t") == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.full_for = ()
+    serving.pass_time(5_000)
+    assert serving.produced("t") == ErrorCode.NONE
