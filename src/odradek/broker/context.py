@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.protocol.frame import response_parts
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory
 
 if TYPE_CHECKING:
     from odradek.broker.routes import Route
-    from odradek.network.connection import Exchange
     from odradek.protocol.header import RequestHeader
+
+
+class Answerable(Protocol):
+    """What is needed of a `network.exchange.Exchange`: the request, and exactly one of the ways to
+    be done with it.
+    """
+
+    frame: bytes
+    abandoned: Callable[[], None] | None
+
+    def respond(self, parts: Sequence[Any]) -> None: ...
+
+    def no_response(self) -> None: ...
+
+    def close_connection(self, reason: str) -> None: ...
 
 
 class RequestContext:
@@ -20,7 +34,7 @@ class RequestContext:
 
     __slots__ = ("exchange", "header", "route", "version")
 
-    def __init__(self, route: Route, header: RequestHeader, exchange: Exchange) -> None:
+    def __init__(self, route: Route, header: RequestHeader, exchange: Answerable) -> None:
         self.route = route
         self.header = header
         self.exchange = exchange

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis import APIS
-from odradek.broker.context import NoResponse, RequestContext, Waiting
+from odradek.broker.context import Answerable, NoResponse, RequestContext, Waiting
 from odradek.broker.handlers import api_versions
 from odradek.broker.routes import route
 from odradek.model.errors import ProtocolError
@@ -22,7 +22,7 @@ from odradek.protocol.header import RequestHeader, decode_request_header
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
-    from odradek.network.connection import Connection, Exchange
+    from odradek.network.connection import Connection
 
 API_VERSIONS_KEY = 18
 
@@ -40,7 +40,7 @@ class Dispatcher:
     def disconnected(self, connection: Connection) -> None:
         """What still waited for it was completed in vain: see `Exchange.abandoned`."""
 
-    def received(self, exchange: Exchange) -> None:
+    def received(self, exchange: Answerable) -> None:
         """Raises `ProtocolError`, upon which the connection is closed with that reason."""
         header, position = decode_request_header(exchange.frame)
         found = route(header.api_key, header.api_version)
@@ -58,7 +58,7 @@ class Dispatcher:
         else:
             context.respond(answer)
 
-    def _refuse_version(self, exchange: Exchange, header: RequestHeader) -> None:
+    def _refuse_version(self, exchange: Answerable, header: RequestHeader) -> None:
         if header.api_key == API_VERSIONS_KEY:
             lowest = route(API_VERSIONS_KEY, 0)
             assert lowest is not None
