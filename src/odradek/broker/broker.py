@@ -167,5 +167,9 @@ class Broker:
         return ErrorCode.KAFKA_STORAGE_ERROR if self.directory.fence.failure else ErrorCode.NONE
 
     def disk_space(self) -> tuple[int, int]:
-        """(usable, total) bytes of the data directory's volume; -1 where that means nothing."""
-        return self.env.disk.free_bytes(self.directory.path)
+        """(usable, total) bytes of the data directory's volume; -1 where that cannot be told."""
+        try:
+            return self.env.disk.free_bytes(self.directory.path)
+        except OSError as error:
+            log.error("the size of the volume: %s", error)
+            return -1, -1

@@ -184,12 +184,13 @@ class Node:
 
     def _committed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Metadata was committed: act on it, then let the answers go that waited for it."""
-        for topic_id in delta.deleted:
-            self.partitions.topic_deleted(topic_id)
+        for deleted in delta.deleted.values():
+            self.partitions.topic_deleted(deleted)
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             self._apply_broker_settings(image)
             self.partitions.configs_changed()
-        for topic_id in [*delta.created, *(key[0] for key in delta.partitions)]:
+        changed_ids = dict.fromkeys(topic_id for topic_id, _ in delta.partitions)
+        for topic_id in [*delta.created, *changed_ids]:
             topic = image.topic_by_id(topic_id)
             if topic is not None:
                 self.partitions.topic_changed(topic)

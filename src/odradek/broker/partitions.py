@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from uuid import UUID
 
 from odradek.broker.background import InTurn
 from odradek.broker.broker import Broker
@@ -105,13 +104,14 @@ class Partitions:
                 registration = topic.partitions[key.partition]
                 self._lead(topic, key.partition, registration, self.config_of(topic.name))
 
-    def topic_deleted(self, topic_id: UUID) -> None:
+    def topic_deleted(self, topic: TopicImage) -> None:
         """Its partitions answer as unknown from now on; their files are removed by a worker."""
         replicas = self._broker.replicas
-        gone = [p for p in replicas if p.topic_id == topic_id]
-        for partition in gone:
-            replicas.remove(partition.topic_partition)
-            self._remove_files(TopicIdPartition(topic_id, partition.topic_partition.partition))
+        for number in topic.partitions:
+            partition = replicas.by_id.get((topic.id, number))
+            if partition is not None:
+                replicas.remove(partition.topic_partition)
+                self._remove_files(TopicIdPartition(topic.id, number))
 
     def _remove_files(self, key: TopicIdPartition) -> None:
         try:
@@ -139,11 +139,14 @@ class Partitions:
     def configs_changed(self, names: Iterable[str] | None = None) -> None:
         """New settings for these topics; None: for all."""
         wanted = None if names is None else set(names)
+        configs: dict[str, TopicConfig] = {}
         for partition in self._broker.replicas:
             name = partition.topic_partition.topic
             if partition.failure or (wanted is not None and name not in wanted):
                 continue
-            config = self.config_of(name)
+            config = configs.get(name)
+            if config is None:
+                config = configs[name] = self.config_of(name)
             partition.rules = batch_rules(config)
             partition.log.configure(log_config(config, self._broker.config, self._broker.random))
 

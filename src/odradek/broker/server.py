@@ -90,8 +90,7 @@ class Server:
         return self._reactor.bugs + self.node.sockets.counters.bugs
 
     def start(self) -> None:
-        """Open the data directory, replay the metadata, listen. Clients can connect when it returns.
-        """
+        """Open the data directory, replay the metadata, listen: then clients can connect."""
         try:
             self.node.start()
         except AddressInUseError as error:

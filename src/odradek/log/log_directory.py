@@ -15,7 +15,7 @@ until they are used: a log is opened by `open_log`, or by a worker with `loading
 
 Whatever blocks is returned as a function for a worker and touches nothing of the owner's; periodic
 work is a plain method that the broker's timer calls. The clean-shutdown marker is removed before
-the first log can be opened and written only when every log has been flushed.
+the first log can be opened and written only when every log has been read and flushed.
 """
 
 from __future__ import annotations
@@ -321,17 +321,27 @@ class LogDirectory:
     def close(self, broker_epoch: int = -1) -> None:
         """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks.
 
-        If the directory is fenced, only the lock is released.
+        If the directory is fenced, only the lock is released. There is no marker if a log could not
+        be opened, and so was not recovered, since the last stop without one, or if not all of a log
+        could be written: the next start recovers.
         """
         try:
             for log in self.logs.values():
                 log.close()
             if self.fence.failure is None:
                 self.checkpoint()()
-                marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
-                self.disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
+                if self._all_is_known():
+                    marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+                    self.disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
         finally:
             self.release()
+
+    def _all_is_known(self) -> bool:
+        recovered = self.was_clean or all(key in self.logs for key in self.partitions)
+        return recovered and all(
+            log.recovery_point == log.log_end_offset and not log.epochs.dirty
+            for log in self.logs.values()
+        )
 
     def release(self) -> None:
         """Let go of the directory and leave it as it is, as a crash would."""

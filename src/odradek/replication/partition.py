@@ -246,4 +246,6 @@ class Partition:
 
     def delete_records(self, offset: int) -> ErrorCode:
         """Raise the log start offset to `offset` (-1: to the high watermark)."""
+        if not self.log.config.delete:
+            return ErrorCode.POLICY_VIOLATION
         return self.log.delete_records(offset)

@@ -148,9 +148,9 @@ def test_log_dirs_of_a_fenced_directory_are_an_error():
 def test_a_log_that_could_not_be_made_is_made_when_there_is_room():
     disk = TroubledDisk()
     serving = Serving(disk)
-    disk.full_for = ("-0/00000000000000000000.log",)
-    serving.create("t")
-    assert serving.produced("t") == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.full_for = OF_SECOND_LOG
+    serving.create("t", partitions=2)
+    assert serving.produced("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
     disk.full_for = ()
     serving.pass_time(5_000)
-    assert serving.produced("t") == ErrorCode.NONE
+    assert serving.produced("t", index=1) == ErrorCode.NONE

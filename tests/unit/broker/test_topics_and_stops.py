@@ -7,9 +7,16 @@ import errno
 import pytest
 from serving import Asked, Serving
 
+from odradek.broker.partitions import Partitions
 from odradek.broker.server import Server, StartFailed
+from odradek.config.topic import TopicConfig
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.api.fetch import (
     FetchPartition,
@@ -125,3 +132,28 @@ def test_a_stop_that_fails_lets_go_of_the_directory():
 def test_an_address_that_cannot_be_had_is_a_failed_start():
     with pytest.raises(StartFailed, match=r"192\.0\.2\.1"):
         Server({}, host="192.0.2.1", port=0, data_dir=None).start()
+
+
+def test_the_settings_of_a_topic_are_looked_at_once_however_many_partitions_it_gets(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    serving = Serving()
+    serving.create("t")
+    looked: list[str] = []
+    find = Partitions.config_of
+
+    def counted(self: Partitions, name: str) -> TopicConfig:
+        looked.append(name)
+        return find(self, name)
+
+    monkeypatch.setattr(Partitions, "config_of", counted)
+    more = CreatePartitionsTopic(name="t", count=100, assignments=None)
+    serving.ask(
+        CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False),
+        3,
+        CreatePartitionsResponse,
+    )
+    assert looked == ["t"]
+    looked.clear()
+    serving.node.partitions.configs_changed()
+    assert looked == ["t"]

@@ -76,3 +76,18 @@ def test_a_checkpoint_without_room_is_written_by_the_next_pass():
     directory.checkpoint()()
     assert b" 0 3\n" in disk.read_file("data/recovery-point-offset-checkpoint")
     assert offsets(read(log, 0)) == [(0, 2)]
+
+
+def test_a_stop_that_cannot_write_all_of_a_log_is_not_called_clean():
+    disk = FillingDisk()
+    directory = LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
+    log = directory.open_log(KEY, LogConfig(), 0)
+    log.append(batch(), 0, now_ms=0)
+    log.flush(checkpoint=True)
+    log.append(batch(), 3, now_ms=0)
+    disk.full_for = ("leader-epoch-checkpoint",)
+    directory.close()
+    disk.full_for = ()
+    again = LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
+    assert not again.was_clean
+    assert again.open_log(KEY, LogConfig(), 0).latest_epoch == 3

@@ -7,6 +7,7 @@ import errno
 import pytest
 from leading import NOW_MS, Leading
 
+from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.replication.delayed_fetch import FetchTarget, available_bytes
@@ -105,3 +106,12 @@ def test_a_search_by_time_that_meets_a_changed_batch_ends_the_partition():
     found = partition.offset_for_timestamp(NOW_MS, ALL)
     assert found is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_records_are_not_deleted_where_the_policy_does_not_delete():
+    leading = Leading(config=LogConfig(delete=False, compact=True))
+    partition = leading.partition()
+    leading.append(partition)
+    leading.settle()
+    assert partition.delete_records(1) is ErrorCode.POLICY_VIOLATION
+    assert partition.log.log_start_offset == 0

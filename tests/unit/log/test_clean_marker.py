@@ -1,0 +1,55 @@
+"""When a stop may be called clean: when every log was read since the last stop that was not."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+import pytest
+from log_making import batch
+
+from odradek.log.fence import LogDamaged
+from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory import MemoryDisk
+from odradek.model.ids import TopicIdPartition
+
+DAMAGED, SOUND = (TopicIdPartition(UUID(int=7), number) for number in (0, 1))
+
+
+def started(disk: MemoryDisk) -> LogDirectory:
+    disk.locks.clear()
+    return LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
+
+
+def damage(disk: MemoryDisk, directory: LogDirectory) -> None:
+    """Change a durable byte that no start after a clean stop would look at."""
+    path = f"{directory.directory_of(DAMAGED)}/00000000000000000000.log"
+    disk.files[path].content[-1] ^= 0xFF
+
+
+def test_a_log_that_recovery_refused_is_refused_again_after_a_clean_stop():
+    disk = MemoryDisk()
+    directory = started(disk)
+    for key in (DAMAGED, SOUND):
+        log = directory.open_log(key, LogConfig(), 0)
+        log.append(batch(3), 0, now_ms=0)
+        log.flush(checkpoint=True)
+        log.append(batch(3), 0, now_ms=0)
+        log.flush()
+    damage(disk, directory)
+    for _ in range(2):
+        directory = started(disk)
+        assert directory.open_log(SOUND, LogConfig(), 0).log_end_offset == 6
+        with pytest.raises(LogDamaged):
+            directory.open_log(DAMAGED, LogConfig(), 0)
+        directory.close()
+
+
+def test_after_a_clean_start_logs_that_nobody_opened_are_as_clean_as_they_were():
+    disk = MemoryDisk()
+    directory = started(disk)
+    directory.open_log(SOUND, LogConfig(), 0).append(batch(), 0, now_ms=0)
+    directory.close()
+    started(disk).close()
+    assert started(disk).was_clean
