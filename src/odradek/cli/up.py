@@ -8,6 +8,7 @@ a second one at once (exit 130).
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import resource
@@ -17,7 +18,6 @@ from pathlib import Path
 from types import FrameType
 
 import click
-import msgspec
 
 import odradek
 from odradek.broker.server import Server, StartFailed
@@ -110,7 +110,7 @@ def ready_line(server: Server, as_json: bool) -> str:
             "pid": os.getpid(),
             "version": odradek.__version__,
         }
-        return msgspec.json.encode(line).decode()
+        return json.dumps(line)
     bootstrap = server.bootstrap
     return (
         f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}  data: {where}\n"
