@@ -49,6 +49,7 @@ UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Waiting:
+    isolation = Isolation(request.isolation_level)  # before the session takes anything in
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan, session_id=0, responses=[])
@@ -58,7 +59,7 @@ def handle(
     params = FetchParams(
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
-        isolation=Isolation(request.isolation_level),
+        isolation=isolation,
     )
     outcome = read_targets(targets, params)
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:

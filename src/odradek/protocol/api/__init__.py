@@ -1,1 +1,3 @@
-""""""
+"""One module per API: its request and its response, in all versions, with Kafka's names in Python's
+case. `odradek.protocol.messages` lists them by key.
+"""
