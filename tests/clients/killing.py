@@ -1,4 +1,4 @@
-"""A broker that is killed over and over while producers write to it, and what must be in its log then.
+"""A broker that is killed over and over while producers write to it, and what its log must hold.
 
 Two producers write numbers, each to a topic of its own: one idempotent, one plain with one request
 under way, so that what it sends again stays in order. Both want every record acknowledged by all.
@@ -21,6 +21,7 @@ from cli.processes import Up
 IDEMPOTENT, PLAIN = "idempotent", "plain"
 ACK_TIMEOUT_S = 30
 AT_MOST_QUEUED = 2000
+BURST, PAUSE_S = 25, 0.005
 SETTINGS: dict[str, dict[str, Any]] = {
     IDEMPOTENT: {"enable.idempotence": True},
     PLAIN: {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1},
@@ -61,12 +62,13 @@ class Load:
     def _run(self) -> None:
         while not self._stopping.is_set():
             if len(self._producer) < AT_MOST_QUEUED:
-                value = str(self.sent).encode()
-                self._producer.produce(self.topic, value, on_delivery=self._delivered, partition=0)
-                self.sent += 1
-                self._producer.poll(0)
-            else:
-                self._producer.poll(0.01)
+                for _ in range(BURST):
+                    value = str(self.sent).encode()
+                    self._producer.produce(
+                        self.topic, value, on_delivery=self._delivered, partition=0
+                    )
+                    self.sent += 1
+            self._producer.poll(PAUSE_S)
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         number = int(message.value())
@@ -146,7 +148,7 @@ def read_back(bootstrap: str, topic: str) -> list[int]:
     numbers: list[int] = []
     try:
         while True:
-            for message in consumer.consume(10_000, 10):
+            for message in consumer.consume(1000, 0.2):
                 error = message.error()
                 if error is None:
                     assert message.offset() == len(numbers)
