@@ -31,10 +31,25 @@ class Wire:
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
 
+    def try_to_send(self, data: bytes) -> None:
+        """As much as the broker takes before it hangs up."""
+        with contextlib.suppress(ConnectionError):
+            self.socket.sendall(data)
+
     def done_sending(self) -> None:
         """No more from here: the broker sees the end of the stream, and still may answer."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
+
+    def hung_up(self) -> bool:
+        """Whether the broker has closed the connection by now, having said nothing."""
+        self.socket.setblocking(False)
+        try:
+            return self.socket.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            return True
 
     def drain(self) -> int:
         """Read until the broker hangs up; how many bytes."""
@@ -83,8 +98,10 @@ def key_of(request: Any) -> int:
     return next(row.key for row in MESSAGES.values() if row.request is type(request))
 
 
-def request_bytes(request: Any, version: int, correlation_id: int = 1) -> bytes:
+def request_bytes(
+    request: Any, version: int, correlation_id: int = 1, client_id: str = "wire"
+) -> bytes:
     parts = request_parts(
-        key_of(request), version, correlation_id, "wire", encode(request, version)
+        key_of(request), version, correlation_id, client_id, encode(request, version)
     )
     return b"".join(bytes(part) for part in parts)
