@@ -1,7 +1,7 @@
 """The real Apache Kafka: its class path out of Maven, one KRaft node, and its command line tools.
 
-The node is a combined broker and controller on loopback ports of its own, in a directory of its own,
-with a small heap. It is started once for a test session and ended by its process id.
+The node is a combined broker and controller on loopback ports of its own, in a directory of its
+own, with a small heap. It is started once for a test session and ended by its process id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT_S = 60
 TOOL_TIMEOUT_S = 60
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-# A tool runs for a second or two: the first compiler tier and the simplest collector start it fastest.
+# A tool runs for a second or two: the first compiler tier and the simplest collector start fastest.
 TOOL_OPTIONS = (
     "-Xmx256m",
     "-XX:TieredStopAtLevel=1",
@@ -34,11 +34,11 @@ NODE_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOG_L
 
 
 class KafkaMissing(Exception):
-    """Java or Maven is not there, or the jars cannot be had; the message says which and what to do."""
+    """Java or Maven is not there, or the jars cannot be had; the message says what to do."""
 
 
 def class_path(cache: Path) -> str:
-    """The jars of `pom.xml`, asked of Maven once and remembered in `cache`. Raises `KafkaMissing`."""
+    """The jars of `pom.xml`, asked of Maven once and kept in `cache`. Raises `KafkaMissing`."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise KafkaMissing(
@@ -71,7 +71,7 @@ def class_path(cache: Path) -> str:
 
 
 class ApacheKafka:
-    """One node, started when entered and ended when left. `server.log` in `directory` is its output.
+    """One node, started when entered, ended when left. `server.log` in `directory` is its output.
 
     Or step by step: `format`, `spawn`, `await_start`, `kill`. `command` runs the virtual machine.
     """

@@ -1,8 +1,8 @@
 """The same requests to this broker and to a real Apache Kafka: the same answers, field by field.
 
 Each script runs against both; what they note down is compared. Differences that stay are listed in
-`differential.known_differences`, each with its reason. Any other fails the test, and so does an entry
-of the list that no script needs any more.
+`differential.known_differences`, each with its reason. Any other fails the test, and so does an
+entry of the list that no script needs any more.
 """
 
 from __future__ import annotations

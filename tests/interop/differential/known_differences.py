@@ -1,4 +1,4 @@
-"""Every difference between this broker's answers and Apache Kafka 4.3.1's that stays, with its reason.
+"""Every difference to Apache Kafka 4.3.1's answers that stays, with its reason.
 
 An entry that covers nothing any more fails the comparison, as an unknown difference does.
 """
@@ -17,21 +17,24 @@ UNKNOWN_CODEC = (
     "client tries again in vain; this broker names the reason."
 )
 STRICT_DELTAS = (
-    "Kafka stores uncompressed records whose offset deltas are not 0, 1, 2, ...; its consumers then "
-    "skip or repeat records. Refused here, as Kafka itself does with wrong counts."
+    "Kafka stores uncompressed records whose offset deltas are not 0, 1, 2, ...; its consumers "
+    "then skip or repeat records. Refused here, as Kafka itself does with wrong counts."
 )
 NO_GARBAGE = (
     "Kafka stops reading a gzip or lz4 stream after the last record and stores what follows it; "
     "readers that decompress the whole section cannot read such a batch. Refused here."
 )
-NEGATIVE_LIMIT = "Kafka's log throws on a negative limit and answers UNKNOWN_SERVER_ERROR; this broker takes it as 0."
+NEGATIVE_LIMIT = (
+    "Kafka's log throws on a negative limit and answers UNKNOWN_SERVER_ERROR; this broker takes it "
+    "as 0."
+)
 WHOLE_BATCHES = (
     "Kafka cuts the last batch off at the byte limit and clients throw the piece away; this broker "
     "sends whole batches only."
 )
 CODEC_CHECK_BEFORE_ZSTD = (
-    "Below version 7 Kafka already stumbles over the codec when it looks for zstd, before it knows the "
-    "log; the answer has no log start offset then."
+    "Below version 7 Kafka already stumbles over the codec when it looks for zstd, before it knows "
+    "the log; the answer has no log start offset then."
 )
 UNUSED_BITS = (
     "Where the broker sets the time, Kafka writes the attributes anew without the bits that mean "
@@ -42,12 +45,12 @@ KEPT_BASE = (
     "record, which a producer's batch has anyway."
 )
 NO_TIMES = (
-    "Of records that have no timestamps none has the largest: offset -1. Kafka compares -1 with -1 and "
-    "answers with the first record of the segment."
+    "Of records that have no timestamps none has the largest: offset -1. Kafka compares -1 with -1 "
+    "and answers with the first record of the segment."
 )
 MIN_ISR_DEFAULT = (
-    "Kafka's format writes min.insync.replicas as a default of the cluster, because eligible leader "
-    "replicas need it; one broker has no use for them."
+    "Kafka's format writes min.insync.replicas as a default of the cluster, because eligible "
+    "leader replicas need it; one broker has no use for them."
 )
 NOT_HERE = "A setting of something that this broker does not have."
 OURS_ALONE = "A setting that only this broker has: durability, hardening."
@@ -58,8 +61,8 @@ ONE_LISTENER = (
 )
 WORKERS = "The number of threads is fixed here: they only fsync and remove files."
 TOO_MANY_PARTITIONS = (
-    "More records than a batch of the metadata log holds: Kafka throws (UNKNOWN_SERVER_ERROR), this "
-    "broker says POLICY_VIOLATION."
+    "More records than a batch of the metadata log holds: Kafka throws (UNKNOWN_SERVER_ERROR), "
+    "this broker says POLICY_VIOLATION."
 )
 NO_SUCH_OPERATION = (
     "Kafka throws on an operation that does not exist (UNKNOWN_SERVER_ERROR); this broker says "
@@ -85,8 +88,8 @@ RESOURCE_TWICE = (
     "Kafka throws on a resource that is named twice and never answers; this broker refuses it."
 )
 STRICT_DECODING = (
-    "Kafka takes every negative length for null and replaces bytes that are no UTF-8. Here only -1 is "
-    "null and text is UTF-8: what is malformed closes the connection."
+    "Kafka takes every negative length for null and replaces bytes that are no UTF-8. Here only -1 "
+    "is null and text is UTF-8: what is malformed closes the connection."
 )
 NEGATIVE_EPOCH = (
     "No epoch is negative. Kafka compares -2 with the epoch it has noted for the empty log; this "

@@ -7,8 +7,8 @@ An outcome is the plain tree of the answer, or one of three words:
     no answer   nothing at all within `PATIENCE_S`
 
 The connection is kept until a broker closes it, and then replaced. Answers are decoded with this
-project's own codec; each is written again and must give the bytes that came, so that every answer of
-a real Kafka is a test of the codec too.
+project's own codec; each is written again and must give the bytes that came, so that every answer
+of a real Kafka is a test of the codec too.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Peer:
         self.steps[label] = outcome
 
     def send_unanswered(self, label: str, request: Any, version: int) -> None:
-        """Send what has no answer (produce with `acks=0`), and note whether the connection lives."""
+        """Send what has no answer (produce with `acks=0`); note whether the connection lives."""
         key = declaration(type(request)).api
         self.raw(
             label,
@@ -114,7 +114,7 @@ class Peer:
     def raw(self, label: str, data: bytes, *, half_close: bool = False) -> None:
         """Send bytes as they are, length prefix included, and note what the broker does.
 
-        `half_close` says that no more will come, as is needed where `data` announces more than it has.
+        `half_close` says that no more will come, as is needed where `data` announces more.
         An answer is noted as its bytes without the correlation id.
         """
         self.close()
@@ -146,7 +146,7 @@ class Peer:
     # -- state that scripts need -----------------------------------------------------------------
 
     def new_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:
-        """Create a topic and wait until its partitions answer. Dots of setting names as underscores."""
+        """Create a topic and wait until its partitions answer. Setting names with underscores."""
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topic = creatable(name, partitions, configs=settings)
         response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=15000), 7)

@@ -2,14 +2,14 @@
 
 What two right brokers say differently is replaced by what they must agree on:
 
-| in an answer                              | becomes                                           |
-|-------------------------------------------|---------------------------------------------------|
-| ids that a broker draws (topic, producer, session, cluster) | a name: the same id has the same one |
-| addresses, paths, sizes, epochs of features | that there is one                                 |
-| times of this very run                    | `<now>`; times that the script sent stay          |
-| texts for people                          | null, empty or `<text>`                           |
-| lists of structs                          | the same, in the order of their names             |
-| record batches                            | header fields, whether the CRC holds, the records |
+| in an answer                          | becomes                                           |
+|---------------------------------------|---------------------------------------------------|
+| ids that a broker draws               | a name: the same id has the same one              |
+| addresses, paths, sizes of volumes    | that there is one                                 |
+| times of this very run                | `<now>`; times that the script sent stay          |
+| texts for people                      | null, empty or `<text>`                           |
+| lists of structs                      | the same, in the order of their names             |
+| record batches                        | header fields, whether the CRC holds, the records |
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ORDER = (
 
 
 class Names:
-    """Names for the ids that one broker drew. The script tells those of topics; others are counted."""
+    """Names for the ids that one broker drew: of topics as they were told, else by counting."""
 
     def __init__(self) -> None:
         self._topics: dict[UUID, str] = {ZERO_UUID: "no id"}

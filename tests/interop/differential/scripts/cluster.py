@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions, DescribeLogDirs, InitProducerId."""
+"""ApiVersions, Metadata, the describing of cluster, partitions and log dirs, InitProducerId."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs: topics, brokers, the cluster's defaults."""
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs: topics, brokers, cluster defaults."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def alter_topics(peer: Peer) -> None:
 
 
 def settled(peer: Peer, name: str, mark: int) -> None:
-    """Metadata reach a broker in order: what was changed before a mark is there when the mark is."""
+    """Metadata reach a broker in order: what was changed before a mark is there with the mark."""
     mark_setting = "file.delete.delay.ms"
     peer.ask(changing(TOPIC, name, (mark_setting, SET, str(mark))), 1)
     request = describing(TOPIC, name, [mark_setting])

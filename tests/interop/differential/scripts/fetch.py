@@ -242,7 +242,7 @@ def deleted_topic(peer: Peer) -> None:
 
 
 def two_topics(peer: Peer) -> None:
-    """Where the answers to several topics stand, and which are left out when the limit is reached."""
+    """Where the answers to several topics stand, and which are left out at the limit."""
     first, second = filled(peer, "two-a"), filled(peer, "two-b")
     for version in peer.each_version(FetchRequest):
         for max_bytes in (1, 700, 100_000):

@@ -1,4 +1,4 @@
-"""Produce, versions 3 to 13: requests of every shape, batches of every kind, idempotent sequences."""
+"""Produce, versions 3 to 13: requests of every shape, batches of every kind, sequences."""
 
 from __future__ import annotations
 
