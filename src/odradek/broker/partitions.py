@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from odradek.broker.background import InTurn
 from odradek.broker.broker import Broker
 from odradek.broker.topic_rules import batch_rules, log_config
-from odradek.config.setting import ConfigError
 from odradek.config.topic import TopicConfig
 from odradek.controller.registrations import PartitionRegistration, TopicImage
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
@@ -151,12 +150,11 @@ class Partitions:
             partition.log.configure(log_config(config, self._broker.config, self._broker.random))
 
     def config_of(self, name: str) -> TopicConfig:
-        """A topic's settings in force. What an older version accepted and this one does not is left
-        out, with a line in the log: a topic must not be lost for that.
+        """A topic's settings in force. What cannot be is left out, with a line in the log: neither
+        the topic nor its other settings must be lost for that.
         """
         overrides = self._broker.image.topic_config(name)
-        try:
-            return self._broker.topic_configs.of(overrides)
-        except ConfigError as error:
-            log.error("settings of topic %s are not in force: %s", name, error)
-            return self._broker.topic_configs.of({})
+        config, problems = self._broker.topic_configs.in_force(overrides)
+        for problem in problems:
+            log.error("a setting of topic %s is not in force: %s", name, problem)
+        return config

@@ -112,6 +112,12 @@ class BrokerConfig(IdentitySettings, TopicSettings, LogSettings, NetworkSettings
         super().__init__(layers)
         for text in (*self.listeners, *self.advertised_listeners):
             parse_listener(text)
+        least, most = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
+        if least > most:
+            raise ConfigError(
+                f"log.cleaner.min.compaction.lag.ms ({least}) > "
+                f"log.cleaner.max.compaction.lag.ms ({most})"
+            )
         if self.broker_id != self.node_id:
             raise ConfigError(
                 f"node.id is {self.node_id} and broker.id is {self.broker_id}; they name the same: "

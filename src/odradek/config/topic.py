@@ -236,3 +236,21 @@ class TopicConfigs:
         if config is None:
             config = self._shared[key] = TopicConfig(self.broker, overrides)
         return config
+
+    def in_force(self, overrides: Mapping[str, str]) -> tuple[TopicConfig, list[str]]:
+        """What of these values can be in force, and why the others cannot: what was right when it
+        was set may not be for another version, or contradict a default that was changed since.
+        """
+        try:
+            return self.of(overrides), []
+        except ConfigError:
+            kept: dict[str, str] = {}
+            problems = []
+            for name, value in sorted(overrides.items()):
+                try:
+                    self.of({**kept, name: value})
+                except ConfigError as error:
+                    problems.append(str(error))
+                else:
+                    kept[name] = value
+            return self.of(kept), problems

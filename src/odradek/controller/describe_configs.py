@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.settings import Described
-from odradek.config.topic import TopicConfig
+from odradek.config.topic import TopicConfigs
 from odradek.controller.config_resources import resource_of
 from odradek.controller.decision import Refused
 from odradek.controller.image import MetadataImage
@@ -62,7 +62,8 @@ def _rows(
     broker: BrokerConfig,
 ) -> list[Described]:
     if resource.type is ResourceType.TOPIC:
-        return TopicConfig(broker, image.config(resource)).describe(names)
+        config, _ = TopicConfigs(broker).in_force(image.config(resource))
+        return config.describe(names)
     if resource.name:
         return broker.describe(names)
     return broker.describe_cluster_defaults(names)

@@ -17,12 +17,24 @@ from odradek.protocol.api.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
+from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
+)
+from odradek.protocol.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from odradek.protocol.api.produce import ProduceResponse
 
@@ -157,3 +169,54 @@ def test_the_settings_of_a_topic_are_looked_at_once_however_many_partitions_it_g
     looked.clear()
     serving.node.partitions.configs_changed()
     assert looked == ["t"]
+
+
+def test_a_setting_that_contradicts_a_new_default_is_left_out_and_no_other():
+    serving = Serving()
+    settings = {"retention.ms": "-1", "min.compaction.lag.ms": "5000", "segment.ms": "77000"}
+    serving.create(
+        "t", configs=[CreatableTopicConfig(name=n, value=v) for n, v in settings.items()]
+    )
+    change = AlterableConfig(
+        name="log.cleaner.max.compaction.lag.ms", config_operation=0, value="1000"
+    )
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
+    answer = serving.ask(
+        IncrementalAlterConfigsRequest(resources=[resource], validate_only=False),
+        1,
+        IncrementalAlterConfigsResponse,
+    )
+    assert answer.responses[0].error_code == 0
+    config = serving.node.replicas.by_name["t", 0].log.config
+    assert (config.retention_ms, config.segment_ms) == (-1, 77000)
+    described = serving.ask(
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
+            ]
+        ),
+        4,
+        DescribeConfigsResponse,
+    )
+    assert described.results[0].error_code == 0
+    values = {row.name: row.value for row in described.results[0].configs}
+    assert (values["retention.ms"], values["min.compaction.lag.ms"]) == ("-1", "0")
+
+
+def test_defaults_that_contradict_each_other_are_refused():
+    serving = Serving()
+    serving.create("t")
+    change = AlterableConfig(
+        name="log.cleaner.max.compaction.lag.ms", config_operation=0, value="1000"
+    )
+    other = AlterableConfig(
+        name="log.cleaner.min.compaction.lag.ms", config_operation=0, value="5000"
+    )
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change, other])
+    answer = serving.ask(
+        IncrementalAlterConfigsRequest(resources=[resource], validate_only=False),
+        1,
+        IncrementalAlterConfigsResponse,
+    )
+    assert answer.responses[0].error_code == ErrorCode.INVALID_REQUEST
+    serving.create("u")
