@@ -27,7 +27,11 @@ from odradek.protocol.api.describe_topic_partitions import (
 )
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.api.list_offsets import ListOffsetsRequest
-from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from odradek.protocol.api.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -332,3 +336,56 @@ def empty(request: type) -> object:
     if request is ProduceRequest:
         values |= {"acks": 1}
     return request(**values)
+
+
+def test_metadata_of_10_000_topics_that_do_not_exist(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Asked for with leave to create them: one answer, one line in the log, no topic."""
+    names = [MetadataRequestTopic(name=f"none-{number}") for number in range(10_000)]
+    with Wire(broker.bootstrap, timeout=60) as wire:
+        wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
+        asked = MetadataRequest(topics=names, allow_auto_topic_creation=True)
+        before = resident_bytes()
+        for _ in range(3):
+            answer = wire.ask(asked, 9, MetadataResponse)
+            assert len(answer.topics) == len(names)
+        assert resident_bytes() - before < 64 * MIB
+        everything = wire.ask(MetadataRequest(topics=None), 9, MetadataResponse)
+    assert not any((topic.name or "").startswith("none-") for topic in everything.topics)
+    assert len(caplog.records) == 3
+
+
+@pytest.mark.parametrize("codec", [c for c in CompressionType if c is not CompressionType.NONE])
+def test_bomb_after_bomb_holds_no_memory(
+    broker: Broker, new_topic: Callable[..., str], codec: CompressionType
+) -> None:
+    """What the broker must decompress to check is let go of again."""
+    topic = new_topic()
+    bomb = assemble(compress(codec, bytes(20 * MIB)), 1, attributes=codec)
+    honest = build([(None, bytes(900_000), [], 1_700_000_000_000)], codec)
+    with Wire(broker.bootstrap) as wire:
+        wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
+        produce(wire, topic, bomb)
+        before = resident_bytes()
+        for _ in range(5):
+            assert produce(wire, topic, bomb)[0] != ErrorCode.NONE
+            assert produce(wire, topic, honest)[0] == ErrorCode.NONE
+        assert resident_bytes() - before < 48 * MIB
+
+
+def test_names_that_differ_only_in_dots_and_underscores_do_not_stand_side_by_side(
+    broker: Broker,
+) -> None:
+    def created(name: str) -> ErrorCode:
+        asked = CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        )
+        with Wire(broker.bootstrap) as wire:
+            answer = wire.ask(CreateTopicsRequest(topics=[asked]), 7, CreateTopicsResponse)
+        return ErrorCode(answer.topics[0].error_code)
+
+    assert created("one.name") == ErrorCode.NONE
+    assert created("one_name") == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert created("One.name") == ErrorCode.NONE
+    assert created("\u043ene.name") == ErrorCode.INVALID_TOPIC_EXCEPTION  # Cyrillic o
