@@ -54,7 +54,7 @@ class Places:
 
     bootstrap: str
     directory: Path
-    span: str = "31d"
+    span: str = "61d"
     min_partitions: int = 2
 
     def checkpoint(self, query: str) -> str:
@@ -80,12 +80,13 @@ def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Records to flights: the record's own columns, `flight` (a struct, null if unreadable) and
-    `event_time`."""
+    """Records to flights: adds `flight` (null if unreadable), `hour` and `event_time` (UTC)."""
     flight = f.from_json(f.col("value").cast("string"), FLIGHT)
-    return records.withColumn("flight", flight).withColumn(
-        "event_time",
-        f.try_to_timestamp("flight.time_hour") + f.make_dt_interval(mins=f.col("flight.minute")),
+    seconds = f.unix_seconds("hour") + f.col("flight.minute") * 60
+    return (
+        records.withColumn("flight", flight)
+        .withColumn("hour", f.try_to_timestamp("flight.time_hour"))
+        .withColumn("event_time", f.timestamp_seconds(seconds))
     )
 
 
@@ -125,17 +126,15 @@ def unreadable() -> Column:
 
 
 def calendar_disagrees() -> Column:
-    hour = f.try_make_timestamp(
-        f.col("flight.year"),
-        f.col("flight.month"),
-        f.col("flight.day"),
-        f.col("flight.hour"),
-        f.lit(0),
-        f.lit(0),
-        f.lit(rules.TIME_ZONE),
-    )
+    local = f.from_utc_timestamp("hour", rules.TIME_ZONE)
     minute = f.col("flight.hour") * 100 + f.col("flight.minute") == f.col("flight.sched_dep_time")
-    same = (hour == f.try_to_timestamp("flight.time_hour")) & minute
+    same = (
+        (f.year(local) == f.col("flight.year"))
+        & (f.month(local) == f.col("flight.month"))
+        & (f.dayofmonth(local) == f.col("flight.day"))
+        & (f.hour(local) == f.col("flight.hour"))
+        & minute
+    )
     return ~f.coalesce(same, f.lit(False))
 
 
@@ -168,8 +167,12 @@ def hourly_delays(checked: DataFrame) -> DataFrame:
     """Accepted flights per hour of scheduled departure, origin and carrier; delays in whole
     minutes."""
     late = f.when(f.col("flight.arr_delay") >= rules.LATE_MINUTES, 1).otherwise(0)
+    # Accepted flights have an event time. Spark cannot know, and would parse the JSON once more to
+    # filter for it.
+    event_time = f.coalesce("event_time", f.timestamp_seconds(f.lit(0)))
     return (
         checked.filter(f.col("reason").isNull())
+        .withColumn("event_time", event_time)
         .withWatermark("event_time", WATERMARK)
         .groupBy(
             f.window("event_time", "1 hour").alias("window"),

@@ -84,7 +84,7 @@ def run(settings: Settings) -> int:
             broker = stack.enter_context(BrokerProcess(output / "broker", output / "broker.log"))
             replay.create_topics(broker.bootstrap, TOPICS)
         talk.print(f"broker {broker.bootstrap}, data in {broker.data_dir}")
-        spark = workers.submit(new_session, stack)
+        spark = workers.submit(new_session, stack, output / "spark.log")
         sent = Flow(settings, Places(broker.bootstrap, output), talk, stages, stopped)
         if settings.follow:
             stack.enter_context(first_interrupt(stopped, talk))
@@ -108,8 +108,8 @@ def prepare(output: Path) -> Path:
     return output.absolute()
 
 
-def new_session(stack: contextlib.ExitStack) -> SparkSession:
-    spark = local_session("odradek demo", master=MASTER, quick_start=True)
+def new_session(stack: contextlib.ExitStack, log_file: Path) -> SparkSession:
+    spark = local_session("odradek demo", master=MASTER, quick_start=True, log_file=log_file)
     stack.callback(spark.stop)
     return spark
 

@@ -11,7 +11,6 @@ speed, with the reason:
   checkpoint file (about 40 ms a micro-batch). It checks and renames, so two queries on one
   checkpoint are not fenced from each other: right for one machine, not for a cluster, and only set
   here;
-- `spark.python.daemon.module`: no tracebacks when a session stops (`odradek.spark.daemon`);
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.
 
@@ -25,7 +24,10 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from odradek.spark.java import java_home
@@ -44,25 +46,42 @@ def local_session(
     memory: str = "1g",
     ui: bool = False,
     quick_start: bool = False,
+    log_file: Path | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A Spark session in this process with the `odradek` data source registered.
 
-    `quick_start` is for jobs of seconds: the JVM compiles quickly instead of well, which halves the
-    processor time of a first query and costs about a third of the speed of long ones. `memory` is
-    the JVM's heap ("1g"); `config` adds or overrides Spark settings. An active session
-    of this process is returned as Spark does, with the settings that can still change changed.
-    Raises `JavaNotFound`.
+    `memory` is the heap of the JVM ("1g"). `quick_start` is for jobs of seconds: it compiles
+    quickly instead of well, which halves the processor time of a first query and costs about a
+    third of the speed of long ones. `log_file` takes what Spark and its workers say on stderr.
+    `config` adds or overrides Spark settings. An active session of this process is returned as
+    Spark does, with the settings that can still change changed. Raises `JavaNotFound`.
     """
     prepare_environment()
-    builder = SparkSession.builder.appName(app_name).master(master)
     settings = local_settings(shuffle_partitions, memory, ui, quick_start)
     settings.update(config or {})
+    builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
+    if log_file is not None and SparkContext._active_spark_context is None:
+        start_context(app_name, master, settings, log_file)
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def start_context(
+    app_name: str, master: str, settings: Mapping[str, str], log_file: Path
+) -> SparkContext:
+    """A Spark context whose JVM, with all that it starts, writes its talk to a file.
+
+    Spark and its workers say things on stderr that mean nothing to a user, tracebacks of idle
+    workers at the end of a session among them, and the workers inherit the JVM's.
+    """
+    conf = SparkConf().setAppName(app_name).setMaster(master).setAll(list(settings.items()))
+    with log_file.open("ab") as log:
+        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def prepare_environment() -> None:
@@ -93,6 +112,5 @@ def local_settings(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
-        "spark.python.daemon.module": "odradek.spark.daemon",
         "spark.python.unix.domain.socket.enabled": "true",
     }
