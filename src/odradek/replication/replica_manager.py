@@ -29,6 +29,9 @@ from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
 
+REFUSED_LOG_MS = 10_000
+"""At most one line about refused appends in this time."""
+
 
 class ReplicaManager:
     """The registry and its purgatories. Everything runs on the owner thread."""
@@ -54,6 +57,8 @@ class ReplicaManager:
             env, self._flushed, lambda partition, failure: self.fail_directory(failure)
         )
         self.directory_failed = False
+        self._refused = 0
+        self._refused_told_ms: int | None = None
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.by_name.values())
@@ -104,8 +109,17 @@ class ReplicaManager:
             partition.fail(damage)
             self._wake_unavailable(partition)
         except OSError as error:
-            log.error("append to %s failed: %s", partition.topic_partition, error)
+            self._tell_refused(partition, error)
         return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _tell_refused(self, partition: Partition, error: OSError) -> None:
+        """A full disk refuses every append, thousands in a second, and has no room for their lines."""
+        self._refused += 1
+        now_ms = self.env.clock.monotonic_ms()
+        if self._refused_told_ms is None or now_ms - self._refused_told_ms >= REFUSED_LOG_MS:
+            count, self._refused = self._refused, 0
+            self._refused_told_ms = now_ms
+            log.error("%d appends failed, last to %s: %s", count, partition.topic_partition, error)
 
     def appended(self, partitions: Iterable[Partition]) -> None:
         """Appends are done: get them to disk, or let whoever waits for them go on."""
