@@ -113,7 +113,7 @@ class ReplicaManager:
         return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _tell_refused(self, partition: Partition, error: OSError) -> None:
-        """A full disk refuses every append, thousands in a second, and has no room for their lines."""
+        """A full disk refuses thousands of appends in a second, and has no room for their lines."""
         self._refused += 1
         now_ms = self.env.clock.monotonic_ms()
         if self._refused_told_ms is None or now_ms - self._refused_told_ms >= REFUSED_LOG_MS:
