@@ -211,11 +211,13 @@ def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_an_append_for_which_there_is_no_room_is_the_only_one_refused(
-    broker: Broker, disk: FailingDisk, error: int
+    broker: Broker, disk: FailingDisk, error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Each time it is asked for; the log says it once."""
     with Wire(broker.bootstrap) as wire:
         disk.append_error, disk.only = error, topic_directory(broker, "one")
-        assert produce(wire, "one") == STORAGE_ERROR
+        assert {produce(wire, "one") for _ in range(20)} == {STORAGE_ERROR}
+        assert len(caplog.records) == 1
         assert (produce(wire, "two"), end_offset(wire, "two")) == (0, (0, 2))
         assert (fetched(wire, "one")[0], end_offset(wire, "one")) == (0, (0, 1))
         disk.append_error = 0
