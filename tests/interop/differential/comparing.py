@@ -55,7 +55,7 @@ def compare(script: str, ours: dict[str, Plain], kafka: dict[str, Plain]) -> lis
 
 
 def differing(ours: Plain, kafka: Plain, path: str = "") -> Iterator[tuple[str, Plain, Plain]]:
-    """The smallest parts that differ: fields of dicts; elements of lists, by name if there is one."""
+    """The smallest parts that differ: fields of dicts, elements of lists."""
     if isinstance(ours, list) and isinstance(kafka, list):
         for key in ("name", "api_key"):
             if by(key, ours) and by(key, kafka):
