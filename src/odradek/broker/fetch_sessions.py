@@ -16,7 +16,9 @@ small `max_bytes` none starves.
 
 Sessions live in a cache of bounded size. A new one may take the slot of the one unused for longest,
 when that has not been used for `eviction_ms`, or when it is older than that and smaller. Otherwise
-the client gets session id 0 and goes on with full requests.
+the client gets session id 0 and goes on with full requests. So it does when all sessions together
+would hold more than `most_partitions`, which Kafka does not bound: partitions need not exist to be
+asked for, and a session can grow with every request. One that grows beyond it is forgotten.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from odradek.protocol.api.fetch import FetchRequest, FetchTopic, ForgottenTopic
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 MAX_EPOCH = 2**31 - 1
+MOST_PARTITIONS = 1_000_000
+"""Of all sessions; some 200 bytes each."""
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 Key = tuple[str | UUID, int]
@@ -121,8 +125,15 @@ def requested(topics: Iterable[FetchTopic], by_id: bool) -> OrderedDict[Key, Wan
 class FetchSessionCache:
     """All sessions of this broker, least recently used first."""
 
-    def __init__(self, slots: int, random: Random, eviction_ms: int = 120_000) -> None:
+    def __init__(
+        self,
+        slots: int,
+        random: Random,
+        eviction_ms: int = 120_000,
+        most_partitions: int = MOST_PARTITIONS,
+    ) -> None:
         self.slots = slots
+        self.most_partitions = most_partitions
         self.eviction_ms = eviction_ms
         self.random = random
         self.sessions: OrderedDict[int, FetchSession] = OrderedDict()
@@ -150,11 +161,20 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         self.sessions.move_to_end(session.id)
+        before = len(session.wanted)
         self._update(session, request.topics, request.forgotten_topics_data)
+        if len(session.wanted) > before and self.partitions > self.most_partitions:
+            del self.sessions[session.id]
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if not session.wanted:
             del self.sessions[session.id]
             return FetchPlan(())
         return FetchPlan(list(session.wanted.values()), session, incremental=True)
+
+    @property
+    def partitions(self) -> int:
+        """Of all sessions. Counted when it is asked for, which is when one is made or grows."""
+        return sum(len(session.wanted) for session in self.sessions.values())
 
     @staticmethod
     def _update(
@@ -178,6 +198,8 @@ class FetchSessionCache:
         self, wanted: OrderedDict[Key, Wanted], by_id: bool, now_ms: int
     ) -> FetchSession | None:
         if not self._make_room(len(wanted), now_ms):
+            return None
+        if self.partitions + len(wanted) > self.most_partitions:
             return None
         while (new_id := self.random.getrandbits(31)) == 0 or new_id in self.sessions:
             pass
