@@ -135,3 +135,18 @@ def test_epochs_begin_again_at_1_after_the_largest() -> None:
     sessions.sessions[number].epoch = 2**31 - 1
     sessions.plan(request(number, 2**31 - 1), V, 0)
     assert sessions.sessions[number].epoch == 1
+
+
+def test_all_sessions_together_hold_so_many_partitions() -> None:
+    """Beyond that a client has no session, and one that grows beyond it has none any more."""
+    sessions = FetchSessionCache(10, Random(1), most_partitions=3)
+    first = sessions.plan(request(0, 0, (0, 0), (1, 0)), V, 0)
+    second = sessions.plan(request(0, 0, (0, 0), (1, 0)), V, 0)
+    assert isinstance(first, FetchPlan) and isinstance(second, FetchPlan)
+    assert first.session_id != 0 and second.session_id == 0
+    assert asked(second) == [(0, 0), (1, 0)]
+    known = first.session_id
+    assert asked(sessions.plan(request(known, 1, (2, 0)), V, 0)) == [(0, 0), (1, 0), (2, 0)]
+    grown = sessions.plan(request(known, 2, (3, 0)), V, 0)
+    assert grown is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions.sessions), sessions.partitions) == (0, 0)
