@@ -35,6 +35,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.log.log_reader",
     "odradek.log.results",
     "odradek.log.segment",
+    "odradek.model.spans",
     "odradek.network.connection",
     "odradek.network.deadlines",
     "odradek.network.exchange",
@@ -117,8 +118,7 @@ def install() -> None:
 
 
 class SourceFinder:
-    """Finds the leaves in their `.py` files, before the import system sees the extension modules.
-    """
+    """Finds the leaves in their `.py` files, before the import system sees the extension modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -25,6 +25,7 @@ off the end (`truncation`).
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from odradek.log import time_lookup
 from odradek.log.durable_ends import DurableEnd
@@ -45,8 +46,8 @@ from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, 
 from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import ValidBatch
 
-NONE = ErrorCode.NONE
-STAMP_BYTES = 16
+NONE: Final = ErrorCode.NONE
+STAMP_BYTES: Final = 16
 UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
 """What a search by time meets in a batch that is no longer what was checked and appended."""
 

@@ -105,11 +105,7 @@ class Input:
         if size < 0:
             raise ProtocolError(f"records of {size} bytes")
         at: i64 = self.step(size)
-        span = new(Span)
-        span.data = self.data
-        span.start = at
-        span.end = at + size
-        return span
+        return Span(self.data, at, at + size)
 
     def count(self, smallest: i64) -> i64:
         """The number of elements of an array, which the remaining bytes can hold."""

@@ -214,11 +214,7 @@ class ReaderCode(Code):
         if kind == TEXT:
             self.emit(f"{target} = data[pos:{stop}].decode()")
         elif kind == RECORDS:
-            # The class is a plain one: assigning is cheaper than calling its constructor.
-            self.emit(f"{target} = new(Span)")
-            self.emit(f"{target}.data = data")
-            self.emit(f"{target}.start = pos")
-            self.emit(f"{target}.end = {stop}")
+            self.emit(f"{target} = Span(data, pos, {stop})")
         else:
             self.emit(f"{target} = data[pos:{stop}]")
         self.emit(f"pos = {stop}")

@@ -8,21 +8,23 @@ has reached the required offset.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from odradek.model.errors import ErrorCode
 from odradek.replication.delayed_by_partition import DelayedByPartition
 from odradek.replication.partition import AppendResult, Partition
 
 
-@dataclass(slots=True)
 class ProduceStatus:
     """One partition of a produce: its answer so far, and what it still waits for."""
 
-    result: AppendResult
-    partition: Partition | None
-    pending: bool
-    error: ErrorCode
+    __slots__ = ("error", "partition", "pending", "result")
+
+    def __init__(
+        self, result: AppendResult, partition: Partition | None, pending: bool, error: ErrorCode
+    ) -> None:
+        self.result = result
+        self.partition = partition
+        self.pending = pending
+        self.error = error
 
 
 class DelayedProduce(DelayedByPartition[ProduceStatus]):

@@ -17,9 +17,10 @@ It appends and reads; it wakes nobody. `ReplicaManager` does that after it has l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 from uuid import UUID
 
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
@@ -33,21 +34,41 @@ from odradek.protocol.validate import BatchRules, InvalidBatch, RecordError, val
 
 logger = logging.getLogger(__name__)
 
-NO_OFFSET = -1
-NO_EPOCH = -1
+NONE: Final = ErrorCode.NONE
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
 
 
-@dataclass(slots=True)
 class AppendResult:
     """The answer for one partition of a produce. `required_offset` is what `acks=-1` waits for."""
 
-    error: ErrorCode
-    base_offset: int = NO_OFFSET
-    log_append_time_ms: int = -1
-    log_start_offset: int = NO_OFFSET
-    required_offset: int = NO_OFFSET
-    record_errors: list[RecordError] = field(default_factory=list)
-    error_message: str | None = None
+    __slots__ = (
+        "base_offset",
+        "error",
+        "error_message",
+        "log_append_time_ms",
+        "log_start_offset",
+        "record_errors",
+        "required_offset",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        base_offset: int = NO_OFFSET,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = NO_OFFSET,
+        required_offset: int = NO_OFFSET,
+        record_errors: Sequence[RecordError] = (),
+        error_message: str | None = None,
+    ) -> None:
+        self.error = error
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.required_offset = required_offset
+        self.record_errors = record_errors
+        self.error_message = error_message
 
 
 class Isolation(IntEnum):
@@ -175,7 +196,7 @@ class Partition:
 
     def append(self, span: Span, produce_version: int, wall_ms: int) -> AppendResult:
         """Check a produced batch and append it. The high watermark is left as it is."""
-        if self.failure is not ErrorCode.NONE:
+        if self.failure is not NONE:
             return AppendResult(self.failure)
         batch = validate(span, self.rules, wall_ms, produce_version)
         if isinstance(batch, InvalidBatch):
@@ -186,12 +207,12 @@ class Partition:
                 error_message=batch.message,
             )
         info = self.log.append(batch, self.leader_epoch, wall_ms)
-        if info.error is not ErrorCode.NONE:
+        if info.error is not NONE:
             too_large = info.error is ErrorCode.RECORD_LIST_TOO_LARGE
             start = NO_OFFSET if too_large else info.log_start_offset
             return AppendResult(info.error, log_start_offset=start)
         return AppendResult(
-            ErrorCode.NONE,
+            NONE,
             info.base_offset,
             info.log_append_time_ms,
             info.log_start_offset,

@@ -12,7 +12,7 @@ offline; a full disk refuses the one append that met it, and the next may succee
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from uuid import UUID
 
 from odradek.log.fence import LogDamaged, LogDirFailure
@@ -121,13 +121,12 @@ class ReplicaManager:
             self._refused_told_ms = now_ms
             log.error("%d appends failed, last to %s: %s", count, partition.topic_partition, error)
 
-    def appended(self, partitions: Iterable[Partition]) -> None:
-        """Appends are done: get them to disk, or let whoever waits for them go on."""
-        for partition in partitions:
-            if self.durability.fsync:
-                self.flusher.wants(partition)
-            elif partition.advance_high_watermark():
-                self._wake(partition)
+    def appended(self, partition: Partition) -> None:
+        """An append is done: get it to disk, or let whoever waits for it go on."""
+        if self.durability.fsync:
+            self.flusher.wants(partition)
+        elif partition.advance_high_watermark():
+            self._wake(partition)
 
     def _flushed(self, partition: Partition) -> None:
         if partition.advance_high_watermark():

@@ -66,7 +66,7 @@ class Leading:
     def append(self, partition: Partition, count: int = 1) -> AppendResult:
         data = build([(None, b"value", [], NOW_MS)] * count)
         result = self.replicas.append(partition, Span(data, 0, len(data)), 9)
-        self.replicas.appended([partition])
+        self.replicas.appended(partition)
         return result
 
     def begin_flushes(self) -> None:

@@ -16,7 +16,7 @@ refused. A transactional id alone changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
 from odradek.model.errors import ErrorCode
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
+NONE: Final = ErrorCode.NONE
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ALL, LEADER, NOBODY = -1, 1, 0
 NO_RECORDS = Span(b"", 0, 0)
@@ -58,13 +59,11 @@ def handle(
         else refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         for topic, data in asked
     ]
-    broker.replicas.appended(
-        status.partition
-        for status in statuses
-        if status.partition is not None and status.result.error is ErrorCode.NONE
-    )
+    for status in statuses:
+        if status.partition is not None and status.result.error is NONE:
+            broker.replicas.appended(status.partition)
     if request.acks == NOBODY:
-        if any(status.error is not ErrorCode.NONE for status in statuses):
+        if any(status.error is not NONE for status in statuses):
             errors = ", ".join(sorted({status.error.name for status in statuses if status.error}))
             context.exchange.close_connection(f"produce with acks=0 failed: {errors}")
         return NO_RESPONSE
@@ -123,11 +122,11 @@ def append(
         return refused(ErrorCode.INVALID_TXN_STATE)
     records = data.records if isinstance(data.records, Span) else NO_RECORDS
     result = broker.replicas.append(partition, records, version)
-    if result.error is not ErrorCode.NONE:
+    if result.error is not NONE:
         return ProduceStatus(result, partition, pending=False, error=result.error)
     if request.acks == ALL and partition.high_watermark < result.required_offset:
         return ProduceStatus(result, partition, pending=True, error=ErrorCode.REQUEST_TIMED_OUT)
-    return ProduceStatus(result, partition, pending=False, error=ErrorCode.NONE)
+    return ProduceStatus(result, partition, pending=False, error=NONE)
 
 
 def refused(error: ErrorCode) -> ProduceStatus:
@@ -160,7 +159,7 @@ def response(asked: Sequence[Asked], statuses: Sequence[ProduceStatus]) -> Produ
 
 def partition_response(index: int, status: ProduceStatus) -> PartitionProduceResponse:
     result = status.result
-    if status.error is ErrorCode.NONE:
+    if status.error is NONE:
         return PartitionProduceResponse(
             index=index,
             error_code=0,
