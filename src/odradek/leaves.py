@@ -118,7 +118,7 @@ def install() -> None:
 
 
 class SourceFinder:
-    """Finds the leaves in their `.py` files, before the import system sees the extension modules."""
+    """Finds the leaves in their `.py` files, before the import system sees the extensions."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

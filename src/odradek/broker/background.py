@@ -1,5 +1,4 @@
-"""Work that is out on workers: counted, so that a stop can wait for it; in turn, where it must be.
-"""
+"""Work that is out on workers: counted, so that a stop can wait; in turn, where it must be."""
 
 from __future__ import annotations
 

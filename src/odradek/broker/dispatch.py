@@ -28,8 +28,7 @@ API_VERSIONS_KEY = 18
 
 
 class Dispatcher:
-    """The network's handler: every whole frame of every connection comes here, on the owner thread.
-    """
+    """The network's handler: every frame of every connection comes here, on the owner thread."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker

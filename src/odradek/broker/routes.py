@@ -1,5 +1,4 @@
-"""From (key, version) to what is done with it: reader, handler, writer. Made at first use and kept.
-"""
+"""From (key, version) to what is done with it: reader, handler, writer. Made at first use."""
 
 from __future__ import annotations
 

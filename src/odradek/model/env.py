@@ -40,8 +40,7 @@ class Random(Protocol):
 
 
 class File(Protocol):
-    """One open file. Descriptors may be opened lazily and closed when cold; `pin` keeps one open.
-    """
+    """One file. Descriptors may be opened lazily and closed when cold; `pin` keeps one open."""
 
     @property
     def path(self) -> str: ...
@@ -51,8 +50,7 @@ class File(Protocol):
         ...
 
     def read(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes from `offset`; fewer only at the end of the file. Raises `OSError`.
-        """
+        """Up to `count` bytes from `offset`; fewer only at the end of the file. `OSError`."""
         ...
 
     def append(self, parts: Sequence[Buffer]) -> int:
@@ -115,8 +113,7 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """All or nothing, durable: temporary file, fsync, rename, fsync of the directory. Blocks.
-        """
+        """All or nothing, durable: temporary file, fsync, rename, fsync of directory. Blocks."""
         ...
 
     def free_bytes(self, path: str) -> tuple[int, int]:
@@ -173,9 +170,7 @@ class Listening(Protocol):
 class Network(Protocol):
     """Readiness of transports, told on the owner thread."""
 
-    def listen(
-        self, host: str, port: int, accepted: Callable[[Transport], None]
-    ) -> Listening: ...
+    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening: ...
 
     def register(
         self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
