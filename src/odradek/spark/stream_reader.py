@@ -119,6 +119,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: Spark's checkpoint holds the progress."""
 
     def stop(self) -> None:
+        """The end of this reader's process, where Spark lets it come that far."""
+        self.cluster.close()
         if self.watch is not None:
             self.watch.cluster.close()
 
