@@ -13,6 +13,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -124,15 +125,15 @@ def test_2000_idle_long_polls_cost_little_and_are_woken_one_by_one(
 ) -> None:
     with Up("--port", "0", "--data-dir", str(tmp_path)) as up:
         pid = up.process.pid
-        with Wire(up.bootstrap) as wire:
+        with ExitStack() as opened, Wire(up.bootstrap) as wire:
             assert create(wire, ("quiet", 1), ("awaited", 1)) == [0, 0]
             assert produce(wire, "awaited") == 0
             before, files = pss_bytes(pid), descriptors(pid)
-            crowd = [Wire(up.bootstrap) for _ in range(CROWD)]
+            crowd = [opened.enter_context(Wire(up.bootstrap)) for _ in range(CROWD)]
             for member in crowd:
                 member.send(request_bytes(long_poll("quiet"), 12))
+            assert until(lambda: descriptors(pid) == files + CROWD), "accepting takes a while"
             assert wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse).brokers
-            assert descriptors(pid) == files + CROWD
             each = (pss_bytes(pid) - before) / CROWD
             assert produce(wire, "awaited") == 0
             assert not readable(crowd), "nobody waits for that topic"
