@@ -21,7 +21,7 @@ from odradek.demo.proof import Proof
 COLOURS = ("var(--a)", "var(--b)", "var(--c)")
 WIDTH = 480
 HEIGHT = 240
-LEFT, RIGHT, TOP, BOTTOM = 34, 8, 18, 24
+LEFT, RIGHT, TOP, BOTTOM = 34, 16, 18, 24
 CALENDAR_COOL, CALENDAR_HOT = -5.0, 60.0
 FEWEST_FLIGHTS = 100
 
