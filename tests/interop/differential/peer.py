@@ -179,6 +179,12 @@ class Peer:
             assert time.monotonic() < deadline, f"{self.name} does not settle"
             time.sleep(0.005)
 
+    def until_next_millisecond(self) -> None:
+        """What the broker stamps from here on is younger than all it has stamped."""
+        now_ms = time.time_ns() // 1_000_000
+        while time.time_ns() // 1_000_000 <= now_ms:
+            time.sleep(0.0005)
+
     # -- bytes -----------------------------------------------------------------------------------
 
     def _exchange(

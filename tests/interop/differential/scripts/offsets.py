@@ -109,11 +109,13 @@ def wrong_listings(peer: Peer, version: int) -> None:
 
 
 def append_times(peer: Peer) -> None:
-    """Times that the broker sets."""
+    """Times that the broker sets. The second batch is younger than the first: of two appended in
+    the same millisecond the first has the greatest time."""
     name = "stamped"
     topic_id = peer.new_topic(name, message_timestamp_type="LogAppendTime")
     for _ in range(2):
         peer.ask(producing(name, topic_id, [(0, good())], acks=-1), 13)
+        peer.until_next_millisecond()
     for version in peer.each_version(ListOffsetsRequest):
         for timestamp in (-3, -2, -1, 0, T0):
             peer.call(f"v{version} at {timestamp}", listing(name, (0, timestamp)), version)
