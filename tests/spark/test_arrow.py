@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from odradek.client.metadata import KafkaError
-from odradek.client.range_fetcher import Fetched
+from odradek.client.simple.metadata import KafkaError
+from odradek.client.simple.range_fetcher import Fetched
 from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
 from odradek.protocol.api.fetch import AbortedTransaction

@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 from reading import values
 
-from odradek.client.partitioner import partition_of
+from odradek.client.producer.partitioner import partition_of
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""The clients' side of the protocol: connections to the nodes of a cluster, cached metadata, and
-calls built on them.
+"""The clients' side of the protocol: producer, consumer and admin client, one engine under the
+faces that block and those that are awaited.
 
-A seed: synchronous, for one thread. The Spark data source and the demo use it; producer, consumer
-and admin clients will grow from the same two parts. `connection` and `network_client` move bytes,
-`metadata` knows who leads what, `calls` are the requests a user of the cluster makes, retried where
-Kafka says they may be.
+Everything below the faces is free of I/O: it gets clock, chance, network and workers as a
+`model.env.Env`, runs through callbacks on one owner thread, and never blocks. Waiting is a value
+(`waiter.Waiter`); a face blocks on it or awaits it.
 """

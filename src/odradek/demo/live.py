@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from odradek.client.cluster import Cluster
+from odradek.client.simple.cluster import Cluster
 from odradek.demo import figures, replay
 from odradek.demo.flights import Event
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC

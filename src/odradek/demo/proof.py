@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from odradek.client.cluster import Cluster
+from odradek.client.simple.cluster import Cluster
 from odradek.demo import readback
 from odradek.demo.reference import Delays, Result, Window
 

@@ -16,8 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from odradek.client.cluster import Cluster
-from odradek.client.range_fetcher import RangeFetcher
+from odradek.client.simple.cluster import Cluster
+from odradek.client.simple.range_fetcher import RangeFetcher
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC
 from odradek.demo.reference import Delays, Window
 from odradek.model.ids import TopicPartition

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from odradek import __version__
-from odradek.client.cluster import Cluster
+from odradek.client.simple.cluster import Cluster
 from odradek.demo import flights, page, pipeline, reference, replay, terminal
 from odradek.demo.broker_process import BrokerProcess
 from odradek.demo.live import watch

@@ -20,8 +20,8 @@ stands (as ListOffsets finds it), and what lies behind it waits for its turn.
 
 from __future__ import annotations
 
-from odradek.client.cluster import NO_OFFSET, Cluster
-from odradek.client.range_fetcher import RangeFetcher
+from odradek.client.simple.cluster import NO_OFFSET, Cluster
+from odradek.client.simple.range_fetcher import RangeFetcher
 from odradek.model.ids import TopicPartition
 from odradek.protocol.record_batch import batches, records_of
 from odradek.spark.offsets import Offsets

@@ -34,8 +34,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.client.metadata import KafkaError
-from odradek.client.range_fetcher import Fetched
+from odradek.client.simple.metadata import KafkaError
+from odradek.client.simple.range_fetcher import Fetched
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.record_batch import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from odradek.client.cluster import Cluster
+from odradek.client.simple.cluster import Cluster
 from odradek.spark.options import ClientOptions
 
 _clusters: dict[tuple[int, ClientOptions], Cluster] = {}

@@ -16,9 +16,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from odradek.client.cluster import READ_COMMITTED, READ_UNCOMMITTED, Cluster, by_topic
-from odradek.client.connection import Disconnected
-from odradek.client.network_client import Pending
+from odradek.client.simple.cluster import READ_COMMITTED, READ_UNCOMMITTED, Cluster, by_topic
+from odradek.client.simple.connection import Disconnected
+from odradek.client.simple.network_client import Pending
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.spark.offsets import Offsets

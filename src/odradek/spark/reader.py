@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from odradek.client.range_fetcher import RangeFetcher
+from odradek.client.simple.range_fetcher import RangeFetcher
 from odradek.model.ids import TopicPartition
 from odradek.spark.arrow import ColumnBuilder, arrow_schema
 from odradek.spark.connections import cluster_of

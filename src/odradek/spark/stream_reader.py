@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from odradek.client.cluster import Cluster
+from odradek.client.simple.cluster import Cluster
 from odradek.model.ids import TopicPartition
 from odradek.spark.alignment import align
 from odradek.spark.connections import cluster_of, open_cluster

@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Collection, Mapping
 
-from odradek.client.cluster import NO_OFFSET, Cluster
+from odradek.client.simple.cluster import NO_OFFSET, Cluster
 from odradek.model.ids import TopicPartition
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets
 from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions

@@ -38,7 +38,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from odradek.client.bulk_producer import BulkProducer
+from odradek.client.simple.bulk_producer import BulkProducer
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.records import Header
 from odradek.spark.arrow import HEADERS_TYPE

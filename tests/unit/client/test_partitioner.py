@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.partitioner import murmur2, partition_of
+from odradek.client.producer.partitioner import murmur2, partition_of
 
 
 # The values of Kafka's own test of its hash (signed there).

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from odradek.client.connection import Connection, Disconnected, any_readable
+from odradek.client.simple.connection import Connection, Disconnected, any_readable
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import FileSlice
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse

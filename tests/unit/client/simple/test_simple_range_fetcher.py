@@ -3,9 +3,9 @@
 import pytest
 from scripted_server import DROP, ScriptedServer
 
-from odradek.client.cluster import Cluster
-from odradek.client.metadata import KafkaError
-from odradek.client.range_fetcher import RangeFetcher
+from odradek.client.simple.cluster import Cluster
+from odradek.client.simple.metadata import KafkaError
+from odradek.client.simple.range_fetcher import RangeFetcher
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.fetch import (

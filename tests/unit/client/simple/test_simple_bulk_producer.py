@@ -3,10 +3,10 @@
 import pytest
 from scripted_server import DROP, ScriptedServer
 
-from odradek.client.bulk_producer import BulkProducer
-from odradek.client.cluster import Cluster
-from odradek.client.metadata import KafkaError, RetriesExhausted
-from odradek.client.partitioner import partition_of
+from odradek.client.producer.partitioner import partition_of
+from odradek.client.simple.bulk_producer import BulkProducer
+from odradek.client.simple.cluster import Cluster
+from odradek.client.simple.metadata import KafkaError, RetriesExhausted
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import (

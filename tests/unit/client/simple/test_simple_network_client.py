@@ -5,8 +5,8 @@ import socket
 import pytest
 from scripted_server import DROP, SILENCE, ScriptedServer
 
-from odradek.client.connection import Disconnected
-from odradek.client.network_client import NetworkClient, UnsupportedVersion, parse_addresses
+from odradek.client.simple.connection import Disconnected
+from odradek.client.simple.network_client import NetworkClient, UnsupportedVersion, parse_addresses
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

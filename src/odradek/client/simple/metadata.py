@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from odradek.client.connection import Disconnected
-from odradek.client.network_client import NetworkClient
+from odradek.client.simple.connection import Disconnected
+from odradek.client.simple.network_client import NetworkClient
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import ZERO_UUID, TopicPartition
 from odradek.protocol.api.metadata import (

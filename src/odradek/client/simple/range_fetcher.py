@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.client.cluster import READ_COMMITTED, READ_UNCOMMITTED, Cluster, by_topic
-from odradek.client.connection import Disconnected
-from odradek.client.metadata import KafkaError, Retry
-from odradek.client.network_client import Pending
+from odradek.client.simple.cluster import READ_COMMITTED, READ_UNCOMMITTED, Cluster, by_topic
+from odradek.client.simple.connection import Disconnected
+from odradek.client.simple.metadata import KafkaError, Retry
+from odradek.client.simple.network_client import Pending
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import ZERO_UUID, TopicPartition
 from odradek.model.spans import Span

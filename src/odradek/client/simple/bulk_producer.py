@@ -24,11 +24,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from odradek.client.cluster import Cluster, by_topic
-from odradek.client.connection import Disconnected
-from odradek.client.metadata import KafkaError, Retry
-from odradek.client.network_client import Pending
-from odradek.client.partitioner import partition_of
+from odradek.client.producer.partitioner import partition_of
+from odradek.client.simple.cluster import Cluster, by_topic
+from odradek.client.simple.connection import Disconnected
+from odradek.client.simple.metadata import KafkaError, Retry
+from odradek.client.simple.network_client import Pending
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

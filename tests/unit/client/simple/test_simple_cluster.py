@@ -3,8 +3,8 @@
 import pytest
 from scripted_server import DROP, ScriptedServer
 
-from odradek.client.cluster import Cluster, OffsetAndTimestamp
-from odradek.client.metadata import KafkaError, RetriesExhausted
+from odradek.client.simple.cluster import Cluster, OffsetAndTimestamp
+from odradek.client.simple.metadata import KafkaError, RetriesExhausted
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.list_offsets import (

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from odradek.client.connection import Disconnected
-from odradek.client.metadata import KafkaError, Metadata, Retry
-from odradek.client.network_client import NetworkClient, Pending
+from odradek.client.simple.connection import Disconnected
+from odradek.client.simple.metadata import KafkaError, Metadata, Retry
+from odradek.client.simple.network_client import NetworkClient, Pending
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.list_offsets import (
