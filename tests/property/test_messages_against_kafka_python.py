@@ -24,7 +24,11 @@ with warnings.catch_warnings():
     ]
 NAMES = {"enable_2pc": "enable2_pc"}
 # There they are sets under another name: compared in their default only.
-BITFIELDS = ("topic_authorized_operations", "cluster_authorized_operations")
+BITFIELDS = (
+    "topic_authorized_operations",
+    "cluster_authorized_operations",
+    "authorized_operations",
+)
 
 
 def theirs(name: str) -> Any:

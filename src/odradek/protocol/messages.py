@@ -15,10 +15,12 @@ from odradek.protocol.api.create_partitions import (
     CreatePartitionsResponse,
 )
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
@@ -29,18 +31,27 @@ from odradek.protocol.api.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from odradek.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.schema import declaration
 
 
@@ -74,6 +85,15 @@ MESSAGES: dict[int, Api] = {
         row(FetchRequest, FetchResponse),
         row(ListOffsetsRequest, ListOffsetsResponse),
         row(MetadataRequest, MetadataResponse),
+        row(OffsetCommitRequest, OffsetCommitResponse),
+        row(OffsetFetchRequest, OffsetFetchResponse),
+        row(FindCoordinatorRequest, FindCoordinatorResponse),
+        row(JoinGroupRequest, JoinGroupResponse),
+        row(HeartbeatRequest, HeartbeatResponse),
+        row(LeaveGroupRequest, LeaveGroupResponse),
+        row(SyncGroupRequest, SyncGroupResponse),
+        row(DescribeGroupsRequest, DescribeGroupsResponse),
+        row(ListGroupsRequest, ListGroupsResponse),
         row(ApiVersionsRequest, ApiVersionsResponse),
         row(CreateTopicsRequest, CreateTopicsResponse),
         row(DeleteTopicsRequest, DeleteTopicsResponse),
@@ -84,7 +104,9 @@ MESSAGES: dict[int, Api] = {
         row(AlterConfigsRequest, AlterConfigsResponse),
         row(DescribeLogDirsRequest, DescribeLogDirsResponse),
         row(CreatePartitionsRequest, CreatePartitionsResponse),
+        row(DeleteGroupsRequest, DeleteGroupsResponse),
         row(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        row(OffsetDeleteRequest, OffsetDeleteResponse),
         row(DescribeClusterRequest, DescribeClusterResponse),
         row(DescribeProducersRequest, DescribeProducersResponse),
         row(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),

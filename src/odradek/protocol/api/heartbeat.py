@@ -1,0 +1,26 @@
+"""Heartbeat (key 12, versions 0 to 4): a member is alive, and learns whether a rebalance goes on.
+
+- 1: throttle time. 3: static members (KIP-345). 4: flexible.
+"""
+
+from __future__ import annotations
+
+from odradek.protocol.schema import field, i16, i32, message
+
+
+@message(api=12, versions=(0, 4), flexible=4)
+class HeartbeatRequest:
+    """Say that a member of a generation is alive."""
+
+    group_id: str
+    generation_id: i32
+    member_id: str
+    group_instance_id: str | None = field(default=None, since=3)
+
+
+@message(api=12, versions=(0, 4), flexible=4)
+class HeartbeatResponse:
+    """No error, or why to join again."""
+
+    throttle_time_ms: i32 = field(default=0, since=1, ignorable=True)
+    error_code: i16
