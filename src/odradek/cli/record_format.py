@@ -1,0 +1,147 @@
+"""Records as text by a template, in the verbs of kcat and rpk.
+
+    %t topic      %p partition    %o offset       %e leader epoch
+    %k key        %K its length   %v value (also %s)   %V its length (also %S), -1 for null
+    %T timestamp in ms (also %d)  %h headers as k=v,k=v   %H how many       %% a percent sign
+    \\n \\r \\t \\\\ \\xFF as in kcat
+
+A verb for bytes or a time may be followed by how to write it: `%k{hex}`, `%v{base64}`,
+`%T{rfc3339}`. A null key or value is written as nothing, unless a `null` text is given.
+
+`record_input` reads records with the same templates.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+VERB = re.compile(r"%(?P<verb>[a-zA-Z%])(?:\{(?P<how>[^}]*)\})?")
+ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
+
+
+class BadTemplate(ValueError):
+    """A template that means nothing; the message says which part."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """A record as the command line sees it: bytes, and where they stand."""
+
+    topic: str = ""
+    partition: int = -1
+    offset: int = -1
+    timestamp_ms: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = field(default_factory=tuple)
+    leader_epoch: int = -1
+
+
+Part = Callable[[Shown], bytes]
+
+
+class Template:
+    """Compiled once, used for every record. `null`: what to write for a null key or value."""
+
+    def __init__(self, text: str, null: bytes = b"") -> None:
+        self.parts: list[Part] = []
+        at = 0
+        for found in VERB.finditer(text):
+            self.literal(text[at : found.start()])
+            self.parts.append(part(found["verb"], found["how"], null))
+            at = found.end()
+        if "%" in text[at:]:
+            raise BadTemplate(f"{text!r}: a lone percent sign; write %% for one")
+        self.literal(text[at:])
+
+    def literal(self, text: str) -> None:
+        if text:
+            data = unescaped(text).encode("utf-8", "surrogateescape")
+            self.parts.append(lambda _: data)
+
+    def render(self, record: Shown) -> bytes:
+        return b"".join([part(record) for part in self.parts])
+
+
+def unescaped(text: str) -> str:
+    """Escapes replaced; bytes above 0x7F as surrogates, to be encoded with `surrogateescape`."""
+
+    def one(found: re.Match[str]) -> str:
+        name = found[0][1:]
+        if len(name) == 3:
+            return bytes([int(name[1:], 16)]).decode("utf-8", "surrogateescape")
+        if name not in ESCAPES:
+            raise BadTemplate(f"{found[0]!r} is not an escape: \\n \\r \\t \\0 \\\\ \\xFF are")
+        return ESCAPES[name]
+
+    return ESCAPE.sub(one, text)
+
+
+def part(verb: str, how: str | None, null: bytes) -> Part:
+    """What one verb writes."""
+    if verb in NUMBERS and how is None:
+        number = NUMBERS[verb]
+        return lambda record: b"%d" % number(record)
+    if verb in BYTES:
+        get = BYTES[verb]
+        if how not in ENCODINGS:
+            raise BadTemplate(
+                f"%{verb}{{{how}}}: bytes are written as they are, {{hex}}, {{base64}}"
+            )
+        encoding = ENCODINGS[how]
+        return lambda record: null if (data := get(record)) is None else encoding(data)
+    if verb in "Td" and how == "rfc3339":
+        return lambda record: rfc3339(record.timestamp_ms).encode()
+    if verb == "h" and how is None:
+        return lambda record: headers_text(record.headers)
+    if verb == "t" and how is None:
+        return lambda record: record.topic.encode()
+    if verb == "%" and how is None:
+        return lambda _: b"%"
+    raise BadTemplate(f"%{verb}{'' if how is None else '{' + how + '}'} is not a verb; see --help")
+
+
+def length(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+NUMBERS: dict[str, Callable[[Shown], int]] = {
+    "p": lambda record: record.partition,
+    "o": lambda record: record.offset,
+    "e": lambda record: record.leader_epoch,
+    "T": lambda record: record.timestamp_ms,
+    "d": lambda record: record.timestamp_ms,
+    "K": lambda record: length(record.key),
+    "V": lambda record: length(record.value),
+    "S": lambda record: length(record.value),
+    "H": lambda record: len(record.headers),
+}
+BYTES: dict[str, Callable[[Shown], bytes | None]] = {
+    "k": lambda record: record.key,
+    "v": lambda record: record.value,
+    "s": lambda record: record.value,
+}
+ENCODINGS: dict[str | None, Callable[[bytes], bytes]] = {
+    None: lambda data: data,
+    "hex": lambda data: data.hex().encode(),
+    "base64": base64.b64encode,
+}
+
+
+def rfc3339(timestamp_ms: int) -> str:
+    """`2026-01-31T12:00:00.000Z`; nothing for a record without a time."""
+    if timestamp_ms < 0:
+        return ""
+    when = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def headers_text(headers: Headers) -> bytes:
+    return b",".join(key.encode() + b"=" + (value or b"") for key, value in headers)

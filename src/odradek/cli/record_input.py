@@ -1,0 +1,110 @@
+"""Records out of text by a template: what `produce -f` reads.
+
+`%k %v\\n` takes the key up to the first blank, then the value up to the end of the line. Verbs are
+those of `record_format`; two of them need something between, to tell where one ends. The text is
+read as it comes: a record of a pipe does not wait for the next, and no more than one is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+from odradek.cli.record_format import VERB, BadTemplate, Shown, unescaped
+
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+READABLE = {"k", "v", "s", "p", "h", "T", "d", "t"}
+
+
+def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
+    """The verbs of an input template, each with the bytes that end it, and what stands before the
+    first.
+    """
+    found = list(VERB.finditer(template))
+    if not found:
+        raise BadTemplate(f"{template!r} has no verb: write at least %v")
+    before = unescaped(template[: found[0].start()]).encode("utf-8", "surrogateescape")
+    steps = []
+    for index, one in enumerate(found):
+        if one["verb"] not in READABLE or one["how"] is not None:
+            raise BadTemplate(f"{one[0]} cannot be read; %k %v %p %h %T %t can")
+        stop = found[index + 1].start() if index + 1 < len(found) else len(template)
+        end = unescaped(template[one.end() : stop]).encode("utf-8", "surrogateescape")
+        if not end and index + 1 < len(found):
+            raise BadTemplate(f"{template!r}: nothing tells where {one[0]} ends")
+        steps.append((one["verb"], end))
+    return steps, before
+
+
+def read_records(template: str, stream: IO[bytes]) -> Iterator[Shown]:
+    """The records in a stream of text. `ValueError` if it ends within one, or a number is none."""
+    steps, before = record_end(template)
+    source = Source(stream)
+    while not source.at_end():
+        source.skip(before)
+        record = Shown()
+        for verb, end in steps:
+            assign(record, verb, source.until(end))
+        yield record
+
+
+def assign(record: Shown, verb: str, data: bytes) -> None:
+    if verb == "k":
+        record.key = data
+    elif verb in "vs":
+        record.value = data
+    elif verb == "t":
+        record.topic = data.decode()
+    elif verb == "h":
+        pairs = (pair.partition(b"=") for pair in data.split(b",") if pair)
+        record.headers = [(key.decode(), value) for key, _, value in pairs]
+    else:
+        try:
+            number = int(data)
+        except ValueError:
+            raise ValueError(f"%{verb}: {data[:40]!r} is not a number") from None
+        if verb == "p":
+            record.partition = number
+        else:
+            record.timestamp_ms = number
+
+
+class Source:
+    """Bytes of a stream up to a mark; no more than a record is held."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream = stream
+        self.held = bytearray()
+        self.ended = False
+
+    def more(self) -> bool:
+        """Whether there was something to read. What has arrived is taken at once, so that a
+        pipe's records do not wait for each other.
+        """
+        read1 = getattr(self.stream, "read1", self.stream.read)
+        data = read1(65536)
+        self.held += data
+        self.ended = not data
+        return not self.ended
+
+    def at_end(self) -> bool:
+        return not self.held and (self.ended or not self.more())
+
+    def skip(self, mark: bytes) -> None:
+        if mark and self.until(mark):
+            raise ValueError(f"a record does not begin with {mark!r}")
+
+    def until(self, end: bytes) -> bytes:
+        """All up to `end`, which is passed over; the end of the stream counts as one."""
+        searched = 0
+        while (at := self.held.find(end, searched) if end else -1) < 0:
+            searched = max(0, len(self.held) - len(end) + 1)
+            if len(self.held) > MAX_RECORD_BYTES:
+                raise ValueError(f"no {end!r} within {MAX_RECORD_BYTES:,} bytes")
+            if self.ended or not self.more():
+                data = bytes(self.held)
+                self.held.clear()
+                return data
+        data = bytes(self.held[:at])
+        del self.held[: at + len(end)]
+        return data

@@ -1,0 +1,84 @@
+"""Records as JSON, one a line, so that what `consume --json` writes `produce --json` reads back,
+every byte of it.
+
+    {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v",
+     "headers":[{"key":"h","value":"x"}]}
+
+Bytes that are not UTF-8 stand under `key_base64`, `value_base64`. Null is null.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from odradek.cli.record_format import Shown
+
+
+def written(record: Shown) -> bytes:
+    """One line, without its end."""
+    line: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+    }
+    put(line, "key", record.key)
+    put(line, "value", record.value)
+    line["headers"] = [put({"key": key}, "value", value) for key, value in record.headers]
+    return msgspec.json.encode(line)
+
+
+def put(line: dict[str, Any], name: str, data: bytes | None) -> dict[str, Any]:
+    try:
+        line[name] = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        line[name + "_base64"] = base64.b64encode(data or b"").decode()
+    return line
+
+
+def read(data: bytes) -> Shown:
+    """A record from its line. `ValueError` says what is wrong with it."""
+    try:
+        line = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(line, dict):
+        raise ValueError('not a record: an object like {"key": "k", "value": "v"} is')
+    record = Shown(key=take(line, "key"), value=take(line, "value"))
+    record.topic = typed(line, "topic", str, "")
+    record.partition = typed(line, "partition", int, -1)
+    record.timestamp_ms = typed(line, "timestamp", int, -1)
+    headers = typed(line, "headers", list, [])
+    if not all(isinstance(one, dict) and isinstance(one.get("key"), str) for one in headers):
+        raise ValueError('headers are a list of {"key": "h", "value": "x"}')
+    record.headers = [(one["key"], take(one, "value")) for one in headers]
+    return record
+
+
+def typed(line: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:
+    value = line.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(
+            f"{name} is {msgspec.json.encode(value).decode()[:40]}: not {kind.__name__}"
+        )
+    return value
+
+
+def take(line: dict[str, Any], name: str) -> bytes | None:
+    """Bytes from text, from base64, or (any other JSON) from its JSON text."""
+    encoded = line.get(name + "_base64")
+    if encoded is not None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, TypeError):
+            raise ValueError(f"{name}_base64 is not base64") from None
+    value = line.get(name)
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else msgspec.json.encode(value)

@@ -1,0 +1,104 @@
+"""What people type for times and places."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.cli.moments import (
+    END,
+    START,
+    From,
+    NotUnderstood,
+    Position,
+    duration_ms,
+    moment_ms,
+    offset_range,
+    position,
+)
+
+NOW = 1_700_000_000_000
+NOON = 1_769_860_800_000
+"""2026-01-31T12:00:00Z."""
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("30s", 30_000),
+        ("10m", 600_000),
+        ("1h30m", 5_400_000),
+        ("500ms", 500),
+        ("2d", 172_800_000),
+        ("1.5s", 1500),
+        ("0s", 0),
+    ],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "10 m", "-10m", "10mm", "1h30", "x1h"])
+def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(NotUnderstood, match="1h30m"):
+        duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-01-31T12:00:00Z", NOON),
+        ("2026-01-31T13:00:00+01:00", NOON),
+        ("2026-01-31T12:00:00", NOON),
+        ("2026-01-31", NOON - 12 * 3_600_000),
+        ("1769860800000", NOON),
+        ("1769860800", NOON),
+        ("now", NOW),
+        ("-10m", NOW - 600_000),
+        ("now-10m", NOW - 600_000),
+        ("now+5m", NOW + 300_000),
+    ],
+)
+def test_moments(text: str, ms: int) -> None:
+    assert moment_ms(text, NOW) == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("start", START),
+        ("beginning", START),
+        ("earliest", START),
+        ("end", END),
+        ("latest", END),
+        ("stored", Position(From.STORED)),
+        ("42", Position(From.ZERO, 42)),
+        ("+3", Position(From.START, 3)),
+        ("-5", Position(From.END, -5)),
+        ("@-10m", Position(From.TIME, NOW - 600_000)),
+        ("s@1769860800000", Position(From.TIME, NOON)),
+    ],
+)
+def test_positions(text: str, expected: Position) -> None:
+    assert position(text, NOW) == expected
+
+
+def test_a_range_has_a_start_and_perhaps_an_end() -> None:
+    assert offset_range("start", NOW) == (START, None)
+    assert offset_range("5:9", NOW) == (Position(From.ZERO, 5), Position(From.ZERO, 9))
+    assert offset_range(":9", NOW) == (START, Position(From.ZERO, 9))
+    assert offset_range("5:end", NOW) == (Position(From.ZERO, 5), END)
+    assert offset_range("5:", NOW) == (Position(From.ZERO, 5), None)
+
+
+def test_a_range_of_times_keeps_the_colons_of_its_moments() -> None:
+    noon, later = Position(From.TIME, NOON), Position(From.TIME, NOON + 60_000)
+    assert offset_range("@2026-01-31T12:00:00Z", NOW) == (noon, None)
+    assert offset_range("@2026-01-31T12:00:00Z:2026-01-31T12:01:00Z", NOW) == (noon, later)
+    assert offset_range("@2026-01-31T12:00:00Z:@2026-01-31T12:01:00Z", NOW) == (noon, later)
+    assert offset_range("@-10m:end", NOW) == (Position(From.TIME, NOW - 600_000), END)
+
+
+@pytest.mark.parametrize("text", ["", "middle", "1.5", "@", "@yesterday", "a:b"])
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(NotUnderstood):
+        offset_range(text, NOW)

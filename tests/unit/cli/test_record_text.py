@@ -1,0 +1,116 @@
+"""Records as text and back: the verbs of kcat and rpk, and JSON that loses nothing."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.cli import record_json
+from odradek.cli.record_format import BadTemplate, Shown, Template
+from odradek.cli.record_input import read_records
+
+RECORD = Shown(
+    "flights", 2, 1031, 1_769_860_800_000, b"UA", b"\x00\xff late", [("a", b"1"), ("b", None)], 7
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("%t[%p]@%o", b"flights[2]@1031"),
+        (r"%k\t%s\n", b"UA\t\x00\xff late\n"),
+        (r"%k\x00%v", b"UA\x00\x00\xff late"),
+        ("%K %S %V", b"2 7 7"),
+        ("%T %T{rfc3339}", b"1769860800000 2026-01-31T12:00:00.000Z"),
+        ("%v{hex} %k{base64}", b"00ff206c617465 VUE="),
+        ("%h (%H)", b"a=1,b= (2)"),
+        ("100%% of epoch %e", b"100% of epoch 7"),
+        ("ünï", "ünï".encode()),
+    ],
+)
+def test_verbs(template: str, text: bytes) -> None:
+    assert Template(template).render(RECORD) == text
+
+
+def test_null_is_nothing_or_what_was_asked_for() -> None:
+    assert Template("%k|%v|%K").render(Shown()) == b"||-1"
+    assert Template("%k|%v|%K", null=b"NULL").render(Shown()) == b"NULL|NULL|-1"
+
+
+@pytest.mark.parametrize(
+    "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", r"\q", r"\x4"]
+)
+def test_what_is_no_template_is_refused(template: str) -> None:
+    with pytest.raises(BadTemplate):
+        Template(template)
+
+
+def read(template: str, text: bytes) -> list[tuple[bytes | None, bytes | None]]:
+    return [(one.key, one.value) for one in read_records(template, io.BytesIO(text))]
+
+
+def test_text_is_read_by_the_template_it_was_written_with() -> None:
+    assert read(r"%k %v\n", b"a 1 2\nb \nc 3") == [(b"a", b"1 2"), (b"b", b""), (b"c", b"3")]
+    assert read(r"%v\n", b"") == []
+    assert read("%v", b"a\nb\n") == [(None, b"a\nb\n")]
+    assert read(r"<%k;%v>", b"<a;1><b;2>") == [(b"a", b"1"), (b"b", b"2")]
+
+
+def test_partition_time_and_headers_are_read() -> None:
+    (one,) = read_records(r"%p %T %h %v\n", io.BytesIO(b"3 1700 a=1,b=2 x\n"))
+    assert one == Shown("", 3, -1, 1700, None, b"x", [("a", b"1"), ("b", b"2")])
+
+
+@pytest.mark.parametrize("template", ["no verb", "%k%v", "%o %v", "%K", "%v{hex}"])
+def test_a_template_that_cannot_be_read_is_refused(template: str) -> None:
+    with pytest.raises(BadTemplate):
+        list(read_records(template, io.BytesIO(b"x")))
+
+
+def test_what_does_not_fit_the_template_is_said() -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        list(read_records(r"%p %v\n", io.BytesIO(b"three x\n")))
+
+
+blobs = st.none() | st.binary(max_size=20)
+shown = st.builds(
+    Shown,
+    topic=st.text("abc.-", max_size=5),
+    partition=st.integers(-1, 9),
+    offset=st.integers(0, 2**40),
+    timestamp_ms=st.integers(-1, 2**41),
+    key=blobs,
+    value=blobs,
+    headers=st.lists(st.tuples(st.text(max_size=4), blobs), max_size=3),
+)
+
+
+@given(shown)
+def test_json_loses_no_byte(record: Shown) -> None:
+    line = record_json.written(record)
+    assert b"\n" not in line
+    again = record_json.read(line)
+    again.offset = record.offset
+    assert again == record
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{", "not JSON"),
+        (b"[1]", "not a record"),
+        (b'{"partition":"x"}', "partition"),
+        (b'{"value_base64":"?"}', "base64"),
+        (b'{"headers":[1]}', "headers"),
+    ],
+)
+def test_bad_json_is_refused_with_the_reason(line: bytes, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        record_json.read(line)
+
+
+def test_other_json_as_a_value_is_sent_as_its_text() -> None:
+    assert record_json.read(b'{"value":{"a":1}}').value == b'{"a":1}'
