@@ -15,7 +15,8 @@ from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.recovery import Known, open_log
+from odradek.log.opening import Known
+from odradek.log.recovery import open_log
 from odradek.model.env import Disk, Env
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicIdPartition

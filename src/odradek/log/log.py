@@ -1,14 +1,10 @@
 """The log of one partition: append, read, and where everything is.
 
-    log_start_offset    the first offset that may be read; deletion raises it
-    recovery_point      everything before it is durable, with its indexes and producer snapshot
-    flushed_offset      everything before it is durable: what an acknowledgement may count on
-    log_end_offset      the offset the next record gets
+    log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
 
-        log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
-
-Appends go to the page cache; `begin_flush` and `end_flush` (see `flush`) move the durable end. The
-high watermark belongs to replication and is kept here only since nothing above it is ever deleted.
+Appends go to the page cache; `begin_flush` and `end_flush` (see `flushed_log`) move the durable
+end. The high watermark belongs to replication and is kept here only since nothing above it is ever
+deleted.
 
 A batch is stamped with its base offset and leader epoch and written as two parts in one system
 call, [16 bytes, the rest as it came]. Reading answers with slices of files that begin and end with
@@ -24,22 +20,16 @@ off the end (`truncation`).
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
 from odradek.log import time_lookup
-from odradek.log.durable_ends import DurableEnd
-from odradek.log.fence import Fence, LogDamaged, LogDirFailure
-from odradek.log.flush import LogFlush
-from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
-from odradek.log.log_config import LogConfig
-from odradek.log.log_reader import LogReader
-from odradek.log.producer_state import ProducerState
+from odradek.log.fence import LogDamaged
+from odradek.log.flushed_log import FlushedLog
+from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, TimestampAndOffset
 from odradek.log.scan import BadBatch
 from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
-from odradek.log.segments import Segments
-from odradek.model.env import Buffer, Disk, File
+from odradek.model.env import Buffer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CorruptCompression, TooLarge
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
@@ -52,52 +42,8 @@ UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
 """What a search by time meets in a batch that is no longer what was checked and appended."""
 
 
-class Log:
+class Log(FlushedLog):
     """One partition's segments, epochs and producers. Made by `recovery.open_log`."""
-
-    def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        config: LogConfig,
-        *,
-        fence: Fence,
-        durable: DurableEnd | None,
-        segments: Segments,
-        epochs: LeaderEpochs,
-        producers: ProducerState,
-        log_start_offset: int,
-        log_end_offset: int,
-    ) -> None:
-        self.disk = disk
-        self.directory = directory
-        self.fence = fence
-        self.durable = durable
-        self.epochs = epochs
-        self.producers = producers
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.flushed_offset = log_end_offset
-        self.recovery_point = log_end_offset
-        self.high_watermark = log_start_offset
-        self.segments = segments
-        self.reader = LogReader(segments)
-        self._flushing: LogFlush | None = None
-        self._unsynced_directories: list[str] = []
-        self.unsynced_segments: list[Segment] = []  # below flushed_offset, but perhaps cut unsynced
-        self.unflushed_since_ms = -1
-        self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
-        self.rolled = False
-        self.configure(config)
-
-    def configure(self, config: LogConfig) -> None:
-        """Take new settings; they count from the next append on."""
-        self.config = config
-        self._segment_bytes = config.segment_bytes
-        self._offset_index_full = config.segment_index_bytes // 8 * 8
-        self._time_index_full = config.segment_index_bytes // 12 * 12 - 12
-        for segment in self.segments.items:
-            segment.index_interval_bytes = config.index_interval_bytes
 
     # Appending
 
@@ -226,12 +172,6 @@ class Log:
         self.directory_changed()
         return segment
 
-    def directory_changed(self, *also: str) -> None:
-        """Files were created: the next flush syncs the directory too (and `also`)."""
-        for path in (self.directory, *also):
-            if path not in self._unsynced_directories:
-                self._unsynced_directories.append(path)
-
     # Reading
 
     def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> LogRead:
@@ -332,131 +272,3 @@ class Log:
         taken = self.segments.take_first(count)
         self.raise_log_start(self.segments.first_offset)
         return taken
-
-    # Durability
-
-    @property
-    def dirty(self) -> bool:
-        """Whether there is anything that is not durable: bytes, names of files, epochs."""
-        return (
-            self.flushed_offset < self.log_end_offset
-            or bool(self._unsynced_directories)
-            or self.epochs.dirty
-        )
-
-    @property
-    def checkpoint_due(self) -> bool:
-        """Whether the next flush should move the recovery point."""
-        return self.rolled or self.checkpointed_bytes >= self.config.checkpoint_bytes
-
-    def flush_due(self, now_ms: int) -> bool:
-        """Whether `flush.messages`, `flush.ms`, a roll or a due checkpoint call for a flush."""
-        if not self.dirty:
-            return False
-        return (
-            self.checkpoint_due
-            or self.log_end_offset - self.flushed_offset >= self.config.flush_messages
-            or now_ms - self.unflushed_since_ms >= self.config.flush_ms
-        )
-
-    def begin_flush(self, checkpoint: bool = False) -> LogFlush | None:
-        """The work of making everything appended so far durable; None: nothing to do, or under way.
-
-        With `checkpoint`, or if it is due, the recovery point moves too. Call `end_flush` when the
-        work has been run, whatever came of it. `OSError` but no `LogDirFailure`: try again later.
-        """
-        checkpoint = checkpoint or self.checkpoint_due
-        checkpoint = checkpoint and self.recovery_point < self.log_end_offset
-        if self._flushing is not None or not (checkpoint or self.dirty):
-            return None
-        self.fence.check()
-        flush = self._capture(checkpoint)
-        self._flushing = flush
-        self._unsynced_directories = []
-        self.unflushed_since_ms = -1
-        return flush
-
-    def _capture(self, checkpoint: bool) -> LogFlush:
-        end = self.log_end_offset
-        unsynced = self.segments.from_offset(self.flushed_offset)
-        again = [segment for segment in self.unsynced_segments if segment not in unsynced]
-        files = [segment.file for segment in (*again, *unsynced)]
-        if checkpoint:
-            indexes = self._written_indexes()
-            checkpoint = bool(indexes)
-            files += indexes
-        try:
-            flush = LogFlush(
-                self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
-            )
-        except OSError as error:
-            raise self.fence.judge(error) from error
-        self.unsynced_segments = []
-        flush.sync_directories = self._unsynced_directories
-        if self.epochs.dirty:
-            flush.epochs = (self.epochs.path, self.epochs.encode())
-            self.epochs.dirty = False
-        if checkpoint:
-            flush.snapshot = self.producers.snapshot()
-            self.checkpointed_bytes = 0
-            self.rolled = False
-        return flush
-
-    def _written_indexes(self) -> list[File]:
-        """The index files since the recovery point, up to date; none if there is no room for that,
-        and the recovery point has to stay.
-        """
-        files = []
-        try:
-            for segment in self.segments.from_offset(self.recovery_point):
-                if segment is self.segments.active:
-                    segment.write_indexes()
-                files += [segment.offset_index.file(), segment.time_index.file()]
-        except OSError as error:
-            judged = self.fence.judge(error)
-            if isinstance(judged, LogDirFailure):
-                raise judged from error
-            self.rolled = True  # due again
-            return []
-        return files
-
-    def end_flush(self, flush: LogFlush) -> int:
-        """Take over what came of a flush; the flushed offset. `LogDirFailure` if it failed."""
-        assert flush is self._flushing, "not the flush under way"
-        self._flushing = None
-        flush.release()
-        self.fence.check()
-        if not flush.void:
-            assert flush.succeeded, "ended before it was run"
-            self.flushed_offset = flush.end_offset
-            self.recovery_point = flush.recovery_point
-            if flush.put_off:
-                self.epochs.dirty = True
-                self.rolled = True
-        return self.flushed_offset
-
-    def void_flush(self) -> None:
-        """The log was cut: what a flush under way captured is no more."""
-        if self._flushing is not None:
-            self._flushing.void = True
-
-    def abandon(self) -> None:
-        """The log is being deleted: a flush under way may find its files gone."""
-        if self._flushing is not None:
-            self._flushing.void = self._flushing.abandoned = True
-        self.segments.close()
-
-    def flush(self, checkpoint: bool = False) -> int:
-        """All of it at once, blocking: for stopping and for tools."""
-        work = self.begin_flush(checkpoint)
-        if work is not None:
-            with suppress(LogDirFailure):  # `end_flush` raises it
-                work.run()
-            self.end_flush(work)
-        return self.flushed_offset
-
-    def close(self) -> None:
-        """Flush, move the recovery point to the end and give back descriptors. Blocks."""
-        if self.fence.failure is None:
-            self.flush(checkpoint=True)
-        self.segments.close()

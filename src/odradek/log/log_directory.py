@@ -21,23 +21,17 @@ the first log can be opened and written only when every log has been read and fl
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from odradek.log import checkpoints, meta_properties
-from odradek.log.checkpoints import (
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    BadCheckpoint,
-)
-from odradek.log.durable_ends import DurableEnds
+from odradek.log import meta_properties
+from odradek.log.directory_offsets import DirectoryOffsets
 from odradek.log.fence import Fence
 from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.meta_properties import META_FILE, MetaProperties, WrongDirectory
-from odradek.log.recovery import Known, Recovery, open_log
-from odradek.log.retention import Deletion, RetentionClock, delete_old_segments
+from odradek.log.opening import Recovery
+from odradek.log.recovery import open_log
+from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
 from odradek.model.ids import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
@@ -83,7 +77,6 @@ class LogDirectory:
         except BaseException:
             self._unlock()
             raise
-        self._written: dict[str, bytes] = {}
         self._deletions = 0
 
     def _make_directory(self) -> None:
@@ -117,24 +110,8 @@ class LogDirectory:
             self.disk.sync_directory(self.path)
         self.partitions = {key: None for name in names if (key := partition_of(name)) is not None}
         self._leftovers = [name for name in names if name.endswith(DELETE_SUFFIX)]
-        self._recovery_points = self._offsets(RECOVERY_POINT_FILE) or {}
-        self._high_watermarks = self._offsets(HIGH_WATERMARK_FILE) or {}
-        log_starts = self._offsets(LOG_START_FILE)
-        self._starts_known = log_starts is not None
-        self._log_starts = log_starts or {}
-        self._durable_ends = DurableEnds(self.disk, self.path)
-        for key in self._durable_ends.partitions():
-            if key not in self.partitions:
-                self._durable_ends.forget(key)
-
-    def _offsets(self, name: str) -> dict[TopicIdPartition, int] | None:
-        """A checkpoint's offsets; None if it is missing, or a problem to tell of."""
-        path = f"{self.path}/{name}"
-        try:
-            return checkpoints.read_offsets(self.disk, path) if self.disk.exists(path) else None
-        except BadCheckpoint as error:
-            self.problems.append(str(error))
-            return None
+        self._offsets = DirectoryOffsets(self.disk, self.path, self.fence, self.problems)
+        self._offsets.keep_only(self.partitions)
 
     def take_problems(self) -> list[str]:
         """What was met and is to be told, once."""
@@ -159,18 +136,10 @@ class LogDirectory:
         """
         self.fence.check()
         directory = self.directory_of(key)
-        is_new = key not in self.partitions
-        known_end = self._durable_ends.get(key)
-        durable = self._durable_ends.slot(key)
-        if is_new:
+        known, durable = self._offsets.known(key, self.was_clean)
+        if key not in self.partitions:
             self.disk.make_directory(directory)
             self.partitions[key] = None
-        known = Known(clean=self.was_clean)
-        if self._starts_known:
-            known.log_start_offset = self._log_starts.get(key, 0)
-        known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
-        if known_end is not None:
-            known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
 
         def work() -> tuple[Log, Recovery]:
             return open_log(
@@ -188,7 +157,7 @@ class LogDirectory:
 
     def adopt(self, key: TopicIdPartition, log: Log) -> Log:
         """Take over a log that was loaded."""
-        mark = self._high_watermarks.get(key, 0)
+        mark = self._offsets.high_watermark(key)
         log.high_watermark = max(log.log_start_offset, min(mark, log.log_end_offset))
         self.logs[key] = log
         return log
@@ -212,19 +181,14 @@ class LogDirectory:
             self._deletions += 1
             target = f"{source}.{self._deletions}{DELETE_SUFFIX}"
         self.disk.rename(source, target)
-        self._forget(key)
+        self.partitions.pop(key, None)
+        self._offsets.forget(key)
 
         def work() -> None:
             self.disk.sync_directory(self.path)
             self.disk.remove_tree(target)
 
         return work
-
-    def _forget(self, key: TopicIdPartition) -> None:
-        self.partitions.pop(key, None)
-        self._durable_ends.forget(key)
-        for offsets in (self._recovery_points, self._high_watermarks, self._log_starts):
-            offsets.pop(key, None)
 
     def remove_leftovers(self) -> Work:
         """Work: remove what was deleted when the last process ended."""
@@ -290,33 +254,7 @@ class LogDirectory:
 
         `OSError` but no `LogDirFailure`: there was no room, and the files are as they were.
         """
-        for key, log in self.logs.items():
-            self._recovery_points[key] = log.recovery_point
-            self._high_watermarks[key] = log.high_watermark
-            self._log_starts[key] = log.log_start_offset
-        contents = {
-            RECOVERY_POINT_FILE: checkpoints.encode_offsets(self._recovery_points),
-            HIGH_WATERMARK_FILE: checkpoints.encode_offsets(self._high_watermarks),
-            LOG_START_FILE: checkpoints.encode_offsets(
-                {key: offset for key, offset in self._log_starts.items() if offset > 0}
-            ),
-        }
-
-        def work() -> None:
-            self.fence.check()
-            try:
-                self._durable_ends.sync()
-            except OSError as error:
-                raise self.fence.fail(error) from error
-            try:
-                for name, data in contents.items():
-                    if self._written.get(name) != data:
-                        self.disk.replace_file(f"{self.path}/{name}", data)
-                        self._written[name] = data
-            except OSError as error:
-                raise self.fence.judge(error) from error
-
-        return work
+        return self._offsets.checkpoint(self.logs)
 
     def close(self, broker_epoch: int = -1) -> None:
         """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks.
@@ -345,38 +283,5 @@ class LogDirectory:
 
     def release(self) -> None:
         """Let go of the directory and leave it as it is, as a crash would."""
-        self._durable_ends.close()
+        self._offsets.close()
         self._unlock()
-
-
-class RetentionPass:
-    """The files of one retention pass. `run` on a worker; `close` on the owner, after the delay;
-    then `remove` on a worker.
-
-    If `run` fails it may be run again, with a new `checkpoint`: the old one is out of date.
-    """
-
-    def __init__(self, deletions: list[Deletion], checkpoint: Work) -> None:
-        self.deletions = deletions
-        self.delay_ms = max(deletion.delay_ms for deletion in deletions)
-        self.checkpoint = checkpoint
-
-    @property
-    def bytes(self) -> int:
-        return sum(deletion.bytes for deletion in self.deletions)
-
-    def run(self) -> None:
-        """Record the new log start offsets, then rename. In this order: see `retention`."""
-        self.checkpoint()
-        for deletion in self.deletions:
-            with suppress(FileNotFoundError):  # its partition was deleted meanwhile
-                deletion.rename()
-
-    def close(self) -> None:
-        for deletion in self.deletions:
-            deletion.close()
-
-    def remove(self) -> None:
-        for deletion in self.deletions:
-            with suppress(FileNotFoundError):
-                deletion.remove()

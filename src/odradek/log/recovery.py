@@ -48,44 +48,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from odradek.log import producer_snapshot
 from odradek.log.durable_ends import DurableEnd
-from odradek.log.fence import Fence, LogDamaged
+from odradek.log.fence import Fence
 from odradek.log.index import LoadedIndexes
-from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.producer_state import ProducerState
-from odradek.log.scan import SCAN_BYTES, BadBatch, walk
-from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from odradek.log.opening import Known, Opening, Recovery
+from odradek.log.segment import Segment
 from odradek.log.segments import Segments
-from odradek.log.truncation import remove_segment
+from odradek.log.verification import Verification
 from odradek.model.env import Disk
 
 SYNC_AT_ONCE_BYTES = 16 << 20
-MAX_OFFSET = (1 << 63) - 1
-
-
-@dataclass(slots=True)
-class Recovery:
-    """What opening a log took, for the broker's log and tests."""
-
-    scanned_bytes: int = 0
-    truncated_bytes: int = 0
-    removed_segments: int = 0
-    torn: str = ""
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of a log before it is read. `log_start_offset` None: not recorded."""
-
-    clean: bool = False
-    recovery_point: int = 0
-    durable_end: int = 0
-    log_start_offset: int | None = None
 
 
 def open_log(
@@ -104,13 +79,17 @@ def open_log(
     Blocks; may run on a worker, for it touches nothing but this log's files. Raises `LogDamaged`,
     `OSError`.
     """
-    opening = _Opening(disk, directory, config, known if known is not None else Known())
+    opening = Opening(disk, directory, config, known if known is not None else Known())
     segments = opening.find_segments()
     is_new = not segments
     if is_new:
         segments = [opening.first_segment(now_ms)]
     with _pinned(segments[-1:] if opening.known.clean else opening.from_recovery_point(segments)):
-        end = opening.reload(segments) if opening.known.clean else opening.recover(segments)
+        end = (
+            opening.reload(segments)
+            if opening.known.clean
+            else Verification(opening, segments).recover()
+        )
         log = Log(
             disk,
             directory,
@@ -149,233 +128,3 @@ def _pinned(segments: list[Segment]) -> Iterator[None]:
     finally:
         for file in files:
             file.unpin()
-
-
-class _Opening:
-    """The steps of opening one log."""
-
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, known: Known) -> None:
-        self.disk = disk
-        self.directory = directory
-        self.config = config
-        self.known = known
-        self.found = Recovery()
-        self.epochs = LeaderEpochs(directory)
-        self.producers = ProducerState()
-        self.names: list[str] = []
-        self.unproven: list[tuple[Segment, int]] = []  # from where on a segment is above K
-
-    def find_segments(self) -> list[Segment]:
-        """The segments there are; leftovers of deletions and replacements are removed."""
-        names = list(self.disk.list(self.directory))
-        logs = [name for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]
-        stems = {name[:20] for name in logs}
-        for name in names:
-            orphan = name.endswith("index") and name[:20] not in stems
-            if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
-                self.disk.remove(f"{self.directory}/{name}")
-        self.names = [name for name in names if name.endswith(SNAPSHOT_SUFFIX)]
-        segments = [
-            Segment(self.disk, self.directory, int(name[:20]), create=False) for name in logs
-        ]
-        start = self.known.log_start_offset
-        if segments:
-            if start is not None and segments[0].base_offset > start:
-                self._damaged(f"begins with offset {segments[0].base_offset} instead of {start}")
-        elif self.known.durable_end > (start or 0):
-            self._damaged(f"has no segments, though offset {self.known.durable_end} was reached")
-        for segment in segments:
-            segment.index_interval_bytes = self.config.index_interval_bytes
-        return segments
-
-    def first_segment(self, now_ms: int) -> Segment:
-        """The first segment of a new log."""
-        start = self.known.log_start_offset or 0
-        segment = Segment(self.disk, self.directory, start, create=True)
-        segment.created_ms = now_ms
-        segment.index_interval_bytes = self.config.index_interval_bytes
-        return segment
-
-    def _damaged(self, what: str) -> None:
-        raise LogDamaged(self.directory, what)
-
-    def from_recovery_point(self, segments: list[Segment]) -> list[Segment]:
-        """The segments that recovery reads: the one that holds R, and those after it."""
-        first = 0
-        for number, segment in enumerate(segments):
-            if segment.base_offset <= self.known.recovery_point:
-                first = number
-        return segments[first:]
-
-    def log_start(self, segments: list[Segment]) -> int:
-        """The first offset that may be read."""
-        recorded = self.known.log_start_offset
-        return max(segments[0].base_offset, recorded if recorded is not None else 0)
-
-    # After a clean stop
-
-    def reload(self, segments: list[Segment]) -> int:
-        """Active segment and producers as they were; the log end offset."""
-        try:
-            end = segments[-1].reload_active()
-            if end < self.known.durable_end:
-                self._damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
-            self._restore_producers(segments, end)
-            known_epochs = self.epochs.load(self.disk)
-            self.epochs.truncate_from_end(end)
-            if not known_epochs or self._epochs_missing(segments, end):
-                self._all_epochs(segments)
-        except BadBatch as bad:
-            raise LogDamaged(self.directory, str(bad)) from bad
-        return end
-
-    def _restore_producers(self, segments: list[Segment], end: int) -> None:
-        producer_snapshot.restore(
-            self.disk, self.directory, self.producers, segments, end, self.names
-        )
-
-    # After anything else
-
-    def recover(self, segments: list[Segment]) -> int:
-        """Verify from R on, cut a torn tail, make everything derived again; the end offset."""
-        known_epochs = self.epochs.load(self.disk)
-        self.epochs.truncate_from_end(self.known.recovery_point)
-        try:
-            end = self._verify_all(segments)
-        except BadBatch as bad:  # below R, where nothing is cut
-            raise LogDamaged(self.directory, str(bad)) from bad
-        self._write_unproven(segments)
-        read_all = self.known.recovery_point <= segments[0].base_offset
-        if not (known_epochs or read_all) or self._epochs_missing(segments, end):
-            self._all_epochs(segments)
-        for segment in segments[:-1]:
-            if segment.offset_index.loaded:
-                segment.seal()
-                segment.unload_indexes()
-        return end
-
-    def _verify_all(self, segments: list[Segment]) -> int:
-        point = self.known.recovery_point
-        reading = self.from_recovery_point(segments)
-        position, offset = self._begin(reading[0])
-        self._restore_producers(segments[: len(segments) - len(reading) + 1], point)
-        for segment in reading:
-            if segment is not reading[0]:
-                if segment.base_offset != offset:
-                    self._judge(segment, offset, f"the next segment is {segment.base_offset}")
-                    return self._cut(segments, segment, 0, offset)
-                position = 0
-                segment.clear_indexes(0, segment.base_offset)
-            try:
-                offset = self._verify(segment, position, offset)
-            except BadBatch as bad:
-                self._judge(segment, bad.offset, str(bad))
-                return self._cut(segments, segment, bad.position, bad.offset)
-        if offset < self.known.durable_end:
-            self._damaged(f"ends at offset {offset}, but {self.known.durable_end} was durable")
-        return offset
-
-    def _begin(self, segment: Segment) -> tuple[int, int]:
-        """Position and offset of the first batch at or after R, indexes kept up to there."""
-        point, path = self.known.recovery_point, segment.file.path
-        loaded = segment.offset_index.load() and segment.time_index.load()
-        start = segment.start_before(point - 1) if loaded else -1
-        if start < 0:
-            segment.clear_indexes(0, segment.base_offset)
-            return 0, segment.base_offset
-        position, end = segment.size, segment.base_offset
-        try:
-            for at, header in walk(segment.file, start, segment.size, segment.base_offset):
-                if header.base_offset >= point:
-                    position = at
-                    break
-                end = header.next_offset
-        except BadBatch as bad:
-            position = bad.position
-        if end < point:
-            raise LogDamaged(path, f"ends at offset {end}, but {point} was durable")
-        segment.clear_indexes(position, point)
-        if not segment.indexes_agree():
-            segment.clear_indexes(0, segment.base_offset)
-            return 0, segment.base_offset
-        self._take_timestamps(segment, position)
-        return position, max(end, point)
-
-    def _take_timestamps(self, segment: Segment, position: int) -> None:
-        """The largest timestamp of the batches after the last index entry, up to `position`."""
-        start = segment.offset_index.floor(position)
-        for _, header in walk(segment.file, start, position, segment.base_offset):
-            segment.remember_timestamp(header)
-
-    def _verify(self, segment: Segment, position: int, offset: int) -> int:
-        """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
-        epochs, producers, point = self.epochs, self.producers, self.known.recovery_point
-        durable = self.known.durable_end
-        for start, header in walk(
-            segment.file,
-            position,
-            segment.size,
-            offset,
-            verify=True,
-            gaps=self.config.compact,
-            chunk_bytes=SCAN_BYTES,
-        ):
-            size = header.size
-            segment.index(header.last_offset, start, size, header.max_timestamp)
-            epoch = header.partition_leader_epoch
-            if header.base_offset >= durable:
-                self.unproven.append((segment, start))
-                durable = MAX_OFFSET
-            if epoch != epochs.latest and header.base_offset >= point:
-                epochs.assign(epoch, header.base_offset)
-            if header.producer_id >= 0 and header.base_offset >= producers.end_offset:
-                producers.append(header, header.base_offset)
-            offset = header.next_offset
-            self.found.scanned_bytes += size
-        producers.end_offset = max(producers.end_offset, offset)
-        return offset
-
-    def _write_unproven(self, segments: list[Segment]) -> None:
-        """Make dirty again what may be in the cache only, and there marked clean."""
-        for segment, start in self.unproven:
-            if segment in segments:
-                for position in range(start, segment.size, SCAN_BYTES):
-                    count = min(SCAN_BYTES, segment.size - position)
-                    segment.file.write(position, segment.file.read(position, count))
-
-    def _judge(self, segment: Segment, offset: int, what: str) -> None:
-        """Damage below K, a torn tail at or above it."""
-        if offset < self.known.durable_end:
-            raise LogDamaged(
-                segment.file.path, f"{what}; offsets below {self.known.durable_end} were durable"
-            )
-        self.found.torn = f"{segment.file.path}: {what}"
-
-    def _cut(self, segments: list[Segment], segment: Segment, position: int, offset: int) -> int:
-        """Cut the log at `position` of `segment`, where `offset` would have been."""
-        number = segments.index(segment)
-        if position == 0 and number > 0 and segment.base_offset != offset:
-            number -= 1  # this segment does not follow: it goes as a whole
-        else:
-            self.found.truncated_bytes += segment.size - position
-            segment.truncate(offset, position)
-        for later in segments[number + 1 :]:
-            self.found.truncated_bytes += later.size
-            self.found.removed_segments += 1
-            remove_segment(later)
-        del segments[number + 1 :]
-        return offset
-
-    # Leader epochs
-
-    def _epochs_missing(self, segments: list[Segment], end: int) -> bool:
-        """Whether the file begins later than the log, whose start was not recorded in time."""
-        entries = self.epochs.entries()
-        start = self.log_start(segments)
-        return start < end and (not entries or entries[0][1] > start)
-
-    def _all_epochs(self, segments: list[Segment]) -> None:
-        self.epochs.truncate_from_end(0)
-        for segment in segments:
-            for _, header in walk(segment.file, 0, segment.size, segment.base_offset):
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)

@@ -22,6 +22,7 @@ before it is noticed. After a restart it starts from the wall clock again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -86,6 +87,39 @@ class Deletion:
         """Give back descriptors. Owner thread."""
         for segment in self.segments:
             segment.close()
+
+
+class RetentionPass:
+    """The files of one retention pass. `run` on a worker; `close` on the owner, after the delay;
+    then `remove` on a worker.
+
+    If `run` fails it may be run again, with a new `checkpoint`: the old one is out of date.
+    """
+
+    def __init__(self, deletions: list[Deletion], checkpoint: Callable[[], None]) -> None:
+        self.deletions = deletions
+        self.delay_ms = max(deletion.delay_ms for deletion in deletions)
+        self.checkpoint = checkpoint
+
+    @property
+    def bytes(self) -> int:
+        return sum(deletion.bytes for deletion in self.deletions)
+
+    def run(self) -> None:
+        """Record the new log start offsets, then rename. In this order: see the module."""
+        self.checkpoint()
+        for deletion in self.deletions:
+            with suppress(FileNotFoundError):  # its partition was deleted meanwhile
+                deletion.rename()
+
+    def close(self) -> None:
+        for deletion in self.deletions:
+            deletion.close()
+
+    def remove(self) -> None:
+        for deletion in self.deletions:
+            with suppress(FileNotFoundError):
+                deletion.remove()
 
 
 def delete_old_segments(log: Log, now_ms: int) -> Deletion | None:

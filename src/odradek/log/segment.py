@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from odradek.log.fence import LogDamaged
-from odradek.log.index import LoadedIndexes, OffsetIndex, TimeIndex
+from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.scan import SCAN_BYTES, BadBatch, walk
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.record_batch import RecordBatchHeader
@@ -170,39 +170,26 @@ class Segment:
         if slot < 0:
             return 0
         last_offset, position = self.offset_index.at(slot)
-        return position if self._agrees(last_offset, position) else -1
+        return position if self.agrees(last_offset, position) else -1
 
     def all_earlier_before(self, timestamp: int) -> int:
         """An offset before which every record is earlier than `timestamp`, by the time index."""
         slot = self.time_index.lookup(timestamp)
         if slot < 0:
             return self.base_offset
-        if not self._time_agrees(*self.time_index.at(slot)):
+        if not self.time_agrees(*self.time_index.at(slot)):
             self.rebuild_indexes()
             return self.all_earlier_before(timestamp)
         return self.time_index.at(slot)[1]
 
-    def _time_agrees(self, timestamp: int, offset: int) -> bool:
+    def time_agrees(self, timestamp: int, offset: int) -> bool:
         """Whether a batch that ends with `offset` has the largest timestamp `timestamp`."""
         for _, header in self.headers_from(offset):
             if header.last_offset >= offset:
                 return header.last_offset == offset and header.max_timestamp == timestamp
         return False
 
-    def indexes_agree(self) -> bool:
-        """Whether the indexes ascend from 0 and their last entries are true of the log.
-
-        What was synced is a prefix of the file; the rest may be anything after a power loss.
-        """
-        for index in (self.offset_index, self.time_index):
-            if not index.ascends():
-                return False
-        slot = len(self.offset_index) - 1
-        if slot >= 0 and not self._agrees(*self.offset_index.at(slot)):
-            return False
-        return len(self.time_index) == 0 or self._time_agrees(*self.time_index.last())
-
-    def _agrees(self, last_offset: int, position: int) -> bool:
+    def agrees(self, last_offset: int, position: int) -> bool:
         """Whether a sound batch that ends with `last_offset` starts at `position`."""
         if not 0 <= position < self.size:
             return False
@@ -240,52 +227,6 @@ class Segment:
         return end
 
     # Reading in and making anew
-
-    def load(self, cache: LoadedIndexes, next_base: int) -> None:
-        """Have the indexes of this inactive segment in memory, and see that its end is there.
-
-        `next_base`: base offset of the segment after this one. Raises `LogDamaged` if this one does
-        not reach up to it.
-        """
-        if not self.offset_index.loaded or not self.time_index.loaded:
-            if not (self.offset_index.load() and self.time_index.load()):
-                self.rebuild_indexes()
-            self.check_end(next_base)
-        cache.loaded(self.offset_index)
-        cache.loaded(self.time_index)
-
-    def check_end(self, next_base: int) -> None:
-        """Raise `LogDamaged` unless the last batch ends with the file, just before `next_base`."""
-        end = self.base_offset
-        try:
-            for _, header in self.headers_from(next_base - 1):
-                end = header.next_offset
-        except BadBatch as bad:
-            raise LogDamaged(self.file.path, str(bad)) from bad
-        if len(self.time_index) > 0 and not self._time_agrees(*self.time_index.last()):
-            self.rebuild_indexes()
-        if end != next_base:
-            raise LogDamaged(
-                self.file.path, f"ends before offset {end}, but the next segment is {next_base}"
-            )
-        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
-
-    def reload_active(self) -> int:
-        """Make this the active segment after a clean stop; returns the log end offset.
-
-        Raises `BadBatch` if what follows the last index entry is not sound.
-        """
-        if not (self.offset_index.load() and self.time_index.load()):
-            return self.rebuild_indexes()
-        self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
-        end, start = self.base_offset, -1
-        for position, header in self.headers_from((1 << 63) - 1):
-            if start < 0:
-                start = position
-            self.remember_timestamp(header)
-            end = header.next_offset
-        self.unindexed_bytes = self.size - max(start, 0)
-        return end
 
     def remember_timestamp(self, header: RecordBatchHeader) -> None:
         """Take the largest timestamp of a batch that is in the segment."""
@@ -339,20 +280,6 @@ class Segment:
             timestamp, offset = self.time_index.read_last()
             self.max_timestamp, self.max_timestamp_offset = timestamp, offset
         return self.max_timestamp
-
-    def truncate(self, offset: int, position: int) -> None:
-        """Cut at `position`, where `offset` would start."""
-        if self.size > position:
-            self.file.truncate(position)
-        self.size = position
-        keep = bisect_left(self.recent_positions, position)
-        del self.recent_offsets[keep:]
-        del self.recent_positions[keep:]
-        self.clear_indexes(position, offset)
-        slot = self.offset_index.lookup(offset)
-        start = self.offset_index.at(slot)[1] if slot >= 0 else 0
-        for _, header in walk(self.file, start, position, self.base_offset):
-            self.remember_timestamp(header)
 
     def files(self) -> list[str]:
         """Paths of the segment's files."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from odradek.log.index import LoadedIndexes
 from odradek.log.segment import Segment
+from odradek.log.segment_loading import load
 
 
 class Segments:
@@ -52,7 +53,7 @@ class Segments:
         """A segment whose indexes are in memory. Raises `LogDamaged` if its end is missing."""
         segment = self.items[number]
         if segment is not self.active:
-            segment.load(self._cache, self._bases[number + 1])
+            load(segment, self._cache, self._bases[number + 1])
         return segment
 
     def each(self) -> Iterator[Segment]:

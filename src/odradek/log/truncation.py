@@ -7,8 +7,11 @@ which are fetched or truncated again.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from odradek.log import producer_snapshot
 from odradek.log.log import Log
+from odradek.log.scan import walk
 from odradek.log.segment import Segment
 
 
@@ -43,11 +46,26 @@ def _cut(log: Log, offset: int) -> None:
     position = segment.position_of(offset) if offset > segment.base_offset else 0
     for later in log.segments.take_after(number):
         remove_segment(later)
-    segment.truncate(offset, position)
+    truncate_segment(segment, offset, position)
     log.reader.forget()
     # Durable before anything is appended: else a power loss may bring back what was cut.
     segment.file.sync()
     log.disk.sync_directory(log.directory)
+
+
+def truncate_segment(segment: Segment, offset: int, position: int) -> None:
+    """Cut at `position`, where `offset` would start."""
+    if segment.size > position:
+        segment.file.truncate(position)
+    segment.size = position
+    keep = bisect_left(segment.recent_positions, position)
+    del segment.recent_offsets[keep:]
+    del segment.recent_positions[keep:]
+    segment.clear_indexes(position, offset)
+    slot = segment.offset_index.lookup(offset)
+    start = segment.offset_index.at(slot)[1] if slot >= 0 else 0
+    for _, header in walk(segment.file, start, position, segment.base_offset):
+        segment.remember_timestamp(header)
 
 
 def remove_segment(segment: Segment) -> None:

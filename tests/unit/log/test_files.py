@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log import files
 from odradek.log.files import LocalDisk, descriptor_budget
+from odradek.log.files.local_file import IOV_MAX
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk
 
@@ -165,7 +165,7 @@ def test_all_pinned_goes_above_the_limit_rather_than_failing(tmp_path: Path):
 
 def test_more_parts_than_one_call_takes(tmp_path: Path):
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
-    parts = [b"%d," % n for n in range(files.IOV_MAX * 2 + 7)]
+    parts = [b"%d," % n for n in range(IOV_MAX * 2 + 7)]
     file.append([b"head"])
     file.append(parts)
     file.append([b"tail"])
@@ -174,8 +174,8 @@ def test_more_parts_than_one_call_takes(tmp_path: Path):
 
 def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     real_writev, real_write = os.writev, os.write
-    monkeypatch.setattr(files.os, "writev", lambda fd, parts: real_writev(fd, [parts[0][:2]]))
-    monkeypatch.setattr(files.os, "write", lambda fd, data: real_write(fd, data[:3]))
+    monkeypatch.setattr(os, "writev", lambda fd, parts: real_writev(fd, [parts[0][:2]]))
+    monkeypatch.setattr(os, "write", lambda fd, data: real_write(fd, data[:3]))
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
     assert file.append([b"abcdefgh", b"ijkl"]) == 12
     assert file.read(0, 100) == b"abcdefghijkl"
@@ -212,8 +212,8 @@ def test_if_cutting_back_fails_too_the_next_append_does_it(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(files.os, "writev", half)
-        broken.setattr(files.os, "ftruncate", stuck)
+        broken.setattr(os, "writev", half)
+        broken.setattr(os, "ftruncate", stuck)
         with pytest.raises(OSError, match="Input/output"):
             file.append([b"garbage"])
     file.append([b"!"])
@@ -226,7 +226,7 @@ def test_sync_errors_carry_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def failing(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(files.os, "fdatasync", failing)
+    monkeypatch.setattr(os, "fdatasync", failing)
     with pytest.raises(OSError, match=f"{tmp_path}/f"):
         file.sync()
 

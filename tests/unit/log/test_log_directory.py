@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,6 @@ from uuid import UUID
 import pytest
 from log_making import SMALL, batch, fill, offsets, read
 
-from odradek.log import files
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.files import LocalDisk
 from odradek.log.log_directory import LogDirectory, partition_of
@@ -277,8 +277,8 @@ def test_periodic_work_finds_the_logs_it_is_for():
 def test_a_hundred_logs_live_in_sixteen_descriptors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(files.os, "fdatasync", lambda descriptor: None)
-    monkeypatch.setattr(files.os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     disk = LocalDisk(max_open=16)
     directory = open_directory(disk, f"{tmp_path}/data")
     highest = 0
@@ -303,8 +303,8 @@ def test_a_hundred_logs_live_in_sixteen_descriptors(
 def test_loading_may_run_on_a_worker_while_the_owner_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(files.os, "fdatasync", lambda descriptor: None)
-    monkeypatch.setattr(files.os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     disk = LocalDisk(max_open=4)
     directory = open_directory(disk, f"{tmp_path}/data")
     for n in range(30):

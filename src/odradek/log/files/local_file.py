@@ -1,0 +1,186 @@
+"""A file of this machine: a path, a size and, most of the time, no descriptor.
+
+The first use opens it; `Descriptors` closes it again when it is cold, unless it is pinned.
+
+A descriptor's position is the end of the file as this object knows it, so an append is one
+`writev`. Short writes are continued; after an error the file is cut back to its old size before the
+error is raised, and if even that fails, before the next append. `sync` is `fdatasync`
+(`F_FULLFSYNC` on macOS, where `fsync` does not reach the platter).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from odradek.model.env import Buffer
+
+if TYPE_CHECKING:
+    from odradek.log.files.descriptors import Descriptors
+
+IOV_MAX = os.sysconf("SC_IOV_MAX")
+FULL_FSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+WRITE_MODE = os.O_RDWR | os.O_CLOEXEC
+NO_DESCRIPTOR = -1
+
+
+def with_path(error: OSError, path: str) -> OSError:
+    """The same error with the path in it (calls on descriptors leave it out)."""
+    return OSError(error.errno or errno.EIO, error.strerror or str(error), path)
+
+
+def sync_descriptor(descriptor: int) -> None:
+    if FULL_FSYNC is not None:
+        fcntl.fcntl(descriptor, FULL_FSYNC)
+    else:
+        os.fdatasync(descriptor)
+
+
+class LocalFile:
+    """A file that is open when it needs to be. See `model.env.File`."""
+
+    __slots__ = ("_descriptor", "_descriptors", "_path", "_pins", "_size", "_torn", "used")
+
+    def __init__(self, descriptors: Descriptors, path: str, size: int) -> None:
+        self._descriptors = descriptors
+        self._path = path
+        self._size = size
+        self._descriptor = NO_DESCRIPTOR
+        self._pins = 0
+        self._torn = False
+        self.used = True
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def evictable(self) -> bool:
+        return self._pins == 0
+
+    def size(self) -> int:
+        return self._size
+
+    def _open(self) -> int:
+        descriptor = self._descriptors.open(self._path, WRITE_MODE)
+        os.lseek(descriptor, self._size, os.SEEK_SET)
+        self._descriptor = descriptor
+        self._descriptors.opened(self)
+        return descriptor
+
+    def _ready(self) -> int:
+        self.used = True
+        descriptor = self._descriptor
+        return descriptor if descriptor >= 0 else self._open()
+
+    def read(self, offset: int, count: int) -> bytes:
+        descriptor = self._ready()
+        try:
+            data = os.pread(descriptor, count, offset)
+            while len(data) < count and offset + len(data) < self._size:
+                more = os.pread(descriptor, count - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise with_path(error, self._path) from error
+        return data
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        self.used = True
+        descriptor = self._descriptor
+        if descriptor < 0:
+            descriptor = self._open()
+        if self._torn:
+            self._cut_back()
+        total = 0
+        for part in parts:
+            total += len(part)
+        try:
+            if len(parts) > IOV_MAX or os.writev(descriptor, parts) != total:
+                self._append_rest(descriptor, parts, total)
+        except OSError as error:
+            self._torn = True
+            with suppress(OSError):  # stays torn; the next append tries again
+                self._cut_back()
+            raise with_path(error, self._path) from error
+        self._size += total
+        return self._size
+
+    def _append_rest(self, descriptor: int, parts: Sequence[Buffer], total: int) -> None:
+        """Continue after a short write, or write more parts than one call takes."""
+        written = os.lseek(descriptor, 0, os.SEEK_CUR) - self._size
+        rest = memoryview(b"".join(parts))
+        while written < total:
+            count = os.write(descriptor, rest[written:])
+            if count == 0:
+                raise OSError(errno.EIO, "nothing written")
+            written += count
+
+    def _cut_back(self) -> None:
+        os.ftruncate(self._descriptor, self._size)
+        os.lseek(self._descriptor, self._size, os.SEEK_SET)
+        self._torn = False
+
+    def write(self, offset: int, data: Buffer) -> None:
+        descriptor = self._ready()
+        view = memoryview(data)
+        try:
+            while len(view) > 0:
+                count = os.pwrite(descriptor, view, offset)
+                offset += count
+                view = view[count:]
+            if offset > self._size:
+                self._size = offset
+                os.lseek(descriptor, offset, os.SEEK_SET)
+        except OSError as error:
+            raise with_path(error, self._path) from error
+
+    def truncate(self, size: int) -> None:
+        descriptor = self._ready()
+        try:
+            os.ftruncate(descriptor, size)
+            os.lseek(descriptor, size, os.SEEK_SET)
+        except OSError as error:
+            raise with_path(error, self._path) from error
+        self._size = size
+
+    def sync(self) -> None:
+        try:
+            sync_descriptor(self._ready())
+        except OSError as error:
+            raise with_path(error, self._path) from error
+
+    def pin(self) -> int:
+        self._pins += 1  # before the descriptor is looked at: from here on it is no victim
+        descriptor = self._descriptor
+        if descriptor >= 0:
+            return descriptor
+        try:
+            return self._open()
+        except OSError:
+            self._pins -= 1
+            raise
+
+    def unpin(self) -> None:
+        assert self._pins > 0, f"{self._path}: unpinned more often than pinned"
+        self._pins -= 1
+        self.used = True
+
+    def close(self) -> None:
+        """Give the descriptor back (a pinned file keeps it until it is cold); a later use opens it
+        again.
+        """
+        if self._pins == 0:
+            self._descriptors.closed(self)
+            self.close_descriptor()
+
+    def close_descriptor(self) -> None:
+        """Called by `Descriptors` for its victim."""
+        descriptor, self._descriptor = self._descriptor, NO_DESCRIPTOR
+        if descriptor >= 0:
+            os.close(descriptor)

@@ -1,0 +1,136 @@
+"""The steps of opening a log that do not doubt it: what is known, what files there are, reading in
+what was left behind after a clean stop.
+
+`recovery` says what is believed when; `verification` reads what is doubted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from odradek.log import producer_snapshot
+from odradek.log.fence import LogDamaged
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.log_config import LogConfig
+from odradek.log.producer_state import ProducerState
+from odradek.log.scan import BadBatch, walk
+from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from odradek.log.segment_loading import reload_active
+from odradek.model.env import Disk
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What opening a log took, for the broker's log and tests."""
+
+    scanned_bytes: int = 0
+    truncated_bytes: int = 0
+    removed_segments: int = 0
+    torn: str = ""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a log before it is read. `log_start_offset` None: not recorded."""
+
+    clean: bool = False
+    recovery_point: int = 0
+    durable_end: int = 0
+    log_start_offset: int | None = None
+
+
+class Opening:
+    """The log that is being opened: what is known of it, and what becomes its parts."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, known: Known) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.config = config
+        self.known = known
+        self.found = Recovery()
+        self.epochs = LeaderEpochs(directory)
+        self.producers = ProducerState()
+        self.names: list[str] = []
+
+    def find_segments(self) -> list[Segment]:
+        """The segments there are; leftovers of deletions and replacements are removed."""
+        names = list(self.disk.list(self.directory))
+        logs = [name for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]
+        stems = {name[:20] for name in logs}
+        for name in names:
+            orphan = name.endswith("index") and name[:20] not in stems
+            if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
+                self.disk.remove(f"{self.directory}/{name}")
+        self.names = [name for name in names if name.endswith(SNAPSHOT_SUFFIX)]
+        segments = [
+            Segment(self.disk, self.directory, int(name[:20]), create=False) for name in logs
+        ]
+        start = self.known.log_start_offset
+        if segments:
+            if start is not None and segments[0].base_offset > start:
+                self.damaged(f"begins with offset {segments[0].base_offset} instead of {start}")
+        elif self.known.durable_end > (start or 0):
+            self.damaged(f"has no segments, though offset {self.known.durable_end} was reached")
+        for segment in segments:
+            segment.index_interval_bytes = self.config.index_interval_bytes
+        return segments
+
+    def first_segment(self, now_ms: int) -> Segment:
+        """The first segment of a new log."""
+        start = self.known.log_start_offset or 0
+        segment = Segment(self.disk, self.directory, start, create=True)
+        segment.created_ms = now_ms
+        segment.index_interval_bytes = self.config.index_interval_bytes
+        return segment
+
+    def damaged(self, what: str) -> NoReturn:
+        """What was durable is not there."""
+        raise LogDamaged(self.directory, what)
+
+    def from_recovery_point(self, segments: list[Segment]) -> list[Segment]:
+        """The segments that recovery reads: the one that holds R, and those after it."""
+        first = 0
+        for number, segment in enumerate(segments):
+            if segment.base_offset <= self.known.recovery_point:
+                first = number
+        return segments[first:]
+
+    def log_start(self, segments: list[Segment]) -> int:
+        """The first offset that may be read."""
+        recorded = self.known.log_start_offset
+        return max(segments[0].base_offset, recorded if recorded is not None else 0)
+
+    def reload(self, segments: list[Segment]) -> int:
+        """After a clean stop: active segment and producers as they were; the log end offset."""
+        try:
+            end = reload_active(segments[-1])
+            if end < self.known.durable_end:
+                self.damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
+            self.restore_producers(segments, end)
+            known_epochs = self.epochs.load(self.disk)
+            self.epochs.truncate_from_end(end)
+            if not known_epochs or self.epochs_missing(segments, end):
+                self.all_epochs(segments)
+        except BadBatch as bad:
+            raise LogDamaged(self.directory, str(bad)) from bad
+        return end
+
+    def restore_producers(self, segments: list[Segment], end: int) -> None:
+        """From the newest sound snapshot at or below `end`, and the batches after it."""
+        producer_snapshot.restore(
+            self.disk, self.directory, self.producers, segments, end, self.names
+        )
+
+    def epochs_missing(self, segments: list[Segment], end: int) -> bool:
+        """Whether the file begins later than the log, whose start was not recorded in time."""
+        entries = self.epochs.entries()
+        start = self.log_start(segments)
+        return start < end and (not entries or entries[0][1] > start)
+
+    def all_epochs(self, segments: list[Segment]) -> None:
+        """Make the summary of leader epochs anew from all batches."""
+        self.epochs.truncate_from_end(0)
+        for segment in segments:
+            for _, header in walk(segment.file, 0, segment.size, segment.base_offset):
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
