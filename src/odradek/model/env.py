@@ -172,6 +172,20 @@ class Network(Protocol):
 
     def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening: ...
 
+    def connect(
+        self,
+        host: str,
+        port: int,
+        connected: Callable[[Transport], None],
+        failed: Callable[[OSError], None],
+    ) -> Callable[[], None]:
+        """Connect to a name or an address, without waiting; what is returned gives up.
+
+        At most one of the callbacks, once, never before this returned and never after giving up;
+        neither, while the other side is silent. `failed` gets an error that names the address.
+        """
+        ...
+
     def register(
         self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:

@@ -29,6 +29,12 @@ class Poller(Protocol):
         """Wait up to `timeout` seconds, for ever if negative; who is ready, with masks."""
         ...
 
+    def fileno(self) -> int:
+        """A descriptor that is readable when there is something to poll. Raises `OSError` where
+        the system has none.
+        """
+        ...
+
     def close(self) -> None: ...
 
 
@@ -59,6 +65,12 @@ class SelectorPoller:
     def poll(self, timeout: float, /) -> list[tuple[int, int]]:
         ready = self._selector.select(None if timeout < 0 else timeout)
         return [(key.fd, _mask(events)) for key, events in ready]
+
+    def fileno(self) -> int:
+        descriptor = getattr(self._selector, "fileno", None)
+        if descriptor is None:
+            raise OSError(f"{type(self._selector).__name__} has no descriptor to wait on")
+        return int(descriptor())
 
     def close(self) -> None:
         self._selector.close()

@@ -14,6 +14,9 @@ A callback that raises is a bug: it is logged with its traceback, counted in `bu
 `on_bug`, and the loop goes on; a transport whose callback raised is closed. `SystemExit` and
 `KeyboardInterrupt` end `run`.
 
+Another loop (asyncio's) may do the sleeping: it watches `fileno` and sleeps no longer than
+`wait_ms`, then calls `turn`, which is a round that does not sleep.
+
 A descriptor number may be used again within one round of events; then its new owner may get an
 event that was the old one's. Readiness is only ever a hint here, so that does no harm.
 """
@@ -27,7 +30,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from odradek.model.env import Clock, Listening, Transport
+from odradek.model.env import Clock, Listening, Offload, Transport
+from odradek.network.connector import Connector
 from odradek.network.listener import SocketListening
 from odradek.network.poller import READ, WRITE, Poller, default_poller
 from odradek.timing.timer import SystemTimer
@@ -80,6 +84,8 @@ class Reactor:
         self.bugs = 0
         self._now_ms = clock.monotonic_ms
         self.on_bug = on_bug
+        self.offload: Offload | None = None
+        """Where names are resolved for `connect`; without it only addresses can be connected to."""
         self._poller = poller or default_poller()
         self._poll = self._poller.poll
         self._watches: dict[int, Watch] = {}
@@ -97,6 +103,18 @@ class Reactor:
     def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening:
         """Bind and accept. Raises `OSError`; `AddressInUseError` says who has the port."""
         return SocketListening(self, self.timer, host, port, accepted)
+
+    def connect(
+        self,
+        host: str,
+        port: int,
+        connected: Callable[[Transport], None],
+        failed: Callable[[OSError], None],
+    ) -> Callable[[], None]:
+        """All addresses of a name are tried: see `connector`."""
+        return Connector(
+            self, self.timer, self.call_soon, self.offload, host, port, connected, failed
+        ).give_up
 
     def register(
         self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
@@ -173,10 +191,24 @@ class Reactor:
         while not self._stopping:
             self.run_once()
 
+    def fileno(self) -> int:
+        """Readable when `turn` has something to do. `OSError` on a system without such a thing."""
+        return self._poller.fileno()
+
+    def wait_ms(self) -> int | None:
+        """How long there is nothing to do but what `fileno` tells; None: for ever."""
+        deadline = self.timer.next_deadline_ms()
+        if self._soon:
+            return 0
+        return None if deadline is None else max(0, deadline - self._now_ms())
+
+    def turn(self) -> None:
+        """One round without sleeping."""
+        self._round(self.timer.next_deadline_ms(), 0.0)
+
     def run_once(self) -> None:
         """One round: sleep, timers, events, callbacks."""
-        timer = self.timer
-        deadline = timer.next_deadline_ms()
+        deadline = self.timer.next_deadline_ms()
         if self._soon:
             timeout = 0.0
         elif deadline is None:
@@ -184,6 +216,10 @@ class Reactor:
         else:
             wait_ms = deadline - self._now_ms()
             timeout = 0.0 if wait_ms <= 0 else wait_ms / 1000 if wait_ms < DAY_MS else DAY_S
+        self._round(deadline, timeout)
+
+    def _round(self, deadline: int | None, timeout: float) -> None:
+        timer = self.timer
         events = self._poll(timeout)
         self.wakeups += 1
         now_ms = self._now_ms()

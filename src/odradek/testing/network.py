@@ -1,7 +1,7 @@
 """The simulated network: hosts, listeners, connecting, and the faults that a plan can ask for.
 
 A `Fabric` is the whole network of a run. Each process has its own `SimNetwork` on a host, which
-is its `model.env.Network` and, for clients, has `connect`. Listeners are found by host name and
+is its `model.env.Network`. Listeners are found by host name and
 port whatever address they were told to bind, for a host has one network card here.
 
     connect ─► (latency) ─► listener? ─► accepted(server end) ─► (latency) ─► connected(client end)
@@ -102,6 +102,16 @@ class Fabric:
         return self._next_port
 
 
+@dataclass(slots=True)
+class Wanted:
+    """Whether somebody still waits for a connection."""
+
+    given_up: bool = False
+
+    def give_up(self) -> None:
+        self.given_up = True
+
+
 @dataclass(slots=True, eq=False)
 class SimNetwork:
     """One process's network: its listeners, its transports, and their end with the process."""
@@ -135,33 +145,42 @@ class SimNetwork:
         assert isinstance(transport, SimTransport)
         transport.unwatch()
 
-    # Clients.
-
     def connect(
         self,
         host: str,
         port: int,
         connected: Callable[[SimTransport], None],
-        refused: Callable[[OSError], None],
-    ) -> None:
-        """Connect to a host by name; one of the callbacks, or neither if the host is silent."""
+        failed: Callable[[OSError], None],
+    ) -> Callable[[], None]:
+        """Connect to a host by name; neither callback if the host is silent."""
         link, chance = self.fabric.link, self.fabric.chance
+        wanted = Wanted()
 
         def knock() -> None:
             machine = self.fabric.hosts.get(host)
-            if machine is None or not machine.up:
+            if machine is None or not machine.up or wanted.given_up:
                 return
             delay_ns = link.latency(chance)
             listening = self.fabric.listening.get((host, port))
             if listening is None:
-                error = ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused")
-                self.process.post(delay_ns, "refused", lambda: refused(error))
+                self.process.post(delay_ns, "refused", refuse)
                 return
             end = self._meet(listening)
-            self.process.post(delay_ns, "connected", lambda: connected(end))
+            self.process.post(delay_ns, "connected", lambda: answer(end))
+
+        def refuse() -> None:
+            if not wanted.given_up:
+                failed(ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused"))
+
+        def answer(end: SimTransport) -> None:
+            if wanted.given_up:
+                end.close()
+            else:
+                connected(end)
 
         way = f"{self.process.name}>{host}"
         self.fabric.scheduler.after(link.latency(chance), way, "connect", knock)
+        return wanted.give_up
 
     def _meet(self, listening: SimListening) -> SimTransport:
         there = listening.network

@@ -1,0 +1,230 @@
+"""What a broker answers, by kind, and the error for each code of the wire."""
+
+from __future__ import annotations
+
+from odradek.client.errors.base import KafkaError
+from odradek.client.errors.own import Disconnected, RequestTimeout, UnsupportedVersion, WrongCluster
+from odradek.model.errors import ErrorCode, error_code
+
+
+class BrokerError(KafkaError):
+    """A broker could not do it; the code says why."""
+
+
+class InvalidRequest(BrokerError):
+    """A broker does not accept the request as it is."""
+
+
+class InvalidConfig(InvalidRequest):
+    """A setting of a topic or broker that it does not have, or a value it does not take."""
+
+
+class InvalidTopic(InvalidRequest):
+    """A topic cannot have this name, or may not be used so."""
+
+    advice = "use up to 249 letters, digits, dots, underscores and hyphens"
+
+
+class InvalidPartitions(InvalidRequest):
+    """A number of partitions, or an assignment of replicas, that cannot be."""
+
+
+class InvalidReplicationFactor(InvalidRequest):
+    """More replicas than brokers, or none."""
+
+
+class PolicyViolation(InvalidRequest):
+    """The cluster's policy forbids it."""
+
+
+class TopicAlreadyExists(BrokerError):
+    """There is a topic of that name."""
+
+
+class UnknownTopicOrPartition(BrokerError):
+    """There is no such topic, or no such partition of it."""
+
+    advice = "check the name, or create the topic"
+
+
+class NotLeader(BrokerError):
+    """No broker leads the partition at the moment, or another than the one asked."""
+
+
+class NotEnoughReplicas(BrokerError):
+    """Fewer replicas are in sync than min.insync.replicas asks for."""
+
+
+class StorageError(BrokerError):
+    """The disk of the partition's leader fails."""
+
+
+class RecordTooLarge(BrokerError, ValueError):
+    """A record or batch larger than the topic, the broker or this client accepts."""
+
+    default_code = ErrorCode.MESSAGE_TOO_LARGE
+    advice = "raise the topic's max.message.bytes and the producer's max.request.size, or send less"
+
+
+class InvalidRecord(BrokerError, ValueError):
+    """A record that the broker does not take: damaged, badly timed, or without a needed key."""
+
+
+class OffsetOutOfRange(BrokerError):
+    """The offset is before the log's start or behind its end."""
+
+
+class AuthenticationError(BrokerError):
+    """The broker does not know who this is."""
+
+    fatal = True
+
+
+class AuthorizationError(BrokerError):
+    """The broker does not let this user do it."""
+
+    advice = "ask for the right, or check which user this client is"
+
+
+class TopicAuthorizationError(AuthorizationError):
+    """Not allowed for this topic."""
+
+
+class GroupAuthorizationError(AuthorizationError):
+    """Not allowed for this group."""
+
+
+class ClusterAuthorizationError(AuthorizationError):
+    """Not allowed for the cluster."""
+
+
+class TransactionalIdAuthorizationError(AuthorizationError):
+    """Not allowed for this transactional id."""
+
+
+class ProducerFenced(BrokerError):
+    """A newer producer has taken this one's place."""
+
+    fatal = True
+
+
+class OutOfOrderSequence(BrokerError):
+    """The broker misses records of this producer that were sent before."""
+
+
+class GroupError(BrokerError):
+    """Something about a consumer group."""
+
+
+class CoordinatorNotAvailable(GroupError):
+    """The group's coordinator is moving, loading or gone."""
+
+
+class GroupNotFound(GroupError):
+    """There is no such group."""
+
+
+class GroupNotEmpty(GroupError):
+    """The group has members, or still subscribes to the topic."""
+
+    advice = "stop the members of the group first"
+
+
+class InvalidGroupId(GroupError):
+    """A group cannot have this id, or needs one."""
+
+
+class UnknownMember(GroupError):
+    """The coordinator does not know this member (any more)."""
+
+
+class IllegalGeneration(GroupError):
+    """The group has had a rebalance since."""
+
+
+class RebalanceInProgress(GroupError):
+    """The group is being rebalanced."""
+
+
+class InconsistentGroupProtocol(GroupError):
+    """The members of the group have no assignor in common."""
+
+    fatal = True
+    advice = "give all members a partition.assignment.strategy in common"
+
+
+class FencedInstance(GroupError):
+    """Another member with this group.instance.id has taken this one's place."""
+
+    fatal = True
+    advice = "give every running member a group.instance.id of its own"
+
+
+KINDS: dict[ErrorCode, type[KafkaError]] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRange,
+    ErrorCode.CORRUPT_MESSAGE: InvalidRecord,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartition,
+    ErrorCode.LEADER_NOT_AVAILABLE: NotLeader,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: NotLeader,
+    ErrorCode.REQUEST_TIMED_OUT: RequestTimeout,
+    ErrorCode.MESSAGE_TOO_LARGE: RecordTooLarge,
+    ErrorCode.NETWORK_EXCEPTION: Disconnected,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: CoordinatorNotAvailable,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: CoordinatorNotAvailable,
+    ErrorCode.NOT_COORDINATOR: CoordinatorNotAvailable,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: InvalidTopic,
+    ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLarge,
+    ErrorCode.NOT_ENOUGH_REPLICAS: NotEnoughReplicas,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: NotEnoughReplicas,
+    ErrorCode.INVALID_REQUIRED_ACKS: InvalidRequest,
+    ErrorCode.ILLEGAL_GENERATION: IllegalGeneration,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: InconsistentGroupProtocol,
+    ErrorCode.INVALID_GROUP_ID: InvalidGroupId,
+    ErrorCode.UNKNOWN_MEMBER_ID: UnknownMember,
+    ErrorCode.INVALID_SESSION_TIMEOUT: GroupError,
+    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgress,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: TopicAuthorizationError,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: GroupAuthorizationError,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ClusterAuthorizationError,
+    ErrorCode.INVALID_TIMESTAMP: InvalidRecord,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM: AuthenticationError,
+    ErrorCode.ILLEGAL_SASL_STATE: AuthenticationError,
+    ErrorCode.UNSUPPORTED_VERSION: UnsupportedVersion,
+    ErrorCode.TOPIC_ALREADY_EXISTS: TopicAlreadyExists,
+    ErrorCode.INVALID_PARTITIONS: InvalidPartitions,
+    ErrorCode.INVALID_REPLICATION_FACTOR: InvalidReplicationFactor,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: InvalidPartitions,
+    ErrorCode.INVALID_CONFIG: InvalidConfig,
+    ErrorCode.INVALID_REQUEST: InvalidRequest,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: UnsupportedVersion,
+    ErrorCode.POLICY_VIOLATION: PolicyViolation,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: OutOfOrderSequence,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: TransactionalIdAuthorizationError,
+    ErrorCode.KAFKA_STORAGE_ERROR: StorageError,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: AuthenticationError,
+    ErrorCode.UNKNOWN_PRODUCER_ID: OutOfOrderSequence,
+    ErrorCode.NON_EMPTY_GROUP: GroupNotEmpty,
+    ErrorCode.GROUP_ID_NOT_FOUND: GroupNotFound,
+    ErrorCode.GROUP_MAX_SIZE_REACHED: GroupError,
+    ErrorCode.FENCED_INSTANCE_ID: FencedInstance,
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: GroupNotEmpty,
+    ErrorCode.INVALID_RECORD: InvalidRecord,
+    ErrorCode.PRODUCER_FENCED: ProducerFenced,
+    ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopicOrPartition,
+    ErrorCode.INCONSISTENT_CLUSTER_ID: WrongCluster,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: UnsupportedVersion,
+}
+"""Codes with a kind of their own; all others are `BrokerError`s."""
+
+
+def error_for(code: int, what: str, said: str | None = None) -> KafkaError:
+    """The error for a code of the wire. `what` was wanted, of whom; `said` is the broker's text."""
+    known = error_code(code)
+    kind = KINDS.get(known, BrokerError)
+    text = f"{what}: {known.name}: {said or known.text}"
+    if known != code:
+        text += f" (code {code})"
+    if kind.advice:
+        text = f"{text.rstrip('.')}. What to do: {kind.advice}."
+    return kind(text, known)

@@ -1,0 +1,206 @@
+"""Connecting to a name, without waiting: every address of it, until one answers.
+
+    resolving ──► trying addresses in order, a further one when the last has failed or been silent
+        │         for 250 ms ──► first to answer: connected, the others are closed
+        └── no address, or all of them failed ──► failed, with the last reason
+
+A name is resolved by a worker, for that may block for as long as a name server likes; what is an
+address already needs none. Trying the next address while the last is silent (RFC 8305) keeps one
+dead address among several, IPv6 without a route say, from eating the whole time.
+
+How long all of it may take is the caller's business: it gives up. A `SocketTransport` that comes
+too late is never made; `connected` and `failed` are called at most once, and never from within the
+constructor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from odradek.model.env import Offload, Transport
+from odradek.network.poller import WRITE
+from odradek.network.transport import SocketTransport
+from odradek.timing.timer import SystemTimer
+from odradek.timing.timing_wheel import TimerTask
+
+ATTEMPT_DELAY_MS = 250
+"""How long an address may be silent before the next one is tried beside it."""
+
+PENDING = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY})
+
+Address = tuple[int, Any]
+"""Family and socket address."""
+
+
+class Watcher(Protocol):
+    """The reactor, as far as connecting needs it."""
+
+    def watch(
+        self, subject: Attempt, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None: ...
+
+    def set_mask(self, subject: Attempt, mask: int) -> None: ...
+
+    def unwatch(self, subject: Attempt) -> None: ...
+
+
+class Attempt:
+    """A socket on its way to one address."""
+
+    def __init__(self, connecting: socket.socket) -> None:
+        self.socket = connecting
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Connector:
+    """One wish to be connected, over when it came true, failed, or `give_up` was called."""
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        timer: SystemTimer,
+        call_soon: Callable[[Callable[[], None]], None],
+        offload: Offload | None,
+        host: str,
+        port: int,
+        connected: Callable[[Transport], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._watcher = watcher
+        self._timer = timer
+        self._host, self._port = host, port
+        self._connected, self._failed = connected, failed
+        self._addresses: deque[Address] = deque()
+        self._attempts: list[Attempt] = []
+        self._next: TimerTask | None = None
+        self._reason: OSError | None = None
+        self._over = False
+        address = numeric_address(host, port)
+        if address is not None:
+            call_soon(lambda: self._resolved([address]))
+        elif offload is None:
+            error = OSError(errno.EADDRNOTAVAIL, f"there is nobody to resolve the name {host!r}")
+            call_soon(lambda: self._fail(error))
+        else:
+            offload.submit(lambda: resolve(host, port), self._resolved, self._unresolved)
+
+    def give_up(self) -> None:
+        """Nobody is told anything any more."""
+        self._end()
+
+    def _resolved(self, addresses: list[Address]) -> None:
+        if not self._over:
+            self._addresses.extend(addresses)
+            self._try_next()
+
+    def _unresolved(self, error: BaseException) -> None:
+        code = error.errno if isinstance(error, OSError) and error.errno is not None else 0
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+        self._fail(OSError(code, f"cannot resolve the name {self._host!r}: {reason}"))
+
+    def _try_next(self) -> None:
+        """Begin with the next address that does not fail at once."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        while self._addresses and not self._over:
+            family, address = self._addresses.popleft()
+            try:
+                attempt = self._begin(family, address)
+            except OSError as error:
+                self._reason = error
+                continue
+            self._attempts.append(attempt)
+            if self._addresses:
+                self._next = self._timer.call_later(ATTEMPT_DELAY_MS, self._try_next)
+            return
+        if not self._attempts and not self._over:
+            self._fail(self._refusal())
+
+    def _begin(self, family: int, address: Any) -> Attempt:
+        connecting = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connecting.setblocking(False)
+            code = connecting.connect_ex(address)
+            if code and code not in PENDING:
+                raise OSError(code, os.strerror(code))
+            attempt = Attempt(connecting)
+            # A socket that has failed is told as readable, whatever was asked for.
+            self._watcher.watch(attempt, lambda: self._ended(attempt), lambda: self._ended(attempt))
+            self._watcher.set_mask(attempt, WRITE)
+        except OSError:
+            connecting.close()
+            raise
+        return attempt
+
+    def _ended(self, attempt: Attempt) -> None:
+        """An attempt has an outcome."""
+        if attempt not in self._attempts:
+            return
+        self._attempts.remove(attempt)
+        self._watcher.unwatch(attempt)
+        try:
+            code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code))
+            if attempt.socket.getsockname() == attempt.socket.getpeername():
+                # Nobody listens on a port that the system gave to this very socket: TCP allows it.
+                raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            transport = SocketTransport(attempt.socket)
+        except OSError as error:
+            attempt.close()
+            self._reason = error
+            self._try_next()
+            return
+        self._end()
+        self._connected(transport)
+
+    def _refusal(self) -> OSError:
+        reason = self._reason
+        if reason is None:
+            return OSError(errno.EADDRNOTAVAIL, f"the name {self._host!r} has no address")
+        text = f"cannot connect to {self._host}:{self._port}: {reason.strerror or reason}"
+        return OSError(reason.errno or errno.ECONNREFUSED, text)
+
+    def _fail(self, error: OSError) -> None:
+        if not self._over:
+            self._end()
+            self._failed(error)
+
+    def _end(self) -> None:
+        self._over = True
+        self._addresses.clear()
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        for attempt in self._attempts:
+            self._watcher.unwatch(attempt)
+            attempt.close()
+        self._attempts.clear()
+
+
+def numeric_address(host: str, port: int) -> Address | None:
+    """The socket address, if `host` is an IPv4 or IPv6 address and no name."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):  # No address; or no host name either, as will turn out.
+        return None
+    return found[0][0], found[0][4]
+
+
+def resolve(host: str, port: int) -> list[Address]:
+    """All addresses of a name, in the system's order. Blocks. Raises `OSError`, and `UnicodeError`
+    for what cannot be a name.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]

@@ -1,0 +1,87 @@
+"""Errors by kind, for codes of the wire and of the client's own."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from odradek.client.errors import (
+    AuthorizationError,
+    BrokerError,
+    BufferFull,
+    DeliveryTimeout,
+    Disconnected,
+    GroupError,
+    KafkaError,
+    ProducerFenced,
+    RebalanceInProgress,
+    TopicAuthorizationError,
+    UnknownTopicOrPartition,
+    WrongCluster,
+    error_for,
+)
+from odradek.client.errors.answers import KINDS
+from odradek.model.errors import ErrorCode
+
+
+def test_every_code_has_a_kind_and_keeps_its_code() -> None:
+    for code in ErrorCode:
+        error = error_for(code, "something")
+        assert isinstance(error, KafkaError)
+        assert error.code == code and error.name == code.name
+        assert error.retriable == code.retriable
+        assert error.refresh_metadata == code.refresh_metadata
+
+
+def test_a_message_says_what_where_and_what_to_do() -> None:
+    text = str(error_for(3, "fetching orders-0 from broker 7"))
+    assert text.startswith("fetching orders-0 from broker 7: UNKNOWN_TOPIC_OR_PARTITION: ")
+    assert "create the topic" in text
+
+
+def test_what_the_broker_said_goes_before_our_own_words() -> None:
+    assert "partitions must be 1 or more" in str(error_for(37, "x", "partitions must be 1 or more"))
+
+
+def test_a_code_of_the_future_is_named() -> None:
+    error = error_for(999, "x")
+    assert type(error) is BrokerError and "999" in str(error)
+    assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, (UnknownTopicOrPartition, BrokerError)),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, (TopicAuthorizationError, AuthorizationError)),
+        (ErrorCode.REBALANCE_IN_PROGRESS, (RebalanceInProgress, GroupError)),
+        (ErrorCode.REQUEST_TIMED_OUT, (TimeoutError,)),
+        (ErrorCode.MESSAGE_TOO_LARGE, (ValueError,)),
+    ],
+)
+def test_families(code: ErrorCode, kinds: tuple[type[Exception], ...]) -> None:
+    assert all(isinstance(error_for(code, "x"), kind) for kind in kinds)
+
+
+def test_errors_of_the_client_are_also_what_python_calls_them() -> None:
+    assert isinstance(DeliveryTimeout("late"), TimeoutError)
+    assert isinstance(BufferFull("full"), BufferError)
+    assert BufferFull("full").name == "BufferFull"
+    assert Disconnected("gone").retriable and Disconnected("gone").refresh_metadata
+
+
+def test_fatal_errors_say_so() -> None:
+    assert ProducerFenced("x").fatal and WrongCluster("x").fatal
+    assert not UnknownTopicOrPartition("x").fatal
+
+
+def test_errors_cross_processes() -> None:
+    error = error_for(ErrorCode.NOT_COORDINATOR, "committing")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), again.code) == (str(error), error.code)
+
+
+def test_the_table_has_no_kind_for_success() -> None:
+    assert ErrorCode.NONE not in KINDS
