@@ -62,7 +62,9 @@ LEAVES: tuple[str, ...] = (
     "odradek.timing.delayed_operation",
     "odradek.timing.purgatory",
     "odradek.timing.timer",
+    "odradek.timing.timer_task",
     "odradek.timing.timing_wheel",
+    "odradek.timing.watchers",
 )
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))

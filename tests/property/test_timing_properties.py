@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer, TimerTask
-from odradek.timing.timing_wheel import NOT_QUEUED, TimingWheel
+from odradek.timing.timer_task import NOT_QUEUED
+from odradek.timing.timing_wheel import TimingWheel
 
 SETTINGS = settings(
     max_examples=150, stateful_step_count=60, deadline=None, derandomize=True, database=None

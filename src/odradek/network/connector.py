@@ -26,7 +26,7 @@ from odradek.model.env import Offload, Transport
 from odradek.network.poller import WRITE
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
-from odradek.timing.timing_wheel import TimerTask
+from odradek.timing.timer_task import TimerTask
 
 ATTEMPT_DELAY_MS = 250
 """How long an address may be silent before the next one is tried beside it."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.network.limits import ConnectionLimits, NetworkCounters
 from odradek.timing.timer import SystemTimer
-from odradek.timing.timing_wheel import TimerTask
+from odradek.timing.timer_task import TimerTask
 
 if TYPE_CHECKING:
     from odradek.network.connection import Connection

@@ -25,7 +25,7 @@ from odradek.network.poller import READ
 from odradek.network.port_holder import port_holder
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
-from odradek.timing.timing_wheel import TimerTask
+from odradek.timing.timer_task import TimerTask
 
 log = logging.getLogger(__name__)
 

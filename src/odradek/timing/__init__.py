@@ -52,12 +52,8 @@ begins with ['dek', 'odra']
 from odradek.timing.delayed_operation import DelayedOperation
 from odradek.timing.purgatory import DelayedOperationPurgatory
 from odradek.timing.timer import SystemTimer
-from odradek.timing.timing_wheel import (
-    TimerTask,
-    TimerTaskEntry,
-    TimerTaskList,
-    TimingWheel,
-)
+from odradek.timing.timer_task import TimerTask, TimerTaskEntry, TimerTaskList
+from odradek.timing.timing_wheel import TimingWheel
 
 __all__ = [
     "DelayedOperation",

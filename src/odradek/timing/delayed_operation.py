@@ -35,7 +35,7 @@ from typing import final
 
 from mypy_extensions import mypyc_attr
 
-from odradek.timing.timing_wheel import TimerTask, cancel
+from odradek.timing.timer_task import TimerTask, cancel
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

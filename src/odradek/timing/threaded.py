@@ -36,7 +36,7 @@ from types import TracebackType
 from odradek.timing.delayed_operation import DelayedOperation
 from odradek.timing.purgatory import DelayedOperationPurgatory
 from odradek.timing.timer import SystemTimer
-from odradek.timing.timing_wheel import TimerTask, TimerTaskEntry
+from odradek.timing.timer_task import TimerTask, TimerTaskEntry
 
 SHARDS = 512
 NS_PER_MS = 1_000_000

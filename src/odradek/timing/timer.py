@@ -30,16 +30,8 @@ from collections.abc import Callable
 
 from mypy_extensions import i64, mypyc_attr
 
-from odradek.timing.timing_wheel import (
-    MAX_DEADLINE_MS,
-    DelayQueue,
-    TaskCounter,
-    TimerTask,
-    TimerTaskEntry,
-    TimingWheel,
-    claim,
-    unschedule,
-)
+from odradek.timing.timer_task import TaskCounter, TimerTask, TimerTaskEntry, claim, unschedule
+from odradek.timing.timing_wheel import MAX_DEADLINE_MS, DelayQueue, TimingWheel
 
 
 class CallTask(TimerTask):

@@ -8,13 +8,8 @@ import weakref
 import pytest
 
 from odradek.timing import TimerTask, TimerTaskList, TimingWheel
-from odradek.timing.timing_wheel import (
-    MAX_DELAY_MS,
-    NOT_QUEUED,
-    DelayQueue,
-    TaskCounter,
-    TimerTaskEntry,
-)
+from odradek.timing.timer_task import MAX_DELAY_MS, NOT_QUEUED, TaskCounter, TimerTaskEntry
+from odradek.timing.timing_wheel import DelayQueue
 
 
 def wheel_at(start_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> TimingWheel:
