@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
-from odradek.protocol import compression, records
+from odradek.protocol import compression, record_writer
 from odradek.protocol.record_batch import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -115,7 +115,7 @@ class RecordBatchBuilder:
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.last_offset_delta += 1
-        records.encode(
+        record_writer.encode(
             self._writer,
             self.last_offset_delta,
             timestamp - self.base_timestamp,

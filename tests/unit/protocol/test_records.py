@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from librt.strings import BytesWriter
 
-from odradek.protocol import records
+from odradek.protocol import record_writer, records
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.record_columns import RecordColumns
@@ -17,8 +17,8 @@ LIMITS_62 = [*LIMITS_32, 2**31, 2**61, -(2**61), 2**62 - 1, -(2**62)]
 
 def written(value: int) -> bytes:
     writer = BytesWriter()
-    records.write_varint(writer, value)
-    assert records.varint_size(value) == len(writer.getvalue())
+    record_writer.write_varint(writer, value)
+    assert record_writer.varint_size(value) == len(writer.getvalue())
     return writer.getvalue()
 
 
@@ -59,7 +59,7 @@ class TestVarints:
 
 def test_a_record_byte_by_byte() -> None:
     writer = BytesWriter()
-    records.encode(writer, 1, 300, b"k", None, [("h", b"v"), ("n", None)])
+    record_writer.encode(writer, 1, 300, b"k", None, [("h", b"v"), ("n", None)])
     assert writer.getvalue().hex(" ") == "1e 00 d8 04 02 02 6b 01 04 02 68 02 76 02 6e 01"
 
 
@@ -104,7 +104,7 @@ class TestDecode:
     def test_gaps_of_compaction_are_kept(self) -> None:
         writer = BytesWriter()
         for delta in (0, 4, 9):
-            records.encode(writer, delta, 0, b"k", b"v", ())
+            record_writer.encode(writer, delta, 0, b"k", b"v", ())
         section = writer.getvalue()
         found = records.decode(section, 0, len(section), 3, 100, 0)
         assert [record.offset for record in found] == [100, 104, 109]

@@ -11,7 +11,7 @@ from librt.strings import BytesWriter
 
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
-from odradek.protocol import record_batch, records
+from odradek.protocol import record_batch, record_writer
 from odradek.protocol.compression import CompressionType, compress
 from odradek.protocol.record_batch import RecordBatchHeader, is_intact, records_of
 from odradek.protocol.record_batch_builder import assemble, build
@@ -28,14 +28,14 @@ def encoded(*rows: tuple[int, int, bytes | None, bytes | None]) -> bytes:
     """A records section from (offset delta, timestamp delta, key, value)."""
     writer = BytesWriter()
     for offset_delta, timestamp_delta, key, value in rows:
-        records.encode(writer, offset_delta, timestamp_delta, key, value, ())
+        record_writer.encode(writer, offset_delta, timestamp_delta, key, value, ())
     return writer.getvalue()
 
 
 def varints(*values: int) -> bytes:
     writer = BytesWriter()
     for value in values:
-        records.write_varint(writer, value)
+        record_writer.write_varint(writer, value)
     return writer.getvalue()
 
 
