@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from odradek.config.broker_cleaner import CleanerSettings
 from odradek.config.broker_log import LogSettings
 from odradek.config.broker_network import NetworkSettings
 from odradek.config.checks import at_least, one_of
@@ -105,7 +106,14 @@ class MetadataSettings(Settings):
     )
 
 
-class BrokerConfig(IdentitySettings, TopicSettings, LogSettings, NetworkSettings, MetadataSettings):
+class BrokerConfig(
+    IdentitySettings,
+    TopicSettings,
+    LogSettings,
+    CleanerSettings,
+    NetworkSettings,
+    MetadataSettings,
+):
     """All settings of a broker, with values: a snapshot."""
 
     def __init__(self, layers: Sequence[Layer] = ()) -> None:

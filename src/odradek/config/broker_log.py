@@ -7,7 +7,7 @@ value of its own follows.
 
 from __future__ import annotations
 
-from odradek.config.checks import at_least, between, between_or, exactly_one, one_of, refused
+from odradek.config.checks import at_least, between, between_or, exactly_one, one_of
 from odradek.config.setting import (
     GIB,
     HOUR_MS,
@@ -18,7 +18,6 @@ from odradek.config.setting import (
     Update,
     boolean,
     choice,
-    double,
     integer,
     long,
     optional_integer,
@@ -28,10 +27,6 @@ from odradek.config.setting import (
 from odradek.config.settings import Settings
 
 ANYTIME = Update.CLUSTER_WIDE
-NO_COMPACTION = {
-    "compact": "log compaction is not part of this version; use delete, with retention.ms=-1 to "
-    "keep all"
-}
 
 
 class LogSettings(Settings):
@@ -129,10 +124,9 @@ class LogSettings(Settings):
         "log.cleanup.policy",
         ("delete",),
         one_of("compact", "delete"),
-        refused(NO_COMPACTION),
         update=ANYTIME,
-        doc="What happens to old segments: delete removes them by age and size; an empty list "
-        "keeps them.",
+        doc="What happens to old segments: delete removes them by age and size, "
+        "compact keeps the last record of every key; an empty list keeps them.",
     )
     log_segment_delete_delay_ms = long(
         "log.segment.delete.delay.ms",
@@ -231,34 +225,6 @@ class LogSettings(Settings):
         between(-131072, 22),
         update=ANYTIME,
         doc="Level for batches that the broker itself compresses with zstd.",
-    )
-    log_cleaner_min_cleanable_ratio = double(
-        "log.cleaner.min.cleanable.ratio",
-        0.5,
-        between(0, 1),
-        update=ANYTIME,
-        doc="Share of a compacted log that must be uncompacted before it is worth compacting.",
-    )
-    log_cleaner_delete_retention_ms = long(
-        "log.cleaner.delete.retention.ms",
-        24 * HOUR_MS,
-        at_least(0),
-        update=ANYTIME,
-        doc="How long compaction keeps the tombstone of a deleted key.",
-    )
-    log_cleaner_min_compaction_lag_ms = long(
-        "log.cleaner.min.compaction.lag.ms",
-        0,
-        at_least(0),
-        update=ANYTIME,
-        doc="Age below which compaction leaves a record alone.",
-    )
-    log_cleaner_max_compaction_lag_ms = long(
-        "log.cleaner.max.compaction.lag.ms",
-        LONG_MAX,
-        at_least(1),
-        update=ANYTIME,
-        doc="Age above which a record must be compacted.",
     )
     log_local_retention_ms = long(
         "log.local.retention.ms",

@@ -17,6 +17,7 @@ from odradek.config.broker import (
     MetadataSettings,
     TopicSettings,
 )
+from odradek.config.broker_cleaner import CleanerSettings
 from odradek.config.broker_log import LogSettings
 from odradek.config.broker_network import NetworkSettings
 from odradek.config.setting import Setting
@@ -28,6 +29,7 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Listeners, connections and requests", NetworkSettings),
     ("Topics", TopicSettings),
     ("Logs", LogSettings),
+    ("Log compaction", CleanerSettings),
     ("Cluster metadata", MetadataSettings),
 )
 INTRODUCTION = """\

@@ -17,6 +17,7 @@ the values through a family is the business of `settings.Settings`.
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
 
@@ -160,7 +161,15 @@ class Setting(Generic[T]):
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
+        return double_text(value) if isinstance(value, float) else str(value)
+
+
+def double_text(value: float) -> str:
+    """A double as Java writes it: 1.0E7 from ten million on, 1.0E-4 below a thousandth."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value)
+    digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 def integer(

@@ -110,3 +110,19 @@ def test_values_are_shown_as_text(
 def test_a_text_that_was_shown_is_read_back() -> None:
     name = string("name", "", doc=DOC)
     assert name.parse(name.text("plain") or "") == "plain"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.5"),
+        (1048576.0, "1048576.0"),
+        (10_000_000.0, "1.0E7"),
+        (12_345_678.5, "1.23456785E7"),
+        (0.0001, "1.0E-4"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (0.0, "0.0"),
+    ],
+)
+def test_a_double_is_shown_as_java_shows_it(value: float, text: str) -> None:
+    assert double("ratio", 1.0, doc=DOC).text(value) == text

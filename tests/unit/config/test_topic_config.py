@@ -141,9 +141,9 @@ def test_what_kafka_takes_is_taken(name: str, value: str) -> None:
     topic({name: value})
 
 
-def test_compaction_is_refused_as_long_as_there_is_none() -> None:
-    with pytest.raises(ConfigError, match="compaction is not part of this version"):
-        topic({"cleanup.policy": "compact"})
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])
+def test_compaction_may_be_asked_for_with_and_without_deletion(policy: str) -> None:
+    assert topic({"cleanup.policy": policy}).cleanup_policy == tuple(policy.split(","))
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_known_one() -> None:

@@ -158,7 +158,7 @@ def test_a_manual_assignment_says_the_numbers_itself(partitions: int, factor: in
         ("nope", "1", "Unknown topic config name: nope"),
         ("segment.bytes", "0", "Value must be at least 1048576"),
         ("segment.bytes", None, "Null value not supported"),
-        ("cleanup.policy", "compact", "not part of this version"),
+        ("cleanup.policy", "compress", "String must be one of: compact, delete"),
     ],
 )
 def test_settings(name: str, value: str | None, message: str) -> None:
