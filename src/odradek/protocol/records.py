@@ -14,9 +14,9 @@ One record, all varints zigzag as in protocol buffers:
                              valueLength varint (negative: null), value
 
 A compiled leaf: the inner loop of the broker and of the clients. `walk` checks every field and
-makes no object per record; the broker needs nothing else. `decode` makes `Record`s, `record_columns`
-makes columns, `record_writer` writes. Records are read in place, from `start` to `end` of larger
-`bytes`.
+makes no object per record; the broker needs nothing else. `decode` makes `Record`s,
+`record_columns` makes columns, `record_writer` writes. Records are read in place, from `start` to
+`end` of larger `bytes`.
 
 Bounds. All movement is forward, so one test at the end of a record (`pos == record_end`) proves
 that none of its fields ran over. Reading past the data itself raises IndexError, which becomes
