@@ -20,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from odradek.model.env import Disk, Env, Offload
-from odradek.testing.disk import DiskFaults, Mount, SimDisk
+from odradek.testing.disk import SimDisk
 from odradek.testing.history import Fault, History
+from odradek.testing.mount import DiskFaults, Mount
 from odradek.testing.network import Fabric, SimNetwork
 from odradek.testing.offload import Pace, SimOffload
 from odradek.testing.prng import SplitMix64

@@ -19,7 +19,7 @@ from odradek.testing.offload import Pace
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
-from odradek.testing.workload.producer import ProducerPlan
+from odradek.testing.workload.lanes import ProducerPlan
 from odradek.testing.workload.reader import ReaderPlan
 from odradek.testing.workload.topics import TopicPlan
 
