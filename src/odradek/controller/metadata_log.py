@@ -14,11 +14,10 @@ say so.
     <data directory>/__cluster_metadata-0/
         *.log *.index *.timeindex   a log like any other
         durable-ends                how far it is known to be on disk (see `log.recovery`)
-        *.checkpoint                snapshots (see `snapshot`)
+        *.checkpoint                snapshots (see `snapshot` and `metadata_snapshots`)
 
-The two newest snapshots stay, and the log reaches back to the older of them: if the newest turns
-out to be damaged, a start takes the one before and loses nothing. Damage below the durable end of
-the log itself stops the start (`LogDamaged`); metadata is never guessed.
+Damage below the durable end of the log itself stops the start (`LogDamaged`); metadata is never
+guessed.
 
 All methods are the owner thread's. If the disk fails the log is fenced: `failed` is told once,
 `submit` raises from then on, and nothing is committed any more. If it is full, what was refused is
@@ -33,13 +32,13 @@ from collections.abc import Callable, Sequence
 
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import MetadataImage
+from odradek.controller.metadata_snapshots import MetadataSnapshots
 from odradek.controller.records import batch_of
-from odradek.controller.snapshot import SnapshotId, encode, snapshots
+from odradek.controller.snapshot import SnapshotId
 from odradek.log.durable_ends import DurableEnds
 from odradek.log.fence import LogDirFailure
 from odradek.log.flush import LogFlush
 from odradek.log.log import Log
-from odradek.log.retention import Deletion, delete_old_segments
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import RecordBatchHeader
@@ -48,7 +47,6 @@ from odradek.protocol.validate import ValidBatch
 logger = logging.getLogger(__name__)
 
 MAX_BATCH_BYTES = 8 << 20
-SNAPSHOTS_KEPT = 2
 Subscriber = Callable[[MetadataDelta, MetadataImage], None]
 
 
@@ -76,18 +74,22 @@ class MetadataLog:
         self._log = log
         self._durable_ends = durable_ends
         self._epoch = epoch
-        self._max_bytes = max_bytes_between_snapshots
-        self._max_interval_ms = max_snapshot_interval_ms
         self._failed = failed
         self._waiting: deque[tuple[int, Sequence[object]]] = deque()
         self._flush_scheduled = False
         self._flushing = False
         self._syncing = False
-        self._last_snapshot = snapshot
-        self._snapshot_ms = env.clock.monotonic_ms()
-        self._snapshotting = False
-        self._removing = False
-        self._bytes_since_snapshot = log.size
+        self._snapshots = MetadataSnapshots(
+            env,
+            log,
+            epoch,
+            snapshot,
+            max_bytes_between=max_bytes_between_snapshots,
+            max_interval_ms=max_snapshot_interval_ms,
+            in_service=lambda: self.failure is None,
+            log_rolled=self._want_flush,
+            put_off=self._put_off,
+        )
         self.committed = committed
         self.pending = committed.copy()
         self.committed_offset = log.log_end_offset
@@ -107,9 +109,8 @@ class MetadataLog:
     @property
     def idle(self) -> bool:
         """Nothing waits for the disk, and nothing is on a worker."""
-        return not (
-            self._waiting or self._flushing or self._syncing or self._snapshotting or self._removing
-        )
+        waiting = self._waiting or self._flushing or self._syncing
+        return not waiting and self._snapshots.idle
 
     def submit(self, records: Sequence[object]) -> int:
         """Append the records of a decision on `pending` as one batch.
@@ -133,7 +134,7 @@ class MetadataLog:
         for record in records:
             self.pending.replay(record)
         self._waiting.append((self.end_offset, records))
-        self._bytes_since_snapshot += len(data)
+        self._snapshots.appended(len(data))
         self._want_flush()
         return self.end_offset
 
@@ -224,74 +225,11 @@ class MetadataLog:
 
     def snapshot_if_due(self) -> bool:
         """Begin a snapshot if enough was committed, or enough time went by, since the last."""
-        if self._snapshotting or self.committed_offset == self._last_snapshot.end_offset:
-            return False
-        waited_ms = self._env.clock.monotonic_ms() - self._snapshot_ms
-        late = 0 < self._max_interval_ms <= waited_ms
-        if not late and self._bytes_since_snapshot < self._max_bytes:
-            return False
-        self.snapshot()
-        return True
+        return self._snapshots.begin_if_due(self.committed, self.committed_offset)
 
     def snapshot(self) -> None:
-        """Write the committed image on a worker; then forget the log before the one before it."""
-        assert not self._snapshotting, "one snapshot at a time"
-        identity = SnapshotId(self.committed_offset, self._epoch)
-        path = f"{self._log.directory}/{identity.file_name}"
-        image = self.committed.copy()
-        now_ms = self._env.clock.wall_ms()
-        covered = self._bytes_since_snapshot
-        self._snapshotting = True
-        self._snapshot_ms = self._env.clock.monotonic_ms()
-        self._bytes_since_snapshot = 0
-
-        def work() -> list[SnapshotId]:
-            disk = self._env.disk
-            disk.replace_file(path, encode(image, now_ms))
-            found = snapshots(disk, self._log.directory)
-            for old in found[:-SNAPSHOTS_KEPT]:
-                disk.remove(f"{self._log.directory}/{old.file_name}")
-            return found[-SNAPSHOTS_KEPT:]
-
-        def failed(error: BaseException) -> None:
-            self._snapshotting = False
-            self._bytes_since_snapshot += covered
-            self._put_off("snapshot", error)
-
-        self._env.offload.submit(work, lambda kept: self._snapshot_written(identity, kept), failed)
-
-    def _snapshot_written(self, identity: SnapshotId, kept: Sequence[SnapshotId]) -> None:
-        self._snapshotting = False
-        self._last_snapshot = identity
-        if self.failure is not None or len(kept) < SNAPSHOTS_KEPT:
-            return
-        self._log.raise_log_start(kept[0].end_offset)
-        now_ms = self._env.clock.wall_ms()
-        try:
-            self._log.roll(now_ms)
-        except OSError as error:
-            self._put_off("roll", error)
-            return
-        self._want_flush()
-        deletion = delete_old_segments(self._log, now_ms)
-        if deletion is not None:
-            self._remove(deletion)
-
-    def _remove(self, deletion: Deletion) -> None:
-        self._removing = True
-
-        def renamed(_: None) -> None:
-            deletion.close()
-            self._env.offload.submit(deletion.remove, removed, failed)
-
-        def removed(_: None) -> None:
-            self._removing = False
-
-        def failed(error: BaseException) -> None:
-            self._removing = False
-            self._put_off("removing segments", error)
-
-        self._env.offload.submit(deletion.rename, renamed, failed)
+        """Begin a snapshot now."""
+        self._snapshots.begin(self.committed, self.committed_offset)
 
     def _put_off(self, what: str, error: BaseException) -> None:
         """What keeps the log short did not succeed: the disk failed, or has no room now."""
