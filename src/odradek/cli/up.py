@@ -7,11 +7,9 @@ a second one at once (exit 130).
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -21,9 +19,9 @@ import click
 
 import odradek
 from odradek.broker.server import Server, StartFailed
+from odradek.cli.process import keep_freed_memory, raise_descriptor_limit, spare_the_collector
 
 DEFAULT_DIRECTORY = "odradek-data"
-DESCRIPTORS_WANTED = 10_240 if sys.platform == "darwin" else 1 << 17
 
 
 @click.command()
@@ -64,6 +62,7 @@ def up(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     raise_descriptor_limit()
+    keep_freed_memory()
     directory = None if memory else str((data_dir or Path(DEFAULT_DIRECTORY)).absolute())
     try:
         server = Server(parse_settings(settings), host=host, port=port, data_dir=directory)
@@ -76,16 +75,6 @@ def up(
     click.echo(ready_line(server, as_json))
     sys.stdout.flush()
     server.run()
-
-
-def raise_descriptor_limit() -> None:
-    """As many descriptors as the system lets this process have, as a JVM does on its own: every
-    connection and every file that is read takes one, and the usual soft limit is 1,024.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -116,15 +105,6 @@ def ready_line(server: Server, as_json: bool) -> str:
         f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}  data: {where}\n"
         f"Next: point any Kafka client at it, for example  kcat -b {bootstrap} -L   (Ctrl-C stops)"
     )
-
-
-def spare_the_collector() -> None:
-    """What has been loaded stays; what a broker makes is nearly always freed by counting, so the
-    collector need not look as often as it does by default (every 700 new objects).
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 def stop_on_signals(server: Server) -> None:
