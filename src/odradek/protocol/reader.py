@@ -56,6 +56,7 @@ from odradek.protocol.schema import (
     StructOf,
     WireType,
     fields_of,
+    is_open_ended,
 )
 
 
@@ -101,7 +102,7 @@ class ReaderCode(Code):
         self.emit(f"left = {RESPONSE_OBJECTS_MAX if answer else REQUEST_OBJECTS_MAX}")
         with self.block("try:"):
             result = self.read_struct(self.cls)
-            if not self.cls.__name__.endswith("Request"):
+            if not is_open_ended(self.cls):
                 # Behind a request they are passed over, as Kafka does: librdkafka 2.16 sends three
                 # bytes too many when it asks for the metadata of all topics (version 13).
                 self.emit(f"if pos != end: raise garbage({title!r}, end - pos)")

@@ -190,13 +190,17 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def message(
-    *, api: int, versions: tuple[int, int], flexible: int | None
+    *, api: int, versions: tuple[int, int], flexible: int | None, open_ended: bool = False
 ) -> Callable[[type[T]], type[T]]:
-    """Declare a request, a response or a record by its key, first and last version."""
+    """Declare a request, a response or a record by its key, first and last version.
+
+    `open_ended`: what follows it is passed over, as where a newer version only adds at the end.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         made = struct(cls)
         made.__declaration__ = Declaration(api, versions, flexible)  # type: ignore[attr-defined]
+        made.__open_ended__ = open_ended or cls.__name__.endswith("Request")  # type: ignore[attr-defined]
         for item in dataclasses.fields(made):  # type: ignore[arg-type]
             wire = item.metadata.get("wire")
             if wire is None or (item.default, item.default_factory) != (MISSING, MISSING):
@@ -211,6 +215,12 @@ def message(
 def declaration(cls: type[Any]) -> Declaration:
     """What a message was declared with. Raises `AttributeError` for a struct."""
     found: Declaration = cls.__declaration__
+    return found
+
+
+def is_open_ended(cls: type[Any]) -> bool:
+    """Whether bytes behind the message are passed over: those of requests always are."""
+    found: bool = cls.__open_ended__
     return found
 
 

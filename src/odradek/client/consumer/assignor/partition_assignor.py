@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from odradek.client.consumer.assignor.hash_order import utf16_order
 from odradek.model.ids import TopicPartition
 from odradek.protocol.consumer_protocol import NO_GENERATION, Assignment, Subscription
 
@@ -67,8 +68,8 @@ class PartitionAssignor(ABC):
     ) -> dict[str, Assignment]:
         """An assignment for every member, empty ones too.
 
-        `partitions_per_topic` has the subscribed topics that exist, `subscriptions` every member
-        by its id in the order in which the coordinator listed them.
+        `partitions_per_topic` has the subscribed topics that exist (none with 0 partitions),
+        `subscriptions` every member by its id, in the order in which the coordinator listed them.
         """
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
@@ -77,6 +78,7 @@ class PartitionAssignor(ABC):
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
         """This member was assigned something; called before its partitions are consumed."""
+        return
 
 
 def partitions_of(topic: str, count: int) -> list[TopicPartition]:
@@ -89,12 +91,12 @@ def subscribed_topics(subscriptions: Iterable[Subscription]) -> list[str]:
     return list(dict.fromkeys(topic for each in subscriptions for topic in each.topics))
 
 
-def member_order(member_id: str, subscription: Subscription) -> tuple[bool, str]:
+def member_order(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:
     """A sort key: static members by instance id first, then the others by member id.
 
     Static members come first and keep their place over restarts, though their member id changes.
     """
     instance_id = subscription.group_instance_id
     if instance_id is not None:
-        return False, instance_id
-    return True, member_id
+        return False, utf16_order(instance_id)
+    return True, utf16_order(member_id)

@@ -34,9 +34,10 @@ class RangeAssignor(PartitionAssignor):
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> dict[str, Assignment]:
         members = sorted(subscriptions, key=lambda each: member_order(each, subscriptions[each]))
+        wants = {member: frozenset(subscriptions[member].topics) for member in members}
         shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
         for topic in topic_order(partitions_per_topic, subscriptions):
-            takers = [member for member in members if topic in subscriptions[member].topics]
+            takers = [member for member in members if topic in wants[member]]
             each, rest = divmod(partitions_per_topic[topic], len(takers))
             partitions = partitions_of(topic, partitions_per_topic[topic])
             start = 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.client.consumer.assignor.hash_order import utf16_order
 from odradek.client.consumer.assignor.partition_assignor import (
     PartitionAssignor,
     member_order,
@@ -36,7 +35,7 @@ class RoundRobinAssignor(PartitionAssignor):
         wants = [frozenset(subscriptions[member].topics) for member in members]
         hands: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
         turn = 0
-        for topic in sorted(subscribed_topics(subscriptions.values()), key=utf16_order):
+        for topic in sorted(subscribed_topics(subscriptions.values())):
             for partition in partitions_of(topic, partitions_per_topic.get(topic, 0)):
                 while topic not in wants[turn]:
                     turn = (turn + 1) % len(members)

@@ -1,0 +1,1 @@
+"""The consumer without I/O: group membership, positions, fetching."""

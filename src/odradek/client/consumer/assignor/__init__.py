@@ -1,0 +1,1 @@
+"""Assignors: how a group's leader shares out partitions among the members."""

@@ -1,0 +1,270 @@
+"""Sticky assignment where members want different topics: as balanced as can be, then sticky.
+
+    1. keep     every member keeps what it owns of the topics it still wants
+    2. give     every partition left goes to the member with the fewest among those that want it
+    3. balance  partitions move, one at a time, to a member that has at least two fewer, until no
+                such move is left: first only those given in step 2, then all of them
+    4. revert   if that improved nothing, step 3 is taken back: nobody loses partitions for nothing
+
+Topics that one member alone wants, and members who have all they can have of such topics, cannot
+take part in balancing and are left out of it.
+
+A partition that an older claim shows at a previous owner goes back there if that owner has two
+fewer. (Java sends it back even if that owner does not want the topic any more; here it must.)
+
+Cost: Java asks before each partition whether all is balanced, looking at every partition of every
+member. Here the question is put per topic - the largest owner against the smallest member that
+could take one more - and only after a move, beginning with the topic that said no before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+
+from odradek.client.consumer.assignor.hash_order import utf16_order
+from odradek.client.consumer.assignor.ownership import Ownership
+from odradek.client.consumer.assignor.partition_assignor import partitions_of
+from odradek.client.consumer.assignor.partition_movements import PartitionMovements
+from odradek.model.ids import TopicPartition
+from odradek.protocol.consumer_protocol import Subscription
+
+
+class GeneralAssignment:
+    """One assignment in the making. `shares` is the result, by member."""
+
+    def __init__(
+        self,
+        partitions_per_topic: Mapping[str, int],
+        subscriptions: Mapping[str, Subscription],
+        ownership: Ownership,
+    ) -> None:
+        self.shares = {member: list(owned) for member, owned in ownership.owned.items()}
+        self.owner_of: dict[TopicPartition, str] = {}
+        self.topics_of = {
+            member: {each for each in subscriptions[member].topics if each in partitions_per_topic}
+            for member in self.shares
+        }
+        self.takers_of: dict[str, list[str]] = {topic: [] for topic in partitions_per_topic}
+        """The members that want a topic."""
+        for member, topics in self.topics_of.items():
+            for topic in topics:
+                self.takers_of[topic].append(member)
+        self.capacity = {
+            member: sum(partitions_per_topic[topic] for topic in topics)
+            for member, topics in self.topics_of.items()
+        }
+        order = sorted(partitions_per_topic, key=lambda topic: (len(self.takers_of[topic]), topic))
+        self.partitions = [
+            each for topic in order for each in partitions_of(topic, partitions_per_topic[topic])
+        ]
+        """All there are, those that the fewest want first."""
+        self.previous_owner = previous_owners(ownership)
+        self.movements = PartitionMovements()
+        self.by_load = LoadOrder()
+        self.unwanted_owned = False
+
+    def run(self) -> dict[str, list[TopicPartition]]:
+        """Assign everything."""
+        self.keep()
+        self.by_load.fill(self.shares)
+        had_nothing = self.by_load.largest == 0
+        given = [each for each in self.partitions if each not in self.owner_of]
+        for partition in given:
+            self.give(partition)
+        moving = {topic for topic, takers in self.takers_of.items() if len(takers) > 1}
+        before = {m: list(share) for m, share in self.shares.items() if self.may_move(m, moving)}
+        for member in self.shares.keys() - before.keys():
+            self.by_load.remove(member)
+        balance = Balance(self, moving)
+        if not self.unwanted_owned:
+            balance.run([each for each in given if each.topic in moving])
+        moved = balance.run([each for each in self.partitions if each.topic in moving])
+        after = {member: self.shares[member] for member in before}
+        if moved and not had_nothing and score(after) >= score(before):
+            self.shares |= before
+        return self.shares
+
+    def keep(self) -> None:
+        """Take from each member what it owned of topics that it no longer wants."""
+        for member, share in self.shares.items():
+            kept = [each for each in share if each.topic in self.topics_of[member]]
+            if len(kept) < len(share):
+                self.unwanted_owned = True
+                share[:] = kept
+            for partition in kept:
+                self.owner_of[partition] = member
+
+    def give(self, partition: TopicPartition) -> None:
+        """Assign a partition to the least loaded member that wants its topic, if any does."""
+        if self.takers_of[partition.topic]:
+            member = self.by_load.first_of(self.topics_of, partition.topic)
+            self.owner_of[partition] = member
+            self.shares[member].append(partition)
+            self.by_load.change(member, 1)
+
+    def may_move(self, member: str, moving: set[str]) -> bool:
+        """Whether balancing can change what this member has."""
+        share = self.shares[member]
+        return len(share) < self.capacity[member] or any(each.topic in moving for each in share)
+
+
+class Balance:
+    """Step 3. `topics` are those that more than one member wants."""
+
+    def __init__(self, assignment: GeneralAssignment, topics: set[str]) -> None:
+        self.shares = assignment.shares
+        self.owner_of = assignment.owner_of
+        self.topics_of = assignment.topics_of
+        self.takers_of = assignment.takers_of
+        self.capacity = assignment.capacity
+        self.previous_owner = assignment.previous_owner
+        self.movements = assignment.movements
+        self.by_load = assignment.by_load
+        self.load = assignment.by_load.load
+        self.topics = sorted(topics)
+        self.count_of: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+        """By topic, how many of its partitions its owners have."""
+        for partition, owner in self.owner_of.items():
+            counts = self.count_of.get(partition.topic)
+            if counts is not None:
+                counts[owner] = counts.get(owner, 0) + 1
+        self.balanced: bool | None = None
+        """None: not known since the last move."""
+        self.witness = 0
+        """Index of the topic that last showed that it is not balanced."""
+        self.smallest_of: dict[str, int] = {}
+        """By topic, the load of the least loaded member that wants it, since the last move."""
+
+    def run(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Move what improves the balance, until nothing does; whether anything was moved."""
+        moved = False
+        while self.sweep(partitions):
+            moved = True
+        return moved
+
+    def sweep(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Look at each partition once, or until all is balanced; whether anything was moved."""
+        moved = False
+        for partition in partitions:
+            if self.is_balanced():
+                break
+            topic = partition.topic
+            load = self.load[self.owner_of[partition]]
+            target = self.previous_owner.get(partition)
+            if target is not None and self.wants(target, topic) and load > self.load[target] + 1:
+                self.move(partition, target)
+            elif load > self.smallest(topic) + 1:
+                self.move(partition, self.by_load.first_of(self.topics_of, topic))
+            else:
+                continue
+            moved = True
+        return moved
+
+    def wants(self, member: str, topic: str) -> bool:
+        """Whether a member could own partitions of a topic."""
+        return topic in self.topics_of[member]
+
+    def smallest(self, topic: str) -> int:
+        """The load of the least loaded member that wants the topic."""
+        found = self.smallest_of.get(topic)
+        if found is None:
+            found = self.smallest_of[topic] = min(self.load[each] for each in self.takers_of[topic])
+        return found
+
+    def move(self, wanted: TopicPartition, target: str) -> None:
+        """Move this partition, or one whose earlier movement that takes back."""
+        partition = self.movements.to_move(wanted, self.owner_of[wanted], target)
+        source = self.owner_of[partition]
+        self.movements.move(partition, source, target)
+        self.shares[source].remove(partition)
+        self.shares[target].append(partition)
+        self.owner_of[partition] = target
+        counts = self.count_of[partition.topic]
+        counts[source] -= 1
+        if not counts[source]:
+            del counts[source]
+        counts[target] = counts.get(target, 0) + 1
+        self.by_load.change(source, -1)
+        self.by_load.change(target, 1)
+        self.balanced = None
+        self.smallest_of.clear()
+
+    def is_balanced(self) -> bool:
+        """Whether no member that could have one more has two fewer than the owner of such a one."""
+        if self.balanced is None:
+            self.balanced = self.by_load.smallest >= self.by_load.largest - 1 or not any(
+                self.shows_imbalance(at) for at in self.order()
+            )
+        return self.balanced
+
+    def order(self) -> list[int]:
+        """Indices of topics, those from the last witness on first."""
+        return [*range(self.witness, len(self.topics)), *range(self.witness)]
+
+    def shows_imbalance(self, at: int) -> bool:
+        """Whether one partition of this topic could move to a member with two fewer."""
+        topic, load, capacity = self.topics[at], self.load, self.capacity
+        largest = max(load[owner] for owner in self.count_of[topic])
+        for taker in self.takers_of[topic]:
+            if load[taker] + 1 < largest and load[taker] != capacity[taker]:
+                self.witness = at
+                return True
+        return False
+
+
+class LoadOrder:
+    """Members by how many partitions they have; among equals by id, as Java compares strings."""
+
+    def __init__(self) -> None:
+        self.load: dict[str, int] = {}
+        """Of all members, those that were removed from the order too."""
+        self._order: list[tuple[int, bytes, str]] = []
+
+    def fill(self, shares: Mapping[str, Sequence[TopicPartition]]) -> None:
+        self.load = {member: len(share) for member, share in shares.items()}
+        self._order = sorted(self._row(member) for member in self.load)
+
+    @property
+    def smallest(self) -> int:
+        return self._order[0][0]
+
+    @property
+    def largest(self) -> int:
+        return self._order[-1][0]
+
+    def first_of(self, topics_of: Mapping[str, set[str]], topic: str) -> str:
+        """The least loaded member that wants a topic; there must be one."""
+        return next(member for _, _, member in self._order if topic in topics_of[member])
+
+    def change(self, member: str, by: int) -> None:
+        """A member got partitions, or lost some."""
+        self.remove(member)
+        self.load[member] += by
+        insort(self._order, self._row(member))
+
+    def remove(self, member: str) -> None:
+        """Leave a member out from now on."""
+        del self._order[bisect_left(self._order, self._row(member))]
+
+    def _row(self, member: str) -> tuple[int, bytes, str]:
+        return self.load[member], utf16_order(member), member
+
+
+def previous_owners(ownership: Ownership) -> dict[TopicPartition, str]:
+    """By partition, who claims it of the highest generation before the current one."""
+    latest: dict[TopicPartition, tuple[int, str]] = {}
+    for member, (partitions, generation) in ownership.claims.items():
+        if generation < ownership.max_generation:
+            for partition in partitions:
+                if partition not in latest or generation > latest[partition][0]:
+                    latest[partition] = generation, member
+    return {partition: member for partition, (_, member) in latest.items()}
+
+
+def score(shares: Mapping[str, Sequence[TopicPartition]]) -> int:
+    """The sum of the differences between any two members' counts: 0 is perfect."""
+    total = 0
+    for place, count in enumerate(sorted(len(share) for share in shares.values())):
+        total += count * (2 * place - len(shares) + 1)
+    return total

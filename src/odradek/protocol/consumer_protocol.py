@@ -1,0 +1,199 @@
+"""The consumer protocol: what members of a consumer group tell each other through the coordinator.
+
+    subscription, assignment     version i16, then the message of that version
+    sticky user data             previous assignment by topic, generation i32 (0.11 had none)
+    cooperative-sticky user data generation i32
+
+Of no API: a subscription travels in JoinGroup as the metadata of one assignor, an assignment in
+SyncGroup. The coordinator passes both on unread; only tools (DescribeGroups) and the checks of
+OffsetDelete decode them.
+
+Versions: 1 owned partitions (KIP-429), 2 the generation they are of, 3 the rack (KIP-881). Newer
+versions only add at the end, so a version above `HIGHEST_VERSION` is read as that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.compile import decode, encode_bytes
+from odradek.protocol.schema import field, i32, message, struct
+
+PROTOCOL_TYPE: Final = "consumer"
+"""The protocol type of consumer groups in JoinGroup."""
+
+HIGHEST_VERSION: Final = 3
+NO_GENERATION: Final = -1
+OF_NO_API: Final = -1
+
+T = TypeVar("T")
+
+
+@struct
+class TopicPartitions:
+    """Partitions of one topic."""
+
+    topic: str
+    partitions: list[i32]
+
+
+@message(api=OF_NO_API, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
+class ConsumerProtocolSubscription:
+    """What a member wants, and what it has."""
+
+    topics: list[str]
+    user_data: bytes | None = None
+    owned_partitions: list[TopicPartitions] = field(factory=list, since=1, ignorable=True)
+    generation_id: i32 = field(default=NO_GENERATION, since=2, ignorable=True)
+    rack_id: str | None = field(default=None, since=3, ignorable=True)
+
+
+@message(api=OF_NO_API, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
+class ConsumerProtocolAssignment:
+    """What a member gets."""
+
+    assigned_partitions: list[TopicPartitions]
+    user_data: bytes | None = None
+
+
+@message(api=OF_NO_API, versions=(0, 1), flexible=None, open_ended=True)
+class StickyUserData:
+    """What a member had after its last rebalance, and of which generation that was."""
+
+    previous_assignment: list[TopicPartitions]
+    generation: i32 = field(default=NO_GENERATION, since=1)
+
+
+@message(api=OF_NO_API, versions=(0, 0), flexible=None, open_ended=True)
+class CooperativeStickyUserData:
+    """The generation of the owned partitions, for leaders that read subscriptions up to 1."""
+
+    generation: i32
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What one member wants and has, as assignors see it."""
+
+    topics: Sequence[str]
+    user_data: bytes | None = None
+    owned_partitions: Sequence[TopicPartition] = ()
+    generation_id: int = NO_GENERATION
+    """Of the owned partitions; -1 unknown."""
+    rack_id: str | None = None
+    group_instance_id: str | None = None
+    """Not of this protocol: the coordinator tells it beside the subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one member gets, with what its assignor wants to tell it."""
+
+    partitions: Sequence[TopicPartition]
+    user_data: bytes | None = None
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+    """Grouped by topic, in the order in which topics and partitions come."""
+    groups: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        groups.setdefault(topic, []).append(partition)
+    return [TopicPartitions(topic=topic, partitions=group) for topic, group in groups.items()]
+
+
+def ungrouped(groups: Iterable[TopicPartitions]) -> list[TopicPartition]:
+    """The inverse of `by_topic`."""
+    return [
+        TopicPartition(group.topic, partition) for group in groups for partition in group.partitions
+    ]
+
+
+def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
+    """With its version in front; topics and partitions sorted, as Java writes them."""
+    return prefixed(
+        ConsumerProtocolSubscription(
+            topics=sorted(subscription.topics),
+            user_data=subscription.user_data,
+            owned_partitions=by_topic(sorted(subscription.owned_partitions)),
+            generation_id=subscription.generation_id,
+            rack_id=subscription.rack_id,
+        ),
+        version,
+    )
+
+
+def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Subscription:
+    """What `encode_subscription` wrote. Raises `ProtocolError`."""
+    found = unprefixed(ConsumerProtocolSubscription, data)
+    return Subscription(
+        topics=found.topics,
+        user_data=found.user_data,
+        owned_partitions=ungrouped(found.owned_partitions),
+        generation_id=found.generation_id,
+        rack_id=found.rack_id or None,
+        group_instance_id=group_instance_id,
+    )
+
+
+def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
+    """With its version in front."""
+    return prefixed(
+        ConsumerProtocolAssignment(
+            assigned_partitions=by_topic(assignment.partitions), user_data=assignment.user_data
+        ),
+        version,
+    )
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """What `encode_assignment` wrote. Raises `ProtocolError`."""
+    found = unprefixed(ConsumerProtocolAssignment, data)
+    return Assignment(ungrouped(found.assigned_partitions), found.user_data)
+
+
+def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
+    """What a member of a sticky group remembers."""
+    return encode_bytes(
+        StickyUserData(previous_assignment=by_topic(partitions), generation=generation), 1
+    )
+
+
+def decode_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
+    """Previous partitions and their generation; nothing, if it is of another assignor's making."""
+    for version in (1, 0):
+        try:
+            found = decode(StickyUserData, version, data)
+        except ProtocolError:
+            continue
+        return ungrouped(found.previous_assignment), found.generation
+    return [], NO_GENERATION
+
+
+def encode_cooperative_sticky_user_data(generation: int) -> bytes:
+    """The generation alone: the partitions are in the subscription itself."""
+    return encode_bytes(CooperativeStickyUserData(generation=generation), 0)
+
+
+def decode_cooperative_sticky_user_data(data: bytes) -> int:
+    """The generation; -1 if it is of another assignor's making."""
+    try:
+        return decode(CooperativeStickyUserData, 0, data).generation
+    except ProtocolError:
+        return NO_GENERATION
+
+
+def prefixed(value: object, version: int) -> bytes:
+    """The message behind its version."""
+    return version.to_bytes(2, "big") + encode_bytes(value, version)
+
+
+def unprefixed(cls: type[T], data: bytes) -> T:
+    """The message behind a version. Raises `ProtocolError`."""
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) < 2 or version < 0:
+        raise ProtocolError(f"{cls.__name__} begins with its version, not with {data[:2].hex()!r}")
+    return decode(cls, min(version, HIGHEST_VERSION), data, 2)
