@@ -56,6 +56,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.protocol.record_batch",
     "odradek.protocol.record_batch_builder",
     "odradek.protocol.record_columns",
+    "odradek.protocol.record_cursor",
     "odradek.protocol.record_writer",
     "odradek.protocol.records",
     "odradek.protocol.validate",

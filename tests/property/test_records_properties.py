@@ -16,6 +16,7 @@ from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import CorruptBatch, RecordBatchHeader, records_of
 from odradek.protocol.record_batch_builder import RecordBatchBuilder, build
 from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
+from odradek.protocol.record_cursor import RecordCursor, decode
 from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import BatchRules, InvalidBatch, ValidBatch, validate
 
@@ -140,9 +141,9 @@ def read_all_ways(section: bytes, count: int, base_timestamp: int) -> list[bool]
     columns = RecordColumns()
     readers = (
         lambda: records.walk(section, 0, len(section), count, base_timestamp),
-        lambda: list(records.decode(section, 0, len(section), count, 0, base_timestamp)),
+        lambda: list(decode(RecordCursor(section, 0, len(section), count, 0, base_timestamp))),
         lambda: columns.append(
-            section, 0, len(section), count, 0, base_timestamp, -UNBOUNDED, UNBOUNDED
+            RecordCursor(section, 0, len(section), count, 0, base_timestamp), -UNBOUNDED, UNBOUNDED
         ),
     )
     for reader in readers:

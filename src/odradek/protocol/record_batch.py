@@ -44,7 +44,8 @@ from librt.strings import (
 )
 from mypy_extensions import i64
 
-from odradek.protocol import compression, records
+from odradek.protocol import compression
+from odradek.protocol.record_cursor import RecordCursor, decode
 from odradek.protocol.records import Record
 
 MAGIC: Final = 2
@@ -231,6 +232,21 @@ def with_max_timestamp(
     return data[pos : pos + 17] + crc32c(body, 0, len(body)).to_bytes(4, "big") + body
 
 
+def with_producer_state(
+    data: bytes, producer_id: i64, producer_epoch: int, base_sequence: int
+) -> bytes:
+    """One whole batch, rewritten as this producer's with this sequence, and its new CRC."""
+    writer = BytesWriter()
+    writer.write(data[CRC_START:43])
+    write_i64_be(writer, producer_id)
+    write_i16_be(writer, producer_epoch)
+    write_i32_be(writer, base_sequence)
+    writer.write(data[57:])
+    body = writer.getvalue()
+    crc: int = google_crc32c.value(body)
+    return data[:17] + crc.to_bytes(4, "big") + body
+
+
 def records_section(
     data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> tuple[bytes, int, int]:
@@ -246,20 +262,23 @@ def records_section(
     return section, 0, len(section)
 
 
+def cursor_of(
+    data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
+) -> RecordCursor:
+    """Before the first of the batch's records; with LogAppendTime each carries the append time, as
+    in Kafka.
+
+    Raises what `records_section` raises, and `InvalidRecords`.
+    """
+    section, start, end = records_section(data, header, max_bytes)
+    append_time = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
+    return RecordCursor(
+        section, start, end, header.count, header.base_offset, header.base_timestamp, append_time
+    )
+
+
 def records_of(
     data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> Iterator[Record]:
-    """The batch's records, lazily; with LogAppendTime each carries the append time, as in Kafka.
-
-    Raises what `records_section` and `records.decode` raise.
-    """
-    section, start, end = records_section(data, header, max_bytes)
-    return records.decode(
-        section,
-        start,
-        end,
-        header.count,
-        header.base_offset,
-        header.base_timestamp,
-        header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP,
-    )
+    """The batch's records, lazily. Raises what `cursor_of` and `record_cursor.decode` raise."""
+    return decode(cursor_of(data, header, max_bytes))

@@ -23,10 +23,12 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i64
 
-from odradek.protocol.record_batch import MAX_SECTION_BYTES, RecordBatchHeader, records_section
-from odradek.protocol.records import InvalidRecords, check_bounds, varint, varlong
+from odradek.protocol.record_batch import MAX_SECTION_BYTES, RecordBatchHeader, cursor_of
+from odradek.protocol.record_cursor import RecordCursor
+from odradek.protocol.records import varint
 
 MAX_DATA_BYTES: Final[i64] = (1 << 31) - 1
+MAX_COUNT: Final[i64] = (1 << 31) - 1
 
 
 class BinaryBuffers:
@@ -113,9 +115,7 @@ class RecordColumns:
     @property
     def data_bytes(self) -> int:
         """Bytes of keys, values and headers so far."""
-        return (
-            self.key.length + self.value.length + self.header_key.length + self.header_value.length
-        )
+        return self._data_bytes()
 
     @property
     def offsets(self) -> bytes:
@@ -142,95 +142,50 @@ class RecordColumns:
         Control batches are the caller's to pass over. Raises what `append` and
         `record_batch.records_section` raise.
         """
-        section, start, end = records_section(data, header, max_bytes)
-        self.append(
-            section,
-            start,
-            end,
-            header.count,
-            header.base_offset,
-            header.base_timestamp,
-            first_offset,
-            end_offset,
-            header.max_timestamp if header.is_log_append_time else -1,
-        )
+        self.append(cursor_of(data, header, max_bytes), first_offset, end_offset)
 
     def append(
         self,
-        data: bytes,
-        start: i64,
-        end: i64,
-        count: i64,
-        base_offset: i64,
-        base_timestamp: i64,
+        cursor: RecordCursor,
         first_offset: i64,
         end_offset: i64,
-        append_time: i64 = -1,
-    ) -> None:
-        """Add the `count` records in `data[start:end]` with `first_offset <= offset < end_offset`.
+        max_count: i64 = MAX_COUNT,
+        max_data_bytes: i64 = MAX_DATA_BYTES,
+    ) -> bool:
+        """Add the records behind where the cursor stands with `first_offset <= offset <
+        end_offset`, until there are `max_count` in all or more than `max_data_bytes`; whether the
+        cursor came to its end.
 
-        `append_time` other than -1 (LogAppendTime) takes the place of every timestamp. Raises
-        `InvalidRecords`.
+        Raises `InvalidRecords`.
         """
-        check_bounds(data, start, end, base_timestamp)
-        pos = start
-        index: i64 = 0
-        try:
-            while index < count:
-                length, pos = varint(data, pos)
-                record_end = pos + length
-                if length < 0 or record_end > end:
-                    raise InvalidRecords(f"record of {length} bytes runs past the end", index)
-                timestamp_delta, pos = varlong(data, pos + 1)
-                offset_delta, pos = varint(data, pos)
-                offset = base_offset + offset_delta
-                if first_offset <= offset < end_offset:
-                    write_i64_le(self._offsets, offset)
-                    timestamp = base_timestamp + timestamp_delta
-                    write_i64_le(self._timestamps, timestamp if append_time < 0 else append_time)
-                    self._append_fields(data, pos, record_end, index)
-                pos = record_end
-                index += 1
-        except IndexError:
-            raise InvalidRecords("a record runs past the end of the data", index) from None
-        if pos != end:
-            raise InvalidRecords("bytes remain after the declared number of records")
+        data = cursor.data
+        while self.count < max_count and self._data_bytes() <= max_data_bytes:
+            if not cursor.advance():
+                return True
+            offset = cursor.offset
+            if first_offset <= offset < end_offset:
+                write_i64_le(self._offsets, offset)
+                write_i64_le(self._timestamps, cursor.timestamp)
+                self.key.append(data, cursor.key, cursor.key_size)
+                self.value.append(data, cursor.value, cursor.value_size)
+                if self.with_headers and cursor.header_count > 0:
+                    self._append_headers(data, cursor.headers, cursor.header_count)
+                header_count: int = self.header_key.count
+                write_i32_le(self._header_offsets, header_count)
+                self.count += 1
+        return False
 
-    def _append_fields(self, data: bytes, pos: i64, end: i64, index: i64) -> None:
-        size, pos = varint(data, pos)
-        if size > end - pos:
-            raise InvalidRecords("a key runs past the end of its record", index)
-        self.key.append(data, pos, size)
-        if size > 0:
-            pos += size
-        size, pos = varint(data, pos)
-        if size > end - pos:
-            raise InvalidRecords("a value runs past the end of its record", index)
-        self.value.append(data, pos, size)
-        if size > 0:
-            pos += size
-        headers, pos = varint(data, pos)
-        if headers < 0 or headers > end - pos:
-            raise InvalidRecords(f"invalid number of record headers {headers}", index)
-        while headers > 0:
-            pos = self._append_header(data, pos, end, index)
-            headers -= 1
-        if pos != end:
-            raise InvalidRecords("the fields of a record do not add up to its length", index)
-        header_count: int = self.header_key.count
-        write_i32_le(self._header_offsets, header_count)
-        self.count += 1
+    def _data_bytes(self) -> i64:
+        headers = self.header_key.length + self.header_value.length
+        return self.key.length + self.value.length + headers
 
-    def _append_header(self, data: bytes, pos: i64, end: i64, index: i64) -> i64:
-        size, pos = varint(data, pos)
-        if size < 0 or size > end - pos:
-            raise InvalidRecords(f"invalid header key size {size}", index)
-        if self.with_headers:
+    def _append_headers(self, data: bytes, pos: i64, count: i64) -> None:
+        """Headers that a cursor has checked."""
+        while count > 0:
+            size, pos = varint(data, pos)
             self.header_key.append(data, pos, size)
-        pos += size
-        size, pos = varint(data, pos)
-        if size > end - pos:
-            raise InvalidRecords("a header value runs past the end of its record", index)
-        if self.with_headers:
+            size, pos = varint(data, pos + size)
             self.header_value.append(data, pos, size)
-        return pos + size if size > 0 else pos
+            if size > 0:
+                pos += size
+            count -= 1

@@ -14,9 +14,9 @@ One record, all varints zigzag as in protocol buffers:
                              valueLength varint (negative: null), value
 
 A compiled leaf: the inner loop of the broker and of the clients. `walk` checks every field and
-makes no object per record; the broker needs nothing else. `decode` makes `Record`s,
-`record_columns` makes columns, `record_writer` writes. Records are read in place, from `start` to
-`end` of larger `bytes`.
+makes no object per record; the broker needs nothing else. `record_cursor` reads records one after
+the other, `record_columns` makes columns of them, `record_writer` writes. Records are read in
+place, from `start` to `end` of larger `bytes`.
 
 Bounds. All movement is forward, so one test at the end of a record (`pos == record_end`) proves
 that none of its fields ran over. Reading past the data itself raises IndexError, which becomes
@@ -29,7 +29,6 @@ of wrapped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import i64
@@ -188,13 +187,14 @@ def _walk_one(
         pos += size
     headers, pos = varint(data, pos)
     if headers != 0:
-        pos = _walk_headers(data, pos, record_end, headers, index)
+        pos = check_headers(data, pos, record_end, headers, index)
     if pos != record_end:
         raise InvalidRecords("the fields of a record do not add up to its length", index)
     return pos
 
 
-def _walk_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> i64:
+def check_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> i64:
+    """Check as many headers from `pos`; the position after them. Raises `InvalidRecords`."""
     if headers < 0 or headers > end - pos:
         raise InvalidRecords(f"invalid number of record headers {headers}", index)
     while headers > 0:
@@ -209,69 +209,3 @@ def _walk_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> 
             raise InvalidRecords("a record header runs past the end of its record", index)
         headers -= 1
     return pos
-
-
-def decode(
-    data: bytes,
-    start: i64,
-    end: i64,
-    count: i64,
-    base_offset: i64,
-    base_timestamp: i64,
-    append_time: i64 = -1,
-) -> Iterator[Record]:
-    """The records in `data[start:end]`, one object each, lazily.
-
-    `append_time` other than -1 (LogAppendTime) takes the place of every timestamp. Offset deltas
-    may have gaps, as compaction leaves them. Raises `InvalidRecords` when it comes to a record
-    that is not right.
-    """
-    check_bounds(data, start, end, base_timestamp)
-    pos = start
-    index: i64 = 0
-    while index < count:
-        try:
-            record, pos = _decode_one(data, pos, end, index, base_offset, base_timestamp)
-        except IndexError:
-            raise InvalidRecords("a record runs past the end of the data", index) from None
-        if append_time >= 0:
-            record.timestamp = append_time
-        yield record
-        index += 1
-    if pos != end:
-        raise InvalidRecords("bytes remain after the declared number of records")
-
-
-def _decode_one(
-    data: bytes, pos: i64, end: i64, index: i64, base_offset: i64, base_timestamp: i64
-) -> tuple[Record, i64]:
-    length, pos = varint(data, pos)
-    record_end = pos + length
-    if length < 0 or record_end > end:
-        raise InvalidRecords(f"record of {length} bytes runs past the end of the batch", index)
-    timestamp_delta, pos = varlong(data, pos + 1)
-    offset_delta, pos = varint(data, pos)
-    key, pos = _decode_bytes(data, pos, record_end)
-    value, pos = _decode_bytes(data, pos, record_end)
-    headers: list[Header] = []
-    header_count, pos = varint(data, pos)
-    if header_count != 0:
-        _walk_headers(data, pos, record_end, header_count, index)
-        while header_count > 0:
-            name, pos = _decode_bytes(data, pos, record_end)
-            content, pos = _decode_bytes(data, pos, record_end)
-            headers.append(("" if name is None else name.decode("utf-8", "replace"), content))
-            header_count -= 1
-    if pos != record_end:
-        raise InvalidRecords("the fields of a record do not add up to its length", index)
-    timestamp = base_timestamp + timestamp_delta
-    return Record(base_offset + offset_delta, timestamp, key, value, headers), pos
-
-
-def _decode_bytes(data: bytes, pos: i64, end: i64) -> tuple[bytes | None, i64]:
-    size, pos = varint(data, pos)
-    if size < 0:
-        return None, pos
-    if size > end - pos:
-        raise InvalidRecords("a field runs past the end of its record")
-    return data[pos : pos + size], pos + size

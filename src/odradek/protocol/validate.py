@@ -48,6 +48,7 @@ from odradek.protocol.batch_rules import (
     ValidBatch,
 )
 from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, RecordBatchHeader
+from odradek.protocol.record_cursor import RecordCursor, decode
 from odradek.protocol.records import InvalidRecords, InvalidTimestamp, Walk
 
 __all__ = ["BatchRules", "InvalidBatch", "RecordError", "ValidBatch", "validate"]
@@ -188,7 +189,8 @@ def _refuse_records(
     """The second look, record by record, that says which ones and why."""
     errors: list[RecordError] = []
     timestamps = False
-    for record in records.decode(section, start, end, header.count, 0, header.base_timestamp):
+    cursor = RecordCursor(section, start, end, header.count, 0, header.base_timestamp)
+    for record in decode(cursor):
         if rules.compacted and record.key is None:
             errors.append(
                 RecordError(record.offset, "A compacted topic takes no record without a key")

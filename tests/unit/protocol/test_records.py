@@ -9,6 +9,7 @@ from odradek.protocol import record_writer, records
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.record_columns import RecordColumns
+from odradek.protocol.record_cursor import RecordCursor, decode, read_headers
 from odradek.protocol.records import InvalidRecords, InvalidTimestamp
 
 LIMITS_32 = [0, -1, 1, 63, -64, 64, 8191, -8192, 8192, 2**31 - 1, -(2**31)]
@@ -95,7 +96,7 @@ class TestWalk:
 class TestDecode:
     def test_lazily(self) -> None:
         good = build([(b"k", b"v", (), 5)])[61:]
-        found = records.decode(good + b"\x7f", 0, len(good) + 1, 2, 10, 5)
+        found = decode(RecordCursor(good + b"\x7f", 0, len(good) + 1, 2, 10, 5))
         first = next(found)
         assert (first.offset, first.timestamp, first.key, first.value) == (10, 5, b"k", b"v")
         with pytest.raises(InvalidRecords):
@@ -106,22 +107,48 @@ class TestDecode:
         for delta in (0, 4, 9):
             record_writer.encode(writer, delta, 0, b"k", b"v", ())
         section = writer.getvalue()
-        found = records.decode(section, 0, len(section), 3, 100, 0)
+        found = decode(RecordCursor(section, 0, len(section), 3, 100, 0))
         assert [record.offset for record in found] == [100, 104, 109]
 
     def test_header_keys_that_are_not_utf_8_are_replaced_as_in_java(self) -> None:
         section = b"\x14\x00\x00\x00\x01\x01\x02\x04\xff\x41\x01"
-        [record] = records.decode(section, 0, len(section), 1, 0, 0)
+        [record] = decode(RecordCursor(section, 0, len(section), 1, 0, 0))
         assert record.headers == [("�A", None)]
 
     def test_a_record_shows_itself(self) -> None:
-        [record] = records.decode(*self.section(), 1, 7, 5)
+        [record] = decode(RecordCursor(*self.section(), 1, 7, 5))
         assert repr(record) == "Record(offset=7, timestamp=5, key=b'k', value=None, headers=[])"
 
     @staticmethod
     def section() -> tuple[bytes, int, int]:
         section = build([(b"k", None, (), 5)])[61:]
         return section, 0, len(section)
+
+
+class TestCursor:
+    def test_says_where_the_fields_of_each_record_are(self) -> None:
+        section = build([(b"k", b"value", [("h", b"1")], 5), (None, b"", (), 6)])[61:]
+        cursor = RecordCursor(section, 0, len(section), 2, 10, 5)
+        assert cursor.advance()
+        assert (cursor.index, cursor.offset, cursor.timestamp) == (0, 10, 5)
+        assert section[cursor.key : cursor.key + cursor.key_size] == b"k"
+        assert section[cursor.value : cursor.value + cursor.value_size] == b"value"
+        found = section[cursor.headers : cursor.end_of_record]
+        assert read_headers(found, 0, cursor.header_count) == [("h", b"1")]
+        assert cursor.advance()
+        assert (cursor.offset, cursor.timestamp, cursor.header_count) == (11, 6, 0)
+        assert (cursor.key_size, cursor.value_size) == (-1, 0)
+        assert not cursor.advance()
+        assert not cursor.advance()
+
+    def test_does_not_move_over_a_record_that_is_not_right(self) -> None:
+        section = build([(b"k", b"v", (), 5), (b"k", b"v", (), 5)])[61:-1]
+        cursor = RecordCursor(section, 0, len(section), 2, 0, 5)
+        assert cursor.advance()
+        for _ in range(2):
+            with pytest.raises(InvalidRecords) as failed:
+                cursor.advance()
+            assert (failed.value.index, cursor.index) == (1, 0)
 
 
 class TestColumns:
@@ -170,10 +197,21 @@ class TestColumns:
         assert columns.header_key.finish().count == 0
         assert columns.header_offsets == bytes(8)
         with pytest.raises(InvalidRecords):
-            columns.append(batch, 61, len(batch) - 1, 1, 0, 0, 0, 100)
+            columns.append(RecordCursor(batch, 61, len(batch) - 1, 1, 0, 0), 0, 100)
+
+    def test_in_pieces(self) -> None:
+        batch = build([(b"k", b"v" * 10, (), 0)] * 5)
+        cursor = RecordCursor(batch, 61, len(batch), 5, 0, 0)
+        columns = RecordColumns()
+        assert not columns.append(cursor, 0, 100, max_count=2)
+        assert columns.count == 2
+        assert not columns.append(cursor, 0, 100, max_data_bytes=32)
+        assert columns.count == 3
+        assert columns.append(cursor, 0, 100)
+        assert columns.offsets == b"".join(bytes([i, *[0] * 7]) for i in range(5))
 
     def test_log_append_time_takes_the_place_of_every_timestamp(self) -> None:
         columns = RecordColumns()
         batch = build([(b"k", b"v", (), 3)] * 2)
-        columns.append(batch, 61, len(batch), 2, 0, 3, 0, 100, 77)
+        columns.append(RecordCursor(batch, 61, len(batch), 2, 0, 3, 77), 0, 100)
         assert columns.timestamps == bytes([77, *[0] * 7]) * 2
