@@ -17,6 +17,7 @@ from odradek.log.producer_state import ProducerState
 from odradek.log.scan import BadBatch, walk
 from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
 from odradek.log.segment_loading import reload_active
+from odradek.log.truncation import remove_segment
 from odradek.model.env import Disk
 
 
@@ -100,6 +101,19 @@ class Opening:
         """The first offset that may be read."""
         recorded = self.known.log_start_offset
         return max(segments[0].base_offset, recorded if recorded is not None else 0)
+
+    def begin_at_log_start(self, segments: list[Segment], now_ms: int) -> int:
+        """The log ends before it starts: it begins anew at its start, which is returned."""
+        start = self.log_start(segments)
+        self.found.torn = f"{self.directory}: what was before its start, {start}, is lost"
+        for segment in segments:
+            self.found.truncated_bytes += segment.size
+            self.found.removed_segments += 1
+            remove_segment(segment)
+        segments[:] = [self.first_segment(now_ms)]
+        self.epochs.truncate_from_end(0)
+        self.producers.reset(end_offset=start)
+        return start
 
     def reload(self, segments: list[Segment]) -> int:
         """After a clean stop: active segment and producers as they were; the log end offset."""

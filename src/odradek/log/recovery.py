@@ -26,6 +26,10 @@ may be older by one interval of the directory's checkpoint, and bytes between th
 a torn tail would be: for that a disk must damage acknowledged bytes and the power fail within that
 interval.
 
+Records may be deleted before they are durable (`log.durability=os`). If a power loss then takes
+more of them than the recorded log start knows of, nothing is left that may be read, and the log
+begins anew, empty, at its start: offsets are never given twice.
+
 Damage below R is found when it is met, not here: a closed segment is checked on first use (its last
 batch must end with the file and just before the next segment; index entries must point to the
 batches they name), and clients check every batch they fetch.
@@ -90,6 +94,9 @@ def open_log(
             if opening.known.clean
             else Verification(opening, segments).recover()
         )
+        if end < opening.log_start(segments):
+            end = opening.begin_at_log_start(segments, now_ms)
+            is_new = True
         log = Log(
             disk,
             directory,
@@ -110,7 +117,8 @@ def open_log(
             never_flushed = is_new or opening.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
             log.recovery_point = min(opening.known.recovery_point, end)
-        if 0 < opening.found.scanned_bytes <= SYNC_AT_ONCE_BYTES or opening.found.truncated_bytes:
+        changed = opening.found.truncated_bytes or opening.found.removed_segments
+        if 0 < opening.found.scanned_bytes <= SYNC_AT_ONCE_BYTES or changed:
             log.flush(checkpoint=True)
         else:
             log.checkpointed_bytes = opening.found.scanned_bytes

@@ -269,3 +269,19 @@ def test_after_a_clean_stop_only_the_tail_is_read():
     again.append(batch(), 0, now_ms=0)
     again.close()
     assert reopen(disk, ONE_SEGMENT, clean=True, recovery_point=81)[0].log_end_offset == 81
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 100, 300])
+def test_a_log_that_lost_more_than_was_deleted_begins_anew_at_its_start(kept_bytes: int):
+    disk = crashed(9, durable=2)
+    del last_log(disk)[kept_bytes:]
+    log, found = reopen(disk, ONE_SEGMENT, log_start_offset=14)
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (14, 14, 0)
+    assert (log.flushed_offset, log.recovery_point) == (14, 14)
+    assert "14" in found.torn
+    assert log_files(disk) == [f"{DIRECTORY}/{14:020d}.log"]
+    fill(log, 2, epoch=3)
+    assert [base for base, _ in offsets(read(log, 14))] == [14, 16]
+    again, _ = reopen(disk, ONE_SEGMENT, log_start_offset=14)
+    assert (again.log_start_offset, again.log_end_offset) == (14, 18)
+    assert again.epochs.entries() == [(3, 14)]
