@@ -13,6 +13,7 @@ directory, as everywhere; a full one does not end a task, least of all the one t
 | flushes | 3 s | flush.ms, flush.messages |
 | metadata snapshot | 1 min | if one is due by its age |
 | producers | 10 min | idle producer ids are forgotten |
+| compaction | log.cleaner.backoff.ms | see `log_cleaner` |
 
 The flush task runs only with `log.durability=os`: with `fsync` nothing waits to be flushed.
 """
@@ -24,13 +25,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.background import InTurn
+from odradek.broker.log_cleaner import LogCleaner
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
     from odradek.controller.metadata_log import MetadataLog
-    from odradek.log.log_directory import LogDirectory, RetentionPass
+    from odradek.log.log_directory import LogDirectory
+    from odradek.log.retention import RetentionPass
     from odradek.model.env import Env
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.timing import SystemTimer
@@ -54,7 +57,9 @@ class Housekeeping:
         directory: LogDirectory,
         replicas: ReplicaManager,
         metadata: MetadataLog,
+        current: Callable[[], BrokerConfig],
     ) -> None:
+        """`config` has the intervals, `current` what may change while the broker runs."""
         self._metadata = metadata
         self._env = env
         self._workers = InTurn(env.offload)
@@ -69,9 +74,19 @@ class Housekeeping:
         self._every(SNAPSHOT_CHECK_MS, self.metadata_snapshot)
         if not replicas.durability.fsync:
             self._every(FLUSH_CHECK_MS, self.late_flushes)
+        self.cleaner = LogCleaner(
+            timer, self._workers, directory, current, self._now_ms, replicas.fail_directory
+        )
+        self.cleaner.start()
 
     def stop(self) -> None:
         self._stopped = True
+        self.cleaner.stop()
+
+    def _now_ms(self) -> int:
+        """Wall time that does not jump."""
+        clock = self._env.clock
+        return self._clock.now_ms(clock.wall_ms(), clock.monotonic_ms())
 
     def _every(self, interval_ms: int, task: Callable[[], None]) -> None:
         def run() -> None:

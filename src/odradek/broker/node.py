@@ -131,7 +131,13 @@ class Node:
         self.metadata.subscribers.append(self._committed)
         self._remove_leftovers()
         self.housekeeping = Housekeeping(
-            env, self.timer, config, directory, self.replicas, self.metadata
+            env,
+            self.timer,
+            config,
+            directory,
+            self.replicas,
+            self.metadata,
+            lambda: self.config,
         )
 
     def _open_metadata(self) -> MetadataLog:

@@ -23,15 +23,23 @@ GZIP_DEFAULT_LEVEL = -1
 def log_config(topic: TopicConfig, broker: BrokerConfig, random: Random) -> LogConfig:
     """What the log of a new or reconfigured partition goes by; its jitter is drawn here."""
     jitter = topic.segment_jitter_ms
+    compact = "compact" in topic.cleanup_policy
     return LogConfig(
         segment_bytes=topic.roll_bytes,
-        segment_ms=topic.segment_ms,
+        segment_ms=min(topic.segment_ms, topic.max_compaction_lag_ms)
+        if compact
+        else topic.segment_ms,
         segment_jitter_ms=random.getrandbits(62) % jitter if jitter > 0 else 0,
         segment_index_bytes=topic.segment_index_bytes,
         index_interval_bytes=topic.index_interval_bytes,
         retention_ms=topic.retention_ms,
         retention_bytes=topic.retention_bytes,
         delete="delete" in topic.cleanup_policy,
+        compact=compact,
+        delete_retention_ms=topic.delete_retention_ms,
+        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=topic.min_compaction_lag_ms,
+        max_compaction_lag_ms=topic.max_compaction_lag_ms,
         file_delete_delay_ms=topic.file_delete_delay_ms,
         flush_messages=topic.flush_messages,
         flush_ms=topic.flush_ms,

@@ -4,6 +4,7 @@
                                          leader epochs and a producer snapshot
     log-start-offset-checkpoint          first offset that may be read, where records were deleted
     replication-offset-checkpoint        high watermark
+    cleaner-offset-checkpoint            the first offset that compaction has not seen
 
 each, in the data directory, of the form
 
@@ -31,6 +32,7 @@ from odradek.model.ids import TopicIdPartition, uuid_from_text, uuid_text
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 VERSION = "0"
 

@@ -1,9 +1,10 @@
-"""What a data directory records of its logs outside of them: durable ends and three checkpoints.
+"""What a data directory records of its logs outside of them: durable ends and four checkpoints.
 
     durable-ends                          see `durable_ends`; kept exact while the process lives
     recovery-point-offset-checkpoint      see `checkpoints`, as the two after it; written now and
     log-start-offset-checkpoint           then as a whole, from the logs that are open and what was
     replication-offset-checkpoint         read for those that are not
+    cleaner-offset-checkpoint
 
 The recovery point of a log comes from its slot in `durable-ends`, or from the checkpoint if it has
 none that can be believed. A checkpoint that cannot be read is a problem to tell of, and nothing is
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import (
+    CLEANER_OFFSET_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
@@ -45,6 +47,8 @@ class DirectoryOffsets:
         log_starts = self._read(LOG_START_FILE)
         self._starts_known = log_starts is not None
         self._log_starts = log_starts or {}
+        self.first_dirty = self._read(CLEANER_OFFSET_FILE) or {}
+        """Of every log that was ever compacted, the first offset that compaction has not seen."""
         self._durable_ends = DurableEnds(disk, path)
         self._written: dict[str, bytes] = {}
 
@@ -67,7 +71,7 @@ class DirectoryOffsets:
         """What is known of a log before it is read, and its slot."""
         known_end = self._durable_ends.get(key)
         durable = self._durable_ends.slot(key)
-        known = Known(clean=clean)
+        known = Known(clean=clean, compacted=key in self.first_dirty)
         if self._starts_known:
             known.log_start_offset = self._log_starts.get(key, 0)
         known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
@@ -82,11 +86,16 @@ class DirectoryOffsets:
     def forget(self, key: TopicIdPartition) -> None:
         """The partition is gone."""
         self._durable_ends.forget(key)
-        for offsets in (self._recovery_points, self._high_watermarks, self._log_starts):
+        for offsets in (
+            self._recovery_points,
+            self._high_watermarks,
+            self._log_starts,
+            self.first_dirty,
+        ):
             offsets.pop(key, None)
 
     def checkpoint(self, logs: Mapping[TopicIdPartition, Log]) -> Work:
-        """Work: sync the durable ends, and write those of the three checkpoints that changed.
+        """Work: sync the durable ends, and write those of the checkpoints that changed.
 
         `OSError` but no `LogDirFailure`: there was no room, and the files are as they were.
         """
@@ -100,6 +109,7 @@ class DirectoryOffsets:
             LOG_START_FILE: checkpoints.encode_offsets(
                 {key: offset for key, offset in self._log_starts.items() if offset > 0}
             ),
+            CLEANER_OFFSET_FILE: checkpoints.encode_offsets(self.first_dirty),
         }
 
         def work() -> None:

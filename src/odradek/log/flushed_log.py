@@ -69,6 +69,7 @@ class FlushedLog:
         self.unflushed_since_ms = -1
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
         self.rolled = False
+        self.cleaning = False  # compaction is about to replace segments; a cut ends that
         self.configure(config)
 
     def configure(self, config: LogConfig) -> None:

@@ -22,6 +22,10 @@ class LogConfig:
     """`cleanup.policy` contains `delete`."""
     compact: bool = False
     """`cleanup.policy` contains `compact`: offsets may have gaps."""
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
     file_delete_delay_ms: int = 60_000
     flush_messages: int = NEVER
     flush_ms: int = NEVER

@@ -7,6 +7,7 @@
     recovery-point-offset-checkpoint      see `checkpoints`, as the two after it
     log-start-offset-checkpoint
     replication-offset-checkpoint
+    cleaner-offset-checkpoint
     <topic id>-<partition>/               a log, see `log`
     <topic id>-<partition>.<n>-delete/    a deleted log whose files are being removed
 
@@ -110,8 +111,8 @@ class LogDirectory:
             self.disk.sync_directory(self.path)
         self.partitions = {key: None for name in names if (key := partition_of(name)) is not None}
         self._leftovers = [name for name in names if name.endswith(DELETE_SUFFIX)]
-        self._offsets = DirectoryOffsets(self.disk, self.path, self.fence, self.problems)
-        self._offsets.keep_only(self.partitions)
+        self.offsets = DirectoryOffsets(self.disk, self.path, self.fence, self.problems)
+        self.offsets.keep_only(self.partitions)
 
     def take_problems(self) -> list[str]:
         """What was met and is to be told, once."""
@@ -136,7 +137,7 @@ class LogDirectory:
         """
         self.fence.check()
         directory = self.directory_of(key)
-        known, durable = self._offsets.known(key, self.was_clean)
+        known, durable = self.offsets.known(key, self.was_clean)
         if key not in self.partitions:
             self.disk.make_directory(directory)
             self.partitions[key] = None
@@ -157,7 +158,7 @@ class LogDirectory:
 
     def adopt(self, key: TopicIdPartition, log: Log) -> Log:
         """Take over a log that was loaded."""
-        mark = self._offsets.high_watermark(key)
+        mark = self.offsets.high_watermark(key)
         log.high_watermark = max(log.log_start_offset, min(mark, log.log_end_offset))
         self.logs[key] = log
         return log
@@ -182,7 +183,7 @@ class LogDirectory:
             target = f"{source}.{self._deletions}{DELETE_SUFFIX}"
         self.disk.rename(source, target)
         self.partitions.pop(key, None)
-        self._offsets.forget(key)
+        self.offsets.forget(key)
 
         def work() -> None:
             self.disk.sync_directory(self.path)
@@ -250,11 +251,11 @@ class LogDirectory:
         return RetentionPass(deletions, self.checkpoint()) if deletions else None
 
     def checkpoint(self) -> Work:
-        """Work: sync the durable ends, and write those of the three checkpoints that changed.
+        """Work: sync the durable ends, and write those of the checkpoints that changed.
 
         `OSError` but no `LogDirFailure`: there was no room, and the files are as they were.
         """
-        return self._offsets.checkpoint(self.logs)
+        return self.offsets.checkpoint(self.logs)
 
     def close(self, broker_epoch: int = -1) -> None:
         """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks.
@@ -283,5 +284,5 @@ class LogDirectory:
 
     def release(self) -> None:
         """Let go of the directory and leave it as it is, as a crash would."""
-        self._offsets.close()
+        self.offsets.close()
         self._unlock()

@@ -17,6 +17,7 @@ from odradek.log.producer_state import ProducerState
 from odradek.log.scan import BadBatch, walk
 from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
 from odradek.log.segment_loading import reload_active
+from odradek.log.swap_files import complete
 from odradek.log.truncation import remove_segment
 from odradek.model.env import Disk
 
@@ -33,12 +34,16 @@ class Recovery:
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a log before it is read. `log_start_offset` None: not recorded."""
+    """What is known of a log before it is read. `log_start_offset` None: not recorded.
+
+    `compacted`: it was at some time, so offsets may have gaps whatever its settings say now.
+    """
 
     clean: bool = False
     recovery_point: int = 0
     durable_end: int = 0
     log_start_offset: int | None = None
+    compacted: bool = False
 
 
 class Opening:
@@ -55,7 +60,11 @@ class Opening:
         self.names: list[str] = []
 
     def find_segments(self) -> list[Segment]:
-        """The segments there are; leftovers of deletions and replacements are removed."""
+        """The segments there are; leftovers of deletions and replacements are removed.
+
+        A replacement that had come far enough is completed: see `swap_files`.
+        """
+        complete(self.disk, self.directory)
         names = list(self.disk.list(self.directory))
         logs = [name for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]
         stems = {name[:20] for name in logs}

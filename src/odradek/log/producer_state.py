@@ -229,6 +229,14 @@ class ProducerState:
             )
         return rows
 
+    def last_offsets(self) -> dict[int, int]:
+        """The last offset of each producer's last batch, which compaction must leave."""
+        return {
+            entry.producer_id: entry.last_offset
+            for entry in self._producers.values()
+            if entry.batches
+        }
+
     def active_producers(self) -> list[ActiveProducer]:
         """The rows of DescribeProducers."""
         return [

@@ -123,7 +123,12 @@ class RetentionPass:
 
 
 def delete_old_segments(log: Log, now_ms: int) -> Deletion | None:
-    """Take what is to be deleted out of the log; `now_ms` by a `RetentionClock`."""
+    """Take what is to be deleted out of the log; `now_ms` by a `RetentionClock`.
+
+    Of a log that is being compacted nothing: its turn comes with the next pass.
+    """
+    if log.cleaning:
+        return None
     if log.config.delete:
         _roll_if_expired(log, now_ms)
     count = _deletable(log, now_ms)

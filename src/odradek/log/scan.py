@@ -12,7 +12,7 @@ import google_crc32c
 
 from odradek.model.env import File
 from odradek.protocol import record_batch
-from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, RecordBatchHeader
+from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, CorruptBatch, RecordBatchHeader
 
 SCAN_BYTES = 1 << 20
 LOOK_UP_BYTES = 8 << 10
@@ -52,6 +52,46 @@ def walk(
         yield from _walk(file, start, end, expected, verify, gaps, chunk_bytes)
     finally:
         file.unpin()
+
+
+def read_batches(
+    file: File, size: int, expected: int, end_offset: int, chunk_bytes: int
+) -> Iterator[tuple[bytes, list[RecordBatchHeader]]]:
+    """Whole batches with their bytes, verified: pieces of about `chunk_bytes` of the first `size`.
+
+    `expected` is the lowest offset the first batch may have, `end_offset` where the last one ends
+    at most: base offsets are not under the checksum. Raises `BadBatch`; `OSError` if reading fails.
+    """
+    position = 0
+    while position < size:
+        data = file.read(position, min(chunk_bytes, size - position))
+        if len(data) >= HEADER:
+            whole = RecordBatchHeader(data, 0).size
+            if chunk_bytes < whole <= size - position:
+                data = file.read(position, whole)
+        headers = _sound(data, position, expected, end_offset)
+        yield data, headers
+        position += headers[-1].end
+        expected = headers[-1].next_offset
+
+
+def _sound(data: bytes, position: int, expected: int, end_offset: int) -> list[RecordBatchHeader]:
+    """The headers of the whole batches at the front of `data`, of which there is at least one."""
+    headers: list[RecordBatchHeader] = []
+    try:
+        for header in record_batch.batches(data):
+            at = position + header.position
+            if not expected <= header.base_offset <= header.last_offset < end_offset:
+                raise BadBatch(at, expected, f"offset {header.base_offset}")
+            if not record_batch.is_intact(data, header):
+                raise BadBatch(at, expected, "checksum mismatch")
+            headers.append(header)
+            expected = header.next_offset
+    except CorruptBatch as bad:
+        raise BadBatch(position + bad.position, expected, bad.reason) from bad
+    if not headers:
+        raise BadBatch(position, expected, f"only {len(data)} bytes of a batch")
+    return headers
 
 
 def _walk(

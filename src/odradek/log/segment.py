@@ -62,15 +62,20 @@ class Segment:
         "unindexed_bytes",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, *, create: bool) -> None:
-        """Open (or create) the file; `OSError` if that fails. Nothing is read yet."""
+    def __init__(
+        self, disk: Disk, directory: str, base_offset: int, *, create: bool, suffix: str = ""
+    ) -> None:
+        """Open (or create) the file; `OSError` if that fails. Nothing is read yet.
+
+        `suffix`: of all three names, while the segment is not in its place (see `segment_swap`).
+        """
         stem = f"{directory}/{base_offset:020d}"
         self.disk = disk
         self.directory = directory
         self.base_offset = base_offset
-        self.file: File = disk.open(stem + LOG_SUFFIX, create=create)
-        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX, base_offset)
-        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX, base_offset)
+        self.file: File = disk.open(stem + LOG_SUFFIX + suffix, create=create)
+        self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX + suffix, base_offset)
+        self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset)
         self.offset_index.loaded = self.time_index.loaded = create
         self.size = self.file.size()
         self.unindexed_bytes = 0

@@ -87,6 +87,14 @@ class Segments:
         self._forget([self.active, *taken])
         return taken
 
+    def replace(self, first: int, count: int, segment: Segment) -> None:
+        """Have an inactive `segment` in the place of `count` neighbours, all of them inactive."""
+        assert first + count < len(self.items), "the active segment is not replaced"
+        old = self.items[first : first + count]
+        self.items[first : first + count] = [segment]
+        self._bases[first : first + count] = [segment.base_offset]
+        self._forget(old)
+
     def _forget(self, segments: list[Segment]) -> None:
         for segment in segments:
             self._cache.forget(segment.offset_index)

@@ -18,13 +18,14 @@ from odradek.log.segment import Segment
 def truncate_to(log: Log, offset: int) -> None:
     """Forget everything from `offset` on, which must not be inside a batch. Blocks.
 
-    A flush under way comes to nothing. Raises `LogDirFailure`, `LogDamaged`.
+    A flush under way comes to nothing, and so does compaction. Raises `LogDirFailure`, `LogDamaged`.
     """
     if offset >= log.log_end_offset:
         return
     if log.durable is not None:
         log.durable.lower(offset)
     log.void_flush()
+    log.cleaning = False
     try:
         _cut(log, offset)
     except OSError as error:

@@ -117,7 +117,7 @@ class Verification:
             segment.size,
             offset,
             verify=True,
-            gaps=self.opening.config.compact,
+            gaps=self.opening.config.compact or self.known.compacted,
             chunk_bytes=SCAN_BYTES,
         ):
             size = header.size

@@ -18,10 +18,6 @@ FACTS = {
     "listeners": "read through BrokerConfig.listening",
 }
 NO_EFFECT = {
-    "delete.retention.ms": "of compaction, which is refused",
-    "max.compaction.lag.ms": "of compaction, which is refused",
-    "min.compaction.lag.ms": "of compaction, which is refused",
-    "min.cleanable.dirty.ratio": "of compaction, which is refused",
     "local.retention.bytes": "of tiered storage, which is refused, as in a Kafka without it",
     "local.retention.ms": "of tiered storage, which is refused, as in a Kafka without it",
     "remote.storage.enable": "true is refused, as in a Kafka without it",

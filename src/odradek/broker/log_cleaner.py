@@ -1,0 +1,242 @@
+"""Which log is compacted when, and by whom: the cleaner of the broker.
+
+                backoff over           a log is worth it
+        waiting ──────────────► looking ──────────────────► cleaning, step after step
+           ▲                    │ none is        ▲             │ trouble │ the end
+           └────────────────────┴────────────────│─────────────┘         │
+                                                 └───────────────────────┘
+
+One log at a time: the one with the largest cleanable part of those worth it (`log.cleanable`), or
+one that waited too long. A pass (`log.cleaner`) is a row of short steps, each submitted to a worker
+when the one before has come back, so that flushes and requests have their turns in between;
+`log.cleaner.io.max.bytes.per.second` is kept by waiting between steps. After a pass that cleaned
+something the next look follows at once.
+
+Before the first step the durable ends are synced, so that no recovery after a power loss begins
+below what is about to be replaced. After the last one `cleaner-offset-checkpoint` is written.
+
+Trouble. A log that cannot be read as it should be is left alone until a restart, with a line in the
+log; what had no room is tried again; a failure of the disk fences the directory; a log that was
+deleted meanwhile is nobody's trouble.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.log.cleanable import LogToClean, log_to_clean
+from odradek.log.cleaner import UNCLEANABLE, Cleaner, OwnerStep, Step
+from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
+from odradek.log.offset_map import OffsetMap
+from odradek.log.retention import Deletion
+from odradek.log.segment_swap import Cut
+
+if TYPE_CHECKING:
+    from odradek.config.broker import BrokerConfig
+    from odradek.log.log import Log
+    from odradek.log.log_directory import LogDirectory
+    from odradek.model.env import Offload
+    from odradek.model.ids import TopicIdPartition
+    from odradek.timing import SystemTimer
+
+logger = logging.getLogger(__name__)
+
+SMALLEST_CHUNK_BYTES = 1024
+LONGEST_PAUSE_MS = 60_000
+
+
+class LogCleaner:
+    """Owner thread. `start` once the broker serves; `stop` lets the step under way be the last."""
+
+    def __init__(
+        self,
+        timer: SystemTimer,
+        workers: Offload,
+        directory: LogDirectory,
+        config: Callable[[], BrokerConfig],
+        now_ms: Callable[[], int],
+        failed: Callable[[LogDirFailure], None],
+    ) -> None:
+        """`workers` has one piece of work under way at a time. `now_ms`: wall time that does not
+        jump. `failed`: the directory is fenced.
+        """
+        self._timer = timer
+        self._workers = workers
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._failed = failed
+        self._uncleanable: dict[TopicIdPartition, None] = {}
+        self._cleaning: Cleaning | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        self._timer.call_later(max(1, self._config().log_cleaner_backoff_ms), self.look)
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def look(self) -> None:
+        """Clean the log that needs it most, if any does; else look again later."""
+        if self._stopped or self._cleaning is not None or self._directory.fence.failure is not None:
+            return
+        found = self._filthiest()
+        if found is None:
+            self.start()
+        else:
+            self._begin(*found)
+
+    def _filthiest(self) -> tuple[TopicIdPartition, LogToClean] | None:
+        now_ms, found = self._now_ms(), []
+        for key, log in self._directory.logs.items():
+            if not log.config.compact or key in self._uncleanable:
+                continue
+            try:
+                plan = log_to_clean(log, self._directory.offsets.first_dirty.get(key), now_ms)
+            except (LogDamaged, OSError) as error:
+                self._leave_alone(key, error)
+                continue
+            if plan.worth_it:
+                found.append((key, plan))
+        return max(found, key=lambda each: each[1].cleanable_ratio, default=None)
+
+    def _begin(self, key: TopicIdPartition, plan: LogToClean) -> None:
+        config = self._config()
+        latest = OffsetMap(
+            config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
+        )
+        cleaner = Cleaner(
+            self._directory.disk,
+            plan,
+            latest,
+            now_ms=self._now_ms(),
+            chunk_bytes=max(SMALLEST_CHUNK_BYTES, config.log_cleaner_io_buffer_size),
+        )
+        self._directory.offsets.first_dirty.setdefault(key, plan.first_dirty_offset)
+        self._cleaning = Cleaning(key, plan.log, cleaner)
+        self._submit(self._directory.checkpoint(), self._next)
+
+    # Steps.
+
+    def _submit(self, work: Callable[[], Step | None], then: Callable[[], None]) -> None:
+        cleaning = self._cleaning
+        assert cleaning is not None
+
+        def done(step: Step | None) -> None:
+            if self._goes_on(cleaning):
+                self._came_back(cleaning, step, then)
+
+        def failed(error: BaseException) -> None:
+            cleaning.steps.close()
+            gone = self._directory.logs.get(cleaning.key) is not cleaning.log
+            self._end(cleaning, self._config().log_cleaner_backoff_ms)
+            if not gone:
+                self._trouble(cleaning.key, error)
+
+        self._workers.submit(work, done, failed)
+
+    def _goes_on(self, cleaning: Cleaning) -> bool:
+        """Whether the pass is still wanted; it ends here if not."""
+        wanted = (
+            not self._stopped
+            and self._directory.fence.failure is None
+            and self._directory.logs.get(cleaning.key) is cleaning.log
+        )
+        if not wanted:
+            with suppress(OSError):
+                cleaning.steps.close()
+            self._end(cleaning, 0)
+        return wanted
+
+    def _next(self) -> None:
+        if self._cleaning is not None and self._goes_on(self._cleaning):
+            self._submit(partial(next, self._cleaning.steps, None), self._finished)
+
+    def _came_back(self, cleaning: Cleaning, step: Step | None, then: Callable[[], None]) -> None:
+        if step is None:
+            then()
+        elif isinstance(step, int):
+            self._pace(cleaning, step)
+        else:
+            self._owner_step(cleaning, step)
+
+    def _owner_step(self, cleaning: Cleaning, step: OwnerStep) -> None:
+        try:
+            step(cleaning.log)
+        except (Cut, OSError) as error:
+            self._submit(partial(cleaning.steps.throw, error), self._finished)
+        else:
+            self._next()
+
+    def _pace(self, cleaning: Cleaning, size: int) -> None:
+        """Go on when the bytes of the step are due."""
+        cleaning.owed_ms += size * 1000 / self._config().log_cleaner_io_max_bytes_per_second
+        pause_ms = min(int(cleaning.owed_ms), LONGEST_PAUSE_MS)
+        if pause_ms < 1:
+            self._next()
+        else:
+            cleaning.owed_ms -= pause_ms
+            self._timer.call_later(pause_ms, self._next)
+
+    # Ends.
+
+    def _finished(self) -> None:
+        """The last step came back."""
+        cleaning = self._cleaning
+        assert cleaning is not None
+        cleaner = cleaning.cleaner
+        self._directory.offsets.first_dirty[cleaning.key] = cleaner.end_offset
+        logger.info("compacted %s up to %d: %s", cleaning.key, cleaner.end_offset, cleaner.stats)
+        self._submit(self._directory.checkpoint(), lambda: self._end(cleaning, 0))
+
+    def _end(self, cleaning: Cleaning, again_ms: int) -> None:
+        cleaning.log.cleaning = False
+        self._cleaning = None
+        for deletion in cleaning.cleaner.deletions:
+            self._timer.call_later(deletion.delay_ms, partial(self._remove, deletion))
+        if not self._stopped:
+            self._timer.call_later(max(1, again_ms), self.look)
+
+    def _remove(self, deletion: Deletion) -> None:
+        deletion.close()
+        if not self._stopped:
+
+            def work() -> None:
+                with suppress(FileNotFoundError):  # its partition was deleted meanwhile
+                    deletion.remove()
+
+            self._workers.submit(work, lambda _: None, self._not_removed)
+
+    def _not_removed(self, error: BaseException) -> None:
+        logger.error("removing segments that compaction replaced: %s", error)
+
+    # Trouble.
+
+    def _trouble(self, key: TopicIdPartition, error: BaseException) -> None:
+        if isinstance(error, LogDirFailure):
+            self._failed(error)
+        elif isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
+            logger.error("compaction of %s is put off: %s", key, error)
+        elif isinstance(error, (OSError, *UNCLEANABLE)):
+            self._leave_alone(key, error)
+        elif not isinstance(error, Cut):
+            raise error
+
+    def _leave_alone(self, key: TopicIdPartition, error: Exception) -> None:
+        self._uncleanable[key] = None
+        logger.error("%s is not compacted until a restart: %s", key, error)
+
+
+class Cleaning:
+    """The pass under way."""
+
+    def __init__(self, key: TopicIdPartition, log: Log, cleaner: Cleaner) -> None:
+        self.key = key
+        self.log = log
+        self.cleaner = cleaner
+        self.steps: Generator[Step, None, None] = cleaner.steps()
+        self.owed_ms = 0.0

@@ -1,0 +1,140 @@
+"""Which records of a batch compaction keeps: Kafka's rules, and what they write.
+
+A **record** stays if
+
+    it is behind what the map of keys knows, or
+    it is the last of its key up to there, and has a value or is a tombstone that may not go yet
+
+A tombstone stays until the delete horizon of its batch, which is `delete.retention.ms` after the
+pass that first met it; until then every reader that began before it has time to see the deletion.
+A record without a key (of a time when the topic was not compacted) goes.
+
+A **batch** all of whose records go, goes; but it stays as a bare header if it
+
+    is the last one of a producer that is remembered: its sequence is what the next one must follow
+    ends a new segment: every closed segment ends just before the next one begins, which is how a
+    segment that lost its end is told from one that was compacted
+
+**Control batches** stay, and records of **transactional batches** take no key's place: which
+transactions were committed is known only to a transaction coordinator, and until there is one,
+nothing may go on the word of a record that was perhaps never to be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.log.offset_map import OffsetMap
+from odradek.protocol import record_batch
+from odradek.protocol.compacted_batch import emptied, rebuilt
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_cursor import RecordCursor
+from odradek.protocol.records import MAX_TIMESTAMP
+
+
+def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
+    """The records of a batch, with the timestamps they themselves have.
+
+    Raises `InvalidRecords`, `CorruptCompression`, `TooLarge`.
+    """
+    section, start, end = record_batch.records_section(data, header)
+    return RecordCursor(
+        section, start, end, header.count, header.base_offset, header.base_timestamp
+    )
+
+
+def take_keys(data: bytes, header: RecordBatchHeader, start_offset: int, into: OffsetMap) -> int:
+    """Put the keys of a batch's records from `start_offset` on into the map; how many there were.
+
+    Raises what `cursor_over` does.
+    """
+    if header.is_control or header.is_transactional or header.count == 0:
+        return 0
+    cursor = cursor_over(data, header)
+    section = cursor.data
+    while cursor.advance():
+        if cursor.key_size >= 0 and cursor.offset >= start_offset:
+            into.put(section[cursor.key : cursor.key + cursor.key_size], cursor.offset)
+    return header.count
+
+
+class BatchRetention:
+    """The rules of one pass; counts what it saw."""
+
+    def __init__(
+        self,
+        latest: OffsetMap,
+        last_offsets: Mapping[int, int],
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        """`last_offsets`: of each producer's last batch, by producer id. Times are wall time."""
+        self._latest = latest
+        self._last_offsets = last_offsets
+        self._now_ms = now_ms
+        self._horizon_ms = now_ms + delete_retention_ms
+        self.records_read = 0
+        self.records_kept = 0
+        self.batches_changed = 0
+
+    def retained(self, data: bytes, header: RecordBatchHeader, *, ends_segment: bool) -> bytes:
+        """What is to be written of the batch; empty: nothing. Raises what `cursor_over` does."""
+        self.records_read += header.count
+        if header.is_control:
+            self.records_kept += header.count
+            return _whole(data, header)
+        kept, tombstones, max_timestamp, section = self._sort(data, header)
+        self.records_kept += len(kept)
+        if not kept:
+            wanted = ends_segment or self._is_last_of_producer(header)
+            if wanted and header.count == 0:
+                return _whole(data, header)
+            self.batches_changed += 1
+            return emptied(header) if wanted else b""
+        horizon_ms = header.base_timestamp if header.has_delete_horizon else -1
+        sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms < MAX_TIMESTAMP
+        if len(kept) == header.count and not sets_horizon:
+            return _whole(data, header)
+        if sets_horizon:
+            horizon_ms = self._horizon_ms
+        self.batches_changed += 1
+        return rebuilt(header, section, kept, max_timestamp, horizon_ms)
+
+    def _sort(
+        self, data: bytes, header: RecordBatchHeader
+    ) -> tuple[list[tuple[int, int]], bool, int, bytes]:
+        """Where the records are that stay, whether there is a tombstone among them, the largest of
+        their timestamps, and the section they are in.
+        """
+        kept: list[tuple[int, int]] = []
+        tombstones, max_timestamp = False, record_batch.NO_TIMESTAMP
+        cursor = cursor_over(data, header)
+        keeps_tombstones = not header.has_delete_horizon or self._now_ms < header.base_timestamp
+        start = cursor.end_of_record
+        while cursor.advance():
+            if self._stays(cursor, keeps_tombstones):
+                kept.append((start, cursor.end_of_record))
+                tombstones = tombstones or cursor.value_size < 0
+                max_timestamp = max(max_timestamp, cursor.timestamp)
+            start = cursor.end_of_record
+        return kept, tombstones, max_timestamp, cursor.data
+
+    def _stays(self, cursor: RecordCursor, keeps_tombstones: bool) -> bool:
+        if cursor.offset > self._latest.latest_offset:
+            return True
+        if cursor.key_size < 0:
+            return False
+        key = cursor.data[cursor.key : cursor.key + cursor.key_size]
+        return cursor.offset >= self._latest.get(key) and (
+            cursor.value_size >= 0 or keeps_tombstones
+        )
+
+    def _is_last_of_producer(self, header: RecordBatchHeader) -> bool:
+        return (
+            header.has_producer_id
+            and self._last_offsets.get(header.producer_id) == header.last_offset
+        )
+
+
+def _whole(data: bytes, header: RecordBatchHeader) -> bytes:
+    return data[header.position : header.end]

@@ -1,0 +1,347 @@
+"""What a pass of compaction leaves: the last record of every key, at its offset, in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compacting import COMPACTED, a_pass, clean, keyed, records, run, settle, shown, table, write
+from log_making import files, headers, log_files, new_log, offsets, read, reopen
+
+from odradek.log.cleanable import log_to_clean
+from odradek.log.log import Log
+from odradek.log.memory import MemoryDisk
+from odradek.log.scan import BadBatch
+from odradek.log.segment_swap import Cut
+from odradek.log.truncation import truncate_to
+from odradek.protocol.compression import CompressionType
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.protocol.validate import ValidBatch
+
+A, B, C = b"a", b"b", b"c"
+
+
+def a_log(config=COMPACTED) -> Log:
+    return new_log(MemoryDisk(), config)
+
+
+def test_the_last_record_of_every_key_stays_where_it_is():
+    log = a_log()
+    write(log, [(A, b"1"), (B, b"1")], [(A, b"2"), (C, b"1")], [(B, b"2")])
+    settle(log)
+    assert clean(log) == 5
+    assert shown(log) == [(2, A, b"2"), (3, C, b"1"), (4, B, b"2")]
+    assert [r.timestamp for r in records(log)] == [1000, 1001, 1000]
+
+
+def test_the_active_segment_is_never_touched_and_what_is_dirty_there_stays():
+    log = a_log()
+    write(log, [(A, b"1")], [(A, b"2")])
+    settle(log)
+    write(log, [(A, b"3")], [(A, b"4")])
+    assert clean(log) == 2
+    assert shown(log) == [(1, A, b"2"), (2, A, b"3"), (3, A, b"4")]
+
+
+def test_what_is_not_committed_and_what_a_recovery_would_read_is_left_alone():
+    log = a_log()
+    write(log, [(A, b"1")])
+    log.roll(0)
+    write(log, [(A, b"2")])
+    log.roll(0)
+    write(log, [(A, b"3")])
+    log.flush(checkpoint=True)
+    log.high_watermark = 1
+    assert log_to_clean(log, None, 0).first_uncleanable_offset == 1
+    log.high_watermark = 2
+    assert log_to_clean(log, None, 0).first_uncleanable_offset == 2
+    log.recovery_point = 1
+    assert log_to_clean(log, None, 0).first_uncleanable_offset == 1
+
+
+def test_a_second_pass_compares_what_came_since_with_what_was_left():
+    log = a_log()
+    write(log, [(A, b"1"), (B, b"1")], [(A, b"2")])
+    settle(log)
+    first_dirty = clean(log)
+    write(log, [(B, b"2")], [(C, b"1")])
+    settle(log)
+    assert clean(log, first_dirty) == 5
+    assert shown(log) == [(2, A, b"2"), (3, B, b"2"), (4, C, b"1")]
+
+
+def test_offsets_that_are_gone_read_as_the_next_one_that_is_there():
+    log = a_log()
+    write(log, *[[(A, b"%d" % n)] for n in range(40)])
+    settle(log)
+    clean(log)
+    for offset in range(40):
+        assert [r.offset for r in records(log, offset)] == [39]
+    assert log.offset_for_timestamp(1000, 100) is not None
+    assert log.read(40, 100, 40).size == 0
+
+
+def test_small_segments_become_one_and_a_segment_is_never_larger_than_they_were():
+    log = a_log(replace(COMPACTED, segment_bytes=300))
+    write(log, *[[(b"%d" % (n % 7), b"%d" % n)] for n in range(60)])
+    settle(log)
+    counts = [len(log.segments)]
+    log.configure(COMPACTED)
+    first_dirty = None
+    for _ in range(3):
+        first_dirty = clean(log, first_dirty)
+        counts.append(len(log.segments))
+    assert counts == [16, 9, 3, 2]
+    assert all(segment.size <= 600 for segment in log.segments.items)
+    assert [value for _, _, value in shown(log)] == [b"%d" % n for n in range(53, 60)]
+
+
+class TestTombstones:
+    def test_one_stays_until_its_horizon_and_hides_what_was_before(self):
+        log = a_log(replace(COMPACTED, delete_retention_ms=100))
+        write(log, [(A, b"1"), (B, b"1")], [(A, None)])
+        settle(log)
+        first_dirty = clean(log, now_ms=5000)
+        assert shown(log) == [(1, B, b"1"), (2, A, None)]
+        (tombstone,) = [h for h in headers(read(log, 0)) if h.last_offset == 2]
+        assert tombstone.has_delete_horizon and tombstone.base_timestamp == 5100
+        assert records(log)[-1].timestamp == 1000, "told as before"
+        assert clean(log, first_dirty, now_ms=5099) == 3
+        assert shown(log) == [(1, B, b"1"), (2, A, None)]
+        clean(log, first_dirty, now_ms=5100)
+        assert shown(log) == [(1, B, b"1")]
+
+    def test_a_horizon_that_was_set_is_not_set_again(self):
+        log = a_log(replace(COMPACTED, delete_retention_ms=100))
+        write(log, [(A, None), (B, b"1")], [(C, b"1")])
+        settle(log)
+        clean(log, now_ms=5000)
+        write(log, [(B, b"2")])
+        settle(log)
+        clean(log, 3, now_ms=5050)
+        assert headers(read(log, 0))[0].base_timestamp == 5100
+        assert [(r.offset, r.timestamp) for r in records(log)] == [(0, 1000), (2, 1000), (3, 1000)]
+
+    def test_a_retention_beyond_all_time_keeps_them_for_good(self):
+        log = a_log(replace(COMPACTED, delete_retention_ms=(1 << 63) - 1))
+        write(log, [(A, None)], [(B, b"1")])
+        settle(log)
+        clean(log, now_ms=5000)
+        clean(log, 2, now_ms=1 << 60)
+        assert shown(log) == [(0, A, None), (1, B, b"1")]
+
+    @pytest.mark.parametrize("codec", list(CompressionType))
+    def test_timestamps_survive_the_horizon_in_every_codec(self, codec: int):
+        log = a_log()
+        log.append(keyed([(A, None), (B, b"b" * 50), (C, b"c")], 7777, codec=codec), 0, now_ms=0)
+        settle(log)
+        clean(log, now_ms=123_456)
+        assert [(r.key, r.value, r.timestamp) for r in records(log)] == [
+            (A, None, 7777),
+            (B, b"b" * 50, 7778),
+            (C, b"c", 7779),
+        ]
+        (header,) = headers(read(log, 0))
+        assert header.compression_type == codec
+        assert header.max_timestamp == 7779
+
+
+class TestProducers:
+    def test_the_last_batch_of_a_producer_stays_as_a_header_with_its_sequence(self):
+        log = a_log()
+        log.append(keyed([(A, b"1"), (B, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
+        log.append(keyed([(A, b"2"), (B, b"2")], producer=(7, 0, 2)), 0, now_ms=0)
+        write(log, [(A, b"3"), (B, b"3")])
+        settle(log)
+        clean(log)
+        kept = headers(read(log, 0))
+        assert [(h.base_offset, h.last_offset, h.count, h.last_sequence) for h in kept] == [
+            (2, 3, 0, 3),
+            (4, 5, 2, -1),
+        ]
+        assert (kept[0].producer_id, kept[0].producer_epoch, kept[0].base_sequence) == (7, 0, 2)
+
+    def test_it_is_known_after_a_restart_that_has_nothing_but_the_log(self):
+        disk = MemoryDisk()
+        log = new_log(disk, COMPACTED)
+        log.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
+        write(log, [(A, b"2")])
+        settle(log)
+        clean(log)
+        for name in files(disk, ".snapshot"):
+            disk.remove(f"data/partition/{name}")
+        again, _ = reopen(disk, COMPACTED)
+        entry = again.producers.entry(7)
+        assert entry is not None and entry.last_sequence == 0
+        assert again.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0).duplicate
+
+    def test_a_producer_that_was_forgotten_leaves_nothing(self):
+        log = a_log()
+        log.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
+        write(log, [(A, b"2")])
+        settle(log)
+        log.producers.expire(0, 10)
+        log.producers.expire(10, 10)
+        clean(log)
+        assert offsets(read(log, 0)) == [(1, 1)]
+
+
+def test_a_segment_always_ends_where_the_next_one_begins():
+    log = a_log(replace(COMPACTED, segment_bytes=150))
+    write(log, *[[(A, b"%d" % n)] for n in range(10)])
+    settle(log)
+    clean(log)
+    kept = headers(read(log, 0))
+    assert [h.count for h in kept] == [0] * (len(kept) - 1) + [1]
+    for number in range(len(log.segments) - 1):
+        log.segments.loaded(number)  # checks the end
+
+
+def test_records_without_a_key_go_once_the_topic_is_compacted():
+    log = a_log()
+    write(log, [(None, b"from before"), (A, b"1")])
+    settle(log)
+    clean(log)
+    assert shown(log) == [(1, A, b"1")]
+
+
+class TestTransactions:
+    def test_control_batches_stay(self):
+        log = a_log()
+        builder = RecordBatchBuilder(control=True, transactional=True, producer_id=9)
+        builder.append(b"\0\0\0\1", b"\0\0\0\0\0\0")
+        data = builder.build()
+        header = RecordBatchHeader(data, 0)
+        log.append(ValidBatch(data, header, 0, False), 0, now_ms=0)
+        write(log, [(b"\0\0\0\1", b"as if it were the key")], [(A, b"1")])
+        settle(log)
+        clean(log)
+        assert [h.is_control for h in headers(read(log, 0))] == [True, False, False]
+
+    def test_a_record_that_may_never_be_committed_takes_no_place(self):
+        log = a_log()
+        write(log, [(A, b"committed")])
+        log.append(keyed([(A, b"perhaps")], producer=(7, 0, 0), transactional=True), 0, now_ms=0)
+        settle(log)
+        clean(log)
+        assert [value for _, _, value in shown(log)] == [b"committed", b"perhaps"]
+        write(log, [(A, b"later")])
+        settle(log)
+        clean(log, 2)
+        assert [value for _, _, value in shown(log)] == [b"later"]
+
+
+class TestMemory:
+    def test_a_map_that_is_full_ends_the_pass_early_and_the_next_one_goes_on(self):
+        log = a_log()
+        write(log, *[[(b"%d" % (n % 10), b"%d" % n)] for n in range(40)])
+        settle(log)
+        expected = table(log)
+        first_dirty, passes = 0, 0
+        while first_dirty < 40:
+            done = run(a_pass(log, first_dirty, memory_bytes=200 * 3), log)
+            assert done.end_offset > first_dirty
+            first_dirty, passes = done.end_offset, passes + 1
+            assert table(log) == expected
+        assert passes > 3
+        assert sorted(shown(log)) == [(n, b"%d" % (n % 10), b"%d" % n) for n in range(30, 40)]
+
+    def test_a_batch_larger_than_a_piece_is_read_whole(self):
+        log = a_log(replace(COMPACTED, segment_bytes=100_000))
+        write(log, [(A, b"x" * 5000)], [(B, b"y" * 5000)], [(A, b"z")])
+        settle(log)
+        cleaner = a_pass(log, chunk_bytes=100)
+        steps = [step for step in cleaner.steps() if isinstance(step, int) or step(log)]
+        assert [value for _, _, value in shown(log)] == [b"y" * 5000, b"z"]
+        assert len(steps) == 6
+        assert cleaner.stats.bytes_read == cleaner.stats.map_bytes_read
+        assert cleaner.stats.bytes_written == log.size
+
+
+class TestReaders:
+    def test_slices_that_were_given_out_are_what_they_were(self):
+        disk = MemoryDisk()
+        log = new_log(disk, COMPACTED)
+        write(log, *[[(A, b"%d" % n)] for n in range(20)])
+        settle(log)
+        reading = log.read(0, 1 << 20, 20)
+        before = b"".join(piece.read() for piece in reading.slices)
+        cleaner = run(a_pass(log), log)
+        for deletion in cleaner.deletions:
+            deletion.close()
+            deletion.remove()
+        assert b"".join(piece.read() for piece in reading.slices) == before
+        reading.release()
+
+    def test_the_log_can_be_read_between_any_two_steps(self):
+        log = a_log(replace(COMPACTED, segment_bytes=300))
+        write(log, *[[(b"%d" % (n % 4), b"%d" % n)] for n in range(60)])
+        settle(log)
+        expected, whole = table(log), shown(log)
+        for step in a_pass(log, chunk_bytes=200).steps():
+            now = shown(log)
+            assert [each for each in whole if each in now] == now, "a subsequence"
+            assert table(log) == expected
+            if not isinstance(step, int):
+                step(log)
+        assert len(shown(log)) == 4
+
+    def test_files_that_were_replaced_go_after_their_delay(self):
+        disk = MemoryDisk()
+        log = new_log(disk, replace(COMPACTED, file_delete_delay_ms=1234))
+        write(log, *[[(A, b"%d" % n)] for n in range(20)])
+        settle(log)
+        cleaner = run(a_pass(log), log)
+        assert {deletion.delay_ms for deletion in cleaner.deletions} == {1234}
+        assert files(disk, ".deleted")
+        for deletion in cleaner.deletions:
+            deletion.close()
+            deletion.remove()
+        left = [name for name in files(disk) if not name.endswith("index")]
+        assert all(name.endswith((".log", ".snapshot", "checkpoint")) for name in left), left
+        assert len(log_files(disk)) == len(log.segments)
+
+
+class TestTrouble:
+    @pytest.mark.parametrize(
+        ("byte", "what"), [(68, "checksum mismatch"), (70, "offset 72057594037927937")]
+    )
+    def test_damage_is_not_given_a_new_checksum(self, byte: int, what: str):
+        disk = MemoryDisk()
+        log = new_log(disk, COMPACTED)
+        write(log, [(A, b"1")], [(A, b"2")])
+        settle(log)
+        path = log_files(disk)[0]
+        disk.files[path].content[byte] ^= 1
+        before = files(disk)
+        with pytest.raises(BadBatch, match=what):
+            clean(log)
+        assert files(disk) == before
+
+    def test_a_pass_that_is_dropped_leaves_nothing_behind(self):
+        disk = MemoryDisk()
+        log = new_log(disk, COMPACTED)
+        write(log, *[[(A, b"%d" % n)] for n in range(20)])
+        settle(log)
+        before = files(disk)
+        steps = a_pass(log).steps()
+        while isinstance(next(steps), int):
+            assert ".swap" not in str(sorted(files(disk)))
+        steps.close()
+        assert files(disk) == before
+
+    def test_a_log_that_was_cut_meanwhile_is_left_as_it_is(self):
+        disk = MemoryDisk()
+        log = new_log(disk, COMPACTED)
+        write(log, *[[(A, b"%d" % n)] for n in range(4)])
+        settle(log)
+        steps = a_pass(log).steps()
+        take_over = next(step for step in steps if not isinstance(step, int))
+        truncate_to(log, 2)
+        before = {name: data for name, data in files(disk).items() if "swap" not in name}
+        with pytest.raises(Cut) as cut:
+            take_over(log)
+        with pytest.raises(Cut):
+            steps.throw(cut.value)
+        assert files(disk) == before
