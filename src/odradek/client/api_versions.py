@@ -1,0 +1,143 @@
+"""Which version of a request to send to a node, and how versions are agreed on (KIP-35, KIP-511).
+
+    ApiVersions, in the version that last worked (at first our newest)
+        │
+        ├── answered ─────────────────────► NodeApiVersions: per request the highest both know
+        ├── UNSUPPORTED_VERSION, as v0 ───► again, in the highest it lists; v0 if it lists none
+        └── INVALID_REQUEST ──────────────► again, in v0
+
+Its answer has response header v0 in every version, since who asks cannot know which one to expect.
+With version 5 the node is told which cluster and node it is taken for; one that is another answers
+REBOOTSTRAP_REQUIRED (KIP-1242).
+
+`Codec` is what sending one request costs to know: the version, how to write it, how to read its
+answer. A node keeps one per kind of request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from odradek.client.errors.own import UnsupportedVersion
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.compile import decode, reader, writer
+from odradek.protocol.header import decode_response_header, response_is_flexible
+from odradek.protocol.messages import MESSAGES
+from odradek.protocol.schema import declaration
+from odradek.protocol.writer import Part
+
+API_VERSIONS = 18
+NEWEST = declaration(ApiVersionsRequest).versions[1]
+
+
+class Codec:
+    """One kind of request in one version."""
+
+    __slots__ = ("api_key", "flexible_response", "name", "read", "throttles", "version", "write")
+
+    def __init__(self, request_type: type[Any], version: int) -> None:
+        api = MESSAGES[declaration(request_type).api]
+        self.api_key = api.key
+        self.name = api.name
+        self.version = version
+        self.flexible_response = response_is_flexible(api.key, version)
+        self.write: Callable[[Any], list[Part]] = writer(request_type, version)
+        self.read: Callable[[bytes, int], Any] = reader(api.response, version)
+        self.throttles = "throttle_time_ms" in getattr(api.response, "__slots__", ())
+
+
+class RequestBuilder:
+    """A request that looks different from version to version, or needs at least or at most one.
+
+    `build(version)` is called when the version is known, just before it is sent.
+    """
+
+    __slots__ = ("build", "max_version", "min_version", "request_type")
+
+    def __init__(
+        self,
+        request_type: type[Any],
+        build: Callable[[int], Any],
+        *,
+        min_version: int = 0,
+        max_version: int = 32767,
+    ) -> None:
+        self.request_type = request_type
+        self.build = build
+        self.min_version = min_version
+        self.max_version = max_version
+
+
+class NodeApiVersions:
+    """What one node understands, from its answer to ApiVersions."""
+
+    def __init__(self, keys: Iterable[ApiVersion] = ()) -> None:
+        self.ranges: dict[int, tuple[int, int]] = {
+            key.api_key: (key.min_version, key.max_version) for key in keys
+        }
+        """Lowest and highest version by API key."""
+        self._codecs: dict[type[Any], Codec] = {}
+
+    def codec(self, request_type: type[Any]) -> Codec:
+        """The highest version that both sides know. Raises `UnsupportedVersion`."""
+        found = self._codecs.get(request_type)
+        if found is None:
+            version = self.version(request_type)
+            found = self._codecs[request_type] = Codec(request_type, version)
+        return found
+
+    def codec_within(self, builder: RequestBuilder) -> Codec:
+        """The same within the builder's limits."""
+        version = self.version(builder.request_type, builder.min_version, builder.max_version)
+        found = self.codec(builder.request_type)
+        return found if found.version == version else Codec(builder.request_type, version)
+
+    def version(self, request_type: type[Any], lowest: int = 0, highest: int = 32767) -> int:
+        """The highest version of a request that both sides know, within limits. Raises
+        `UnsupportedVersion`.
+        """
+        declared = declaration(request_type)
+        name = MESSAGES[declared.api].name
+        theirs = self.ranges.get(declared.api)
+        if theirs is None:
+            raise UnsupportedVersion(
+                f"the broker does not know {name} requests. What to do: {UnsupportedVersion.advice}"
+            )
+        low = max(theirs[0], declared.versions[0], lowest)
+        high = min(theirs[1], declared.versions[1], highest)
+        if low > high:
+            ours = f"{max(declared.versions[0], lowest)} to {min(declared.versions[1], highest)}"
+            raise UnsupportedVersion(
+                f"the broker knows {name} in versions {theirs[0]} to {theirs[1]}, this client "
+                f"needs {ours}. What to do: {UnsupportedVersion.advice}"
+            )
+        return high
+
+    def supports(self, request_type: type[Any], version: int = 0) -> bool:
+        """Whether the request can be sent in at least this version."""
+        declared = declaration(request_type)
+        theirs = self.ranges.get(declared.api)
+        if theirs is None:
+            return False
+        high = min(theirs[1], declared.versions[1])
+        return max(theirs[0], declared.versions[0]) <= high and high >= version
+
+
+def decode_api_versions(frame: bytes, version: int) -> ApiVersionsResponse:
+    """The answer to ApiVersions of that version. Raises `ProtocolError`."""
+    _, position = decode_response_header(frame, False)
+    refused = int.from_bytes(frame[position : position + 2], "big", signed=True)
+    answered = 0 if refused == ErrorCode.UNSUPPORTED_VERSION else version
+    return decode(ApiVersionsResponse, answered, frame, position)
+
+
+def next_version(answer: ApiVersionsResponse, version: int) -> int | None:
+    """The version to ask in after a refusal; None if there is none left to try."""
+    if answer.error_code == ErrorCode.INVALID_REQUEST:
+        lower = 0
+    else:
+        listed = [key.max_version for key in answer.api_keys if key.api_key == API_VERSIONS]
+        lower = min(listed[0], NEWEST) if listed else 0
+    return lower if lower < version else None

@@ -1,0 +1,136 @@
+"""One connection to one node, as frames in and parts out.
+
+    send(parts) ─► output queue ─► transport ─► drained: all bytes were taken
+    transport ─► framing ─► received(frame), in order
+    end of stream, an error, a length that cannot be ─► closed(reason), once, perhaps from `send`
+
+It knows neither requests nor time. Bytes are written at once, as far as the transport takes them;
+the rest when it takes more. Batches of a produce request leave from where they are, uncopied, and a
+response arrives as one `bytes` object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from odradek.model.env import Network, Transport
+from odradek.network.framing import FrameError, Framing
+from odradek.network.output import BLOCKED, DONE, OutputQueue, Part
+
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+"""Above the largest sensible response; far below what the bytes of other protocols look like."""
+
+SHARE_BYTES = 1 << 62
+
+
+class Channel:
+    """A connected transport; open until `closed` was called or `close` is."""
+
+    __slots__ = (
+        "_closed",
+        "_drained",
+        "_framing",
+        "_network",
+        "_output",
+        "_received",
+        "_transport",
+        "blocked",
+        "open",
+    )
+
+    def __init__(
+        self,
+        network: Network,
+        transport: Transport,
+        received: Callable[[bytes], None],
+        closed: Callable[[str], None],
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+    ) -> None:
+        self._network = network
+        self._transport = transport
+        self._received = received
+        self._closed = closed
+        self._drained: Callable[[], None] | None = None
+        self._framing = Framing(max_response_bytes)
+        self._output = OutputQueue()
+        self.blocked = False
+        """The transport took less than it was offered."""
+        self.open = True
+        network.register(transport, self._readable, self._writable)
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Address and port of the node."""
+        return self._transport.peer
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that were not written yet."""
+        return self._output.queued_bytes
+
+    def hand_over(
+        self,
+        received: Callable[[bytes], None],
+        drained: Callable[[], None],
+        closed: Callable[[str], None],
+    ) -> None:
+        """To who uses the connection, from who set it up."""
+        self._received, self._drained, self._closed = received, drained, closed
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Queue a frame and write what can be written."""
+        self._output.append(parts)
+        if not self.blocked:
+            self._flush()
+
+    def close(self) -> None:
+        """End it; `closed` is not called."""
+        if self.open:
+            self.open = False
+            self._network.unregister(self._transport)
+            self._transport.close()
+            self._output.discard()
+
+    def _flush(self) -> None:
+        try:
+            ended = self._output.flush(self._transport, SHARE_BYTES)
+        except OSError as error:
+            self._fail(f"sending failed: {error}")
+            return
+        blocked = ended == BLOCKED
+        if blocked is not self.blocked:
+            self.blocked = blocked
+            self._network.set_interest(self._transport, read=True, write=blocked)
+        if ended == DONE and self._drained is not None:
+            self._drained()
+
+    def _writable(self) -> None:
+        if self.open and self._output.queued_bytes:
+            self._flush()
+
+    def _readable(self) -> None:
+        framing = self._framing
+        try:
+            data = self._transport.receive(framing.wanted)
+        except OSError as error:
+            self._fail(f"receiving failed: {error}")
+            return
+        if not data:
+            if data is not None:
+                self._fail("the broker closed the connection")
+            return
+        framing.feed(data)
+        try:
+            frame = framing.next_frame()
+            while frame is not None:
+                self._received(frame)
+                if not self.open:
+                    return
+                frame = framing.next_frame()
+        except FrameError as error:
+            self._fail(f"what came is no Kafka response ({error}): is this port a TLS listener?")
+
+    def _fail(self, reason: str) -> None:
+        if self.open:
+            self.close()
+            self._closed(reason)

@@ -1,0 +1,157 @@
+"""What every client instance has one of: connections, metadata, time, and ways to wait.
+
+    face (thread, asyncio) ── driver ─► Env, SystemTimer ─► Engine ─┬─ NetworkClient ─► nodes
+                                                                    └─ Metadata ─► image
+
+The engine of a producer, a consumer or an admin client is this and its own parts on top. It runs on
+one owner thread, by callbacks, and never blocks. `close` ends everything at once: what is not
+answered fails with `ClientClosed`; whoever wants a gentle end (flush, leave the group) does that
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.cluster_image import ClusterImage, TopicInfo
+from odradek.client.errors.answers import error_for
+from odradek.client.errors.base import KafkaError
+from odradek.client.errors.own import ClientClosed
+from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.metadata import Metadata
+from odradek.client.metadata_updater import MetadataUpdater
+from odradek.client.network_client import NetworkClient
+from odradek.client.waiter import Waiter, spawn
+from odradek.config.addresses import parse_addresses
+from odradek.config.client import ClientConfig
+from odradek.model.env import Env
+from odradek.timing.timer import SystemTimer
+
+R = TypeVar("R")
+
+
+class Engine:
+    """One client's. Raises `ConfigError` if there is no bootstrap server."""
+
+    def __init__(
+        self,
+        env: Env,
+        timer: SystemTimer,
+        config: ClientConfig,
+        *,
+        max_in_flight: int = 100,
+        allow_auto_topic_creation: bool = False,
+        on_bug: Callable[[str, Exception], None] | None = None,
+    ) -> None:
+        self.env = env
+        self.timer = timer
+        self.config = config
+        self.client = NetworkClient(env, timer, config, max_in_flight=max_in_flight, on_bug=on_bug)
+        self.backoff = ExponentialBackoff(
+            config.retry_backoff_ms, config.retry_backoff_max_ms, env.random
+        )
+        self.metadata = Metadata(env.clock, self.backoff, config.metadata_max_age_ms)
+        self.closed = False
+        self._updater = MetadataUpdater(
+            timer,
+            config,
+            self.client,
+            self.metadata,
+            parse_addresses(config.bootstrap_servers),
+            allow_auto_topic_creation,
+        )
+
+    def start(self) -> None:
+        """Begin to connect. On the owner thread, as everything else."""
+        self._updater.start()
+
+    def close(self) -> None:
+        """End at once."""
+        if not self.closed:
+            self.closed = True
+            self._updater.close()
+            self.metadata.give_up(ClientClosed("the client was closed"))
+            self.client.close()
+
+    @property
+    def now_ms(self) -> int:
+        """The monotonic clock, as of the last wake-up."""
+        return self.timer.now_ms
+
+    # Asking.
+
+    def call(
+        self, node_id: int, request: Any, response_type: type[R], timeout_ms: int | None = None
+    ) -> Waiter[R]:
+        """Send a request (or a `RequestBuilder`); its answer, or the `KafkaError` of the
+        connection. What the answer itself says is for the caller to look at.
+        """
+        waiter: Waiter[R] = Waiter()
+
+        def ended(call: ClientRequest) -> None:
+            if call.error is not None:
+                waiter.fail(call.error)
+            else:
+                waiter.complete(call.response)
+
+        self.client.send(node_id, request, ended, timeout_ms=timeout_ms)
+        return waiter
+
+    async def any_node(self) -> int:
+        """A node to ask what any node can answer, as soon as there is one."""
+        while True:
+            if self.metadata.fatal is not None:
+                raise self.metadata.fatal
+            node_id = self.client.least_loaded_node()
+            if node_id is not None:
+                return node_id
+            await self.sleep(max(1, self.config.reconnect_backoff_ms))
+
+    async def fresh_image(self) -> ClusterImage:
+        """An image that was asked for after this was called."""
+        return await self.metadata.newer_than(self.metadata.request_update())
+
+    async def cluster_image(self) -> ClusterImage:
+        """An image that the cluster gave, be it not the newest."""
+        return await self.metadata.newer_than(0)
+
+    async def topic(self, name: str) -> TopicInfo:
+        """A topic, as soon as the cluster says it is there. Raises what trying again will not
+        cure; otherwise goes on asking, so give it a time (`within`).
+        """
+        while True:
+            image = self.metadata.image
+            info = image.topics.get(name)
+            if info is not None:
+                if not info.error:
+                    return info
+                if not info.error.retriable:
+                    raise error_for(info.error, f"topic {name}")
+            self.metadata.add_topic(name)
+            await self.metadata.newer_than(image.version)
+
+    def wait_for_topic(self, name: str) -> Waiter[TopicInfo]:
+        """`topic` as a waiter."""
+        return spawn(self.topic(name))
+
+    # Time.
+
+    def sleep(self, delay_ms: int) -> Waiter[None]:
+        """Done after so long; fails if the engine is closed by then."""
+        waiter: Waiter[None] = Waiter()
+        if self.closed:
+            waiter.fail(ClientClosed("the client was closed"))
+        else:
+            self.timer.call_later(delay_ms, lambda: waiter.complete(None))
+        return waiter
+
+    def within(
+        self, timeout_ms: int, waiter: Waiter[R], late: Callable[[], KafkaError]
+    ) -> Waiter[R]:
+        """The same waiter; unless it is done in time, it fails with what `late` makes."""
+        if not waiter.done:
+            task = self.timer.call_later(timeout_ms, lambda: waiter.fail(late()))
+            waiter.add_callback(lambda _: task.cancel())
+        return waiter

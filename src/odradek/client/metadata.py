@@ -1,0 +1,315 @@
+"""Metadata: what is known of the cluster, when to ask again, and who waits for an answer.
+
+    request_update ─► due, after the back-off ─► a request (MetadataUpdater) ─┬─ updated: new image
+    max.age is over ─►                                                        └─ failed: back-off
+
+- `image` is replaced as a whole. Its version grows by one with every answer; who needs to know what
+  the cluster looks like *now* calls `request_update` and waits for a version newer than it returns.
+- A leader epoch never goes back (KIP-320): an answer with an older one was given by a broker that
+  is behind, and does not count for that partition, unless the topic is another one by its id.
+- What brokers say about new leaders in other answers is taken at once (KIP-951), if it is newer.
+- Asking again waits longer and longer: after failures, and also when the answer was the same as
+  before (KIP-580), for then the cluster needs time.
+- Nodes of another cluster than the first are an error that does not pass: `WrongCluster`.
+
+It sends nothing. Owner thread only, but `image` may be read from any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.cluster_image import (
+    EMPTY,
+    NO_EPOCH,
+    NO_LEADER,
+    ClusterImage,
+    Node,
+    PartitionInfo,
+    TopicInfo,
+    nodes_of,
+    topic_of,
+)
+from odradek.client.errors.base import KafkaError
+from odradek.client.errors.own import WrongCluster
+from odradek.client.topics_of_interest import TopicsOfInterest
+from odradek.client.waiter import Waiter, completed, failed
+from odradek.model.env import Clock
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.api.metadata import MetadataResponse
+
+RELIABLE_EPOCHS_VERSION = 9
+"""Brokers before it may tell leader epochs that are old (KAFKA-9212)."""
+
+UpdateListener = Callable[[ClusterImage], None]
+
+
+class LeaderChange:
+    """What a broker said of a partition's leader in an answer to something else."""
+
+    __slots__ = ("leader_epoch", "leader_id", "partition", "topic")
+
+    def __init__(self, topic: str, partition: int, leader_id: int, leader_epoch: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+
+class Metadata:
+    """The image and the policy. Times in milliseconds of the monotonic clock."""
+
+    def __init__(self, clock: Clock, backoff: ExponentialBackoff, max_age_ms: int) -> None:
+        self.image = EMPTY
+        self.interest = TopicsOfInterest(clock)
+        self.trouble: KafkaError | None = None
+        """Why the last attempt to learn something failed; None if it did not."""
+        self.fatal: KafkaError | None = None
+        """What makes any further attempt useless."""
+        self.on_request: Callable[[], None] = lambda: None
+        """Called when an update may have become due earlier than before."""
+        self._clock = clock
+        self._backoff = backoff
+        self._max_age_ms = max_age_ms
+        self._epochs: dict[TopicPartition, int] = {}
+        self._listeners: list[UpdateListener] = []
+        self._waiters: list[tuple[int, Waiter[ClusterImage]]] = []
+        self._need_full = self._need_new = False
+        self._requests = 0
+        """Wishes for a full update so far: one uttered while a request is under way is not
+        answered by it."""
+        self._attempts = 0
+        self._same_answers = 0
+        self._refreshed_ms: int | None = None
+        self._succeeded_ms: int | None = None
+        self._wait_ms = 0
+
+    # Wishes.
+
+    def add_topic(self, topic: str) -> None:
+        """The topic is being used (see `topics_of_interest`); if it is new, it is asked for."""
+        if self.interest.use(topic):
+            self._ask_for_new()
+
+    def set_topics(self, topics: Iterable[str], all_topics: bool = False) -> None:
+        """Exactly these are of interest, or all."""
+        if all_topics and not self.interest.all_topics:
+            self.interest.all_topics = True
+            self.request_update()
+        self.interest.all_topics = all_topics
+        if self.interest.set(topics) and not all_topics:
+            self._ask_for_new()
+
+    def _ask_for_new(self) -> None:
+        self._need_new = True
+        self._same_answers = 0
+        self._wait_ms = 0 if not self._attempts else self._wait_ms
+        self.on_request()
+
+    def request_update(self) -> int:
+        """Ask for everything again, as soon as the back-off allows; the version there is now."""
+        self._need_full = True
+        self._requests += 1
+        self.on_request()
+        return self.image.version
+
+    def newer_than(self, version: int) -> Waiter[ClusterImage]:
+        """Done when there is a newer image than that; fails only when there never will be."""
+        if self.fatal is not None:
+            return failed(self.fatal)
+        if self.image.version > version:
+            return completed(self.image)
+        waiter: Waiter[ClusterImage] = Waiter()
+        self._waiters = [entry for entry in self._waiters if not entry[1].done]
+        self._waiters.append((version, waiter))
+        return waiter
+
+    def listen(self, listener: UpdateListener) -> None:
+        """Call it with every new image from now on."""
+        self._listeners.append(listener)
+
+    # When to ask, and for what.
+
+    @property
+    def update_requested(self) -> bool:
+        return self._need_full or self._need_new
+
+    def time_to_next_update_ms(self) -> int:
+        """How long until a request is due; 0 if it is now."""
+        now_ms = self._clock.monotonic_ms()
+        due_ms = 0
+        if not self.update_requested and self._succeeded_ms is not None:
+            due_ms = max(0, self._succeeded_ms + self._max_age_ms - now_ms)
+        if self._refreshed_ms is not None:
+            due_ms = max(due_ms, self._refreshed_ms + self._wait_ms - now_ms)
+        return due_ms
+
+    def wanted_topics(self) -> tuple[list[str] | None, int]:
+        """What to ask for: names, None for all; and what to tell `updated` with the answer."""
+        partial = self._need_new and not self._need_full
+        if partial and self.interest.new_names() and not self.interest.all_topics:
+            return self.interest.new_names(), -1
+        names = self.interest.names()
+        return (None if self.interest.all_topics else names), self._requests
+
+    # What came of it.
+
+    def failed(self, error: KafkaError) -> None:
+        """An attempt failed; the next one waits longer."""
+        self.trouble = error
+        self._refreshed_ms = self._clock.monotonic_ms()
+        self._wait_ms = self._backoff.backoff_ms(self._attempts)
+        self._attempts += 1
+        if error.fatal:
+            self.give_up(error)
+
+    def give_up(self, error: KafkaError) -> None:
+        """There will never be another image; whoever waits for one fails."""
+        self.fatal = error
+        waiters, self._waiters = self._waiters, []
+        for _, waiter in waiters:
+            waiter.fail(error)
+
+    def updated(self, response: MetadataResponse, version: int, token: int) -> None:
+        """The answer, of that version of the API; `token` is from `wanted_topics`."""
+        known = self.image.cluster_id
+        if known and response.cluster_id and response.cluster_id != known:
+            text = (
+                f"the brokers that answer belong to cluster {response.cluster_id}, not to {known} "
+                f"as before. What to do: {WrongCluster.advice}, and start this client again."
+            )
+            self.failed(WrongCluster(text))
+            return
+        now_ms = self._clock.monotonic_ms()
+        before = self.image
+        self._install(response, version, partial=token < 0)
+        self.trouble = None
+        self._attempts = 0
+        self._refreshed_ms = now_ms
+        if token == self._requests:
+            self._need_full = False
+        if token >= 0:
+            self._succeeded_ms = now_ms
+        self._need_new = bool(self.interest.new_names())
+        self._same_answers = self._same_answers + 1 if same_leaders(before, self.image) else 0
+        self._wait_ms = (
+            self._backoff.backoff_ms(self._same_answers - 1) if self._same_answers else 0
+        )
+        if any(needs_refresh(topic) for topic in self.image.topics.values()):
+            self._need_full = True
+        self._tell()
+
+    def _install(self, response: MetadataResponse, version: int, *, partial: bool) -> None:
+        epochs = version >= RELIABLE_EPOCHS_VERSION
+        topics: dict[str, TopicInfo] = {}
+        if partial:
+            topics = {n: t for n, t in self.image.topics.items() if n in self.interest}
+        for answer in response.topics:
+            if answer.name is not None and answer.name in self.interest:
+                topics[answer.name] = self._newest(topic_of(answer, epochs))
+        if not partial:
+            self._epochs = {p: epoch for p, epoch in self._epochs.items() if p.topic in topics}
+        self.interest.answered(t.name for t in response.topics if t.name is not None)
+        self.image = ClusterImage(
+            self.image.version + 1,
+            response.cluster_id or self.image.cluster_id,
+            response.controller_id,
+            nodes_of(response),
+            topics,
+        )
+
+    def _newest(self, topic: TopicInfo) -> TopicInfo:
+        """The topic, with what was known before of partitions whose epoch would go back."""
+        before = self.image.topics.get(topic.name)
+        another = before is not None and before.topic_id != topic.topic_id
+        for number, info in list(topic.partitions.items()):
+            partition = TopicPartition(topic.name, number)
+            known = NO_EPOCH if another else self._epochs.get(partition, NO_EPOCH)
+            if info.leader_epoch == NO_EPOCH or info.leader_epoch >= known:
+                self._epochs[partition] = info.leader_epoch
+                continue
+            old = None if before is None else before.partitions.get(number)
+            topic.partitions[number] = old or PartitionInfo(
+                number, NO_LEADER, known, error=ErrorCode.LEADER_NOT_AVAILABLE
+            )
+        return topic
+
+    def _tell(self) -> None:
+        image = self.image
+        waiting, self._waiters = self._waiters, []
+        for version, waiter in waiting:
+            if image.version > version:
+                waiter.complete(image)
+            elif not waiter.done:
+                self._waiters.append((version, waiter))
+        for listener in self._listeners:
+            listener(image)
+        self.on_request()
+
+    # What is learnt elsewhere.
+
+    def last_seen_epoch(self, partition: TopicPartition) -> int:
+        """The newest leader epoch anybody told; `NO_EPOCH` if nobody did."""
+        return self._epochs.get(partition, NO_EPOCH)
+
+    def saw_epoch(self, partition: TopicPartition, epoch: int) -> bool:
+        """A leader epoch that was met in records or answers; if it is newer, an update is
+        requested. Whether it was.
+        """
+        if epoch <= self._epochs.get(partition, NO_EPOCH):
+            return False
+        self._epochs[partition] = epoch
+        self.request_update()
+        return True
+
+    def update_leaders(
+        self, changes: Iterable[LeaderChange], nodes: Iterable[Node]
+    ) -> list[TopicPartition]:
+        """Leaders named in an answer to Produce or Fetch (KIP-951); the partitions for which that
+        was news.
+        """
+        known_nodes = {**self.image.nodes, **{node.id: node for node in nodes}}
+        topics = dict(self.image.topics)
+        changed: list[TopicPartition] = []
+        for change in changes:
+            partition = TopicPartition(change.topic, change.partition)
+            info = self.image.partition(change.topic, change.partition)
+            if info is None or change.leader_id not in known_nodes:
+                continue
+            if change.leader_epoch <= max(info.leader_epoch, self.last_seen_epoch(partition)):
+                continue
+            self._epochs[partition] = change.leader_epoch
+            moved: PartitionInfo = info._replace(
+                leader=change.leader_id, leader_epoch=change.leader_epoch, error=ErrorCode.NONE
+            )
+            topics[change.topic] = topics[change.topic].with_partition(moved)
+            changed.append(partition)
+        if changed:
+            self.image = self.image.with_changes(known_nodes, topics)
+            self._tell()
+        return changed
+
+    def rebootstrap(self) -> None:
+        """Nothing is known any more about where nodes are; begin again."""
+        self.image = self.image.with_changes({}, self.image.topics)
+        self.request_update()
+
+
+def needs_refresh(topic: TopicInfo) -> bool:
+    """Whether the broker itself said that the topic will soon look different."""
+    if topic.error.refresh_metadata:
+        return True
+    return any(info.error.refresh_metadata for info in topic.partitions.values())
+
+
+def same_leaders(before: ClusterImage, after: ClusterImage) -> bool:
+    """Whether an answer told nothing new about who leads what."""
+    if before.topics.keys() != after.topics.keys() or before.nodes != after.nodes:
+        return False
+    return all(
+        before.topics[name].error == topic.error
+        and before.topics[name].partitions == topic.partitions
+        for name, topic in after.topics.items()
+    )
