@@ -1,0 +1,95 @@
+"""Which logs are worth a pass of compaction, and up to where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compacting import COMPACTED, clean, settle, write
+from log_making import new_log
+
+from odradek.log.cleanable import LogToClean, log_to_clean
+from odradek.log.log import Log
+from odradek.log.memory import MemoryDisk
+
+A = b"a"
+ONE_BATCH = replace(COMPACTED, segment_bytes=80)
+
+
+def a_log(config=ONE_BATCH, batches: int = 10) -> Log:
+    """A segment for every batch; the timestamp is 1000 times the offset."""
+    log = new_log(MemoryDisk(), config)
+    for number in range(batches):
+        write(log, [(A, b"%d" % number)], timestamp=1000 * number)
+    settle(log)
+    return log
+
+
+def plan(log: Log, first_dirty: int | None = None, now_ms: int = 1 << 40) -> LogToClean:
+    return log_to_clean(log, first_dirty, now_ms)
+
+
+def test_what_was_never_cleaned_is_dirty_from_the_beginning():
+    log = a_log()
+    found = plan(log)
+    assert (found.first_dirty_offset, found.first_uncleanable_offset) == (0, 10)
+    assert (found.clean_bytes, found.cleanable_bytes) == (0, log.size)
+    assert found.cleanable_ratio == 1.0 and found.worth_it
+
+
+def test_a_log_is_worth_it_when_more_than_the_ratio_is_dirty():
+    log = a_log()
+    assert plan(log, 5).cleanable_ratio == 0.5
+    assert not plan(log, 5).worth_it
+    assert plan(log, 4).worth_it
+    log.configure(replace(ONE_BATCH, min_cleanable_dirty_ratio=0.0))
+    assert plan(log, 9).worth_it
+    assert not plan(log, 10).worth_it, "there is nothing"
+
+
+def test_an_empty_log_and_one_with_an_active_segment_only_are_not():
+    log = new_log(MemoryDisk(), COMPACTED)
+    assert not plan(log).worth_it
+    write(log, [(A, b"1")])
+    log.flush(checkpoint=True)
+    log.high_watermark = 1
+    assert not plan(log).worth_it
+
+
+@pytest.mark.parametrize("recorded", [-1, 11])
+def test_a_recorded_offset_that_is_not_in_the_log_starts_it_over(recorded: int):
+    assert plan(a_log(), recorded).first_dirty_offset == 0
+
+
+def test_records_that_were_deleted_are_not_dirty():
+    log = a_log()
+    log.raise_log_start(4)
+    assert plan(log, 2).first_dirty_offset == 4
+
+
+def test_young_segments_wait():
+    log = a_log(replace(ONE_BATCH, min_compaction_lag_ms=3000))
+    assert plan(log, now_ms=9_999).first_uncleanable_offset == 7
+    assert plan(log, now_ms=2_000).first_uncleanable_offset == 0
+    assert not plan(log, now_ms=2_000).worth_it
+
+
+def test_what_has_waited_too_long_is_cleaned_however_little_it_is():
+    log = a_log(replace(ONE_BATCH, max_compaction_lag_ms=5000))
+    assert not plan(log, 9, now_ms=14_000).worth_it
+    assert plan(log, 9, now_ms=14_001).worth_it
+    assert not plan(log, 10, now_ms=1 << 40).worth_it
+
+
+def test_a_segment_in_which_a_pass_was_cut_short_counts_as_clean_and_as_dirty():
+    log = new_log(MemoryDisk(), replace(COMPACTED, segment_bytes=10_000))
+    write(log, *[[(A, b"%d" % n)] for n in range(10)])
+    settle(log)
+    found = plan(log, 6)
+    assert (found.clean_bytes, found.cleanable_bytes) == (log.size, log.size)
+    assert found.cleanable_ratio == 0.5
+
+
+def test_after_a_pass_nothing_is_left_to_do():
+    log = a_log()
+    assert not plan(log, clean(log)).worth_it

@@ -1,0 +1,126 @@
+"""A pass of compaction that ends at any of its effects on the disk, by a kill or a power loss.
+
+Whatever was reached, the next start finds a log that says what it said before, without a hole and
+without leftovers, and compacts it to the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from compacting import COMPACTED, a_pass, run, settle, shown, table, write
+from log_making import headers, read
+
+from odradek.log.log import Log
+from odradek.log.log_directory import LogDirectory
+from odradek.model.ids import TopicIdPartition
+from odradek.testing.disk import SimDisk
+from odradek.testing.mount import DiskFaults
+from odradek.testing.process import Crash
+from odradek.testing.scheduler import Scheduler
+
+KEY = TopicIdPartition(UUID(int=7 << 64), 0)
+CONFIG = replace(COMPACTED, segment_bytes=450, index_interval_bytes=100)
+SMALLER = replace(CONFIG, segment_bytes=150)
+BATCHES = [[(b"%d" % (n % 4), b"%d" % n if n % 5 else None)] for n in range(14)]
+RECORDS = [(n, *record) for n, batch in enumerate(BATCHES) for record in batch]
+
+
+class Life:
+    """A log with something to compact on a disk that forgets."""
+
+    def __init__(self, seed: int) -> None:
+        self.disk = SimDisk(Scheduler(seed), "disk")
+        log = self.open(DiskFaults())
+        log.configure(SMALLER)  # so that several become one
+        write(log, *BATCHES)
+        settle(log)
+        assert len(log.segments) == 8
+        self.expected = table(log)
+
+    def open(self, faults: DiskFaults) -> Log:
+        chance = self.disk.scheduler.stream("directory")
+        mount = self.disk.mount(faults)
+        self.directory = LogDirectory(mount, "/data", chance, cluster_id="c", node_id=1)
+        log = self.directory.open_log(KEY, CONFIG, 0)
+        log.high_watermark = log.flushed_offset
+        return log
+
+    def compact(self, log: Log) -> None:
+        """As the broker does it: durable ends first, `.deleted` files removed in the end."""
+        self.directory.checkpoint()()
+        cleaner = run(a_pass(log, now_ms=0), log)
+        for deletion in cleaner.deletions:
+            deletion.close()
+            deletion.remove()
+
+    def checked(self, log: Log) -> None:
+        now = shown(log)
+        assert [each for each in RECORDS if each in now] == now
+        assert table(log) == self.expected
+        for number in range(len(log.segments)):
+            log.segments.loaded(number)
+        names = [path.rpartition("/")[2] for path in self.disk.paths()]
+        assert not [n for n in names if n.endswith((".cleaned", ".swap", ".deleted"))], names
+
+
+def effects_of_a_pass() -> int:
+    life = Life(0)
+    log = life.open(DiskFaults())
+    before = life.disk.effects
+    life.compact(log)
+    return life.disk.effects - before
+
+
+EFFECTS = effects_of_a_pass()
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("point", range(EFFECTS))
+def test_a_crash_at_this_effect(point: int, power: bool) -> None:
+    life = Life(point)
+    faults = DiskFaults()
+    log = life.open(faults)
+    faults.crash_after_effects = point
+    with pytest.raises(Crash):
+        life.compact(log)
+    if power:
+        life.disk.power_loss()
+    # The next start may be cut short, too.
+    faults = DiskFaults(crash_after_effects=life.disk.chance.between(0, 30))
+    try:
+        life.open(faults)
+    except Crash:
+        if power:
+            life.disk.power_loss()
+    log = life.open(DiskFaults())
+    life.checked(log)
+    life.compact(log)
+    life.checked(log)
+    # Every second key that is left had its tombstones after its values.
+    kept = [header for header in headers(read(log, 0)) if header.count]
+    assert len(kept) == len({key for _, key, _ in RECORDS})
+
+
+def test_the_crashes_meet_every_step_of_the_protocol() -> None:
+    met = set()
+    for point in range(EFFECTS):
+        life = Life(point)
+        faults = DiskFaults()
+        log = life.open(faults)
+        faults.crash_after_effects = point
+        with pytest.raises(Crash):
+            life.compact(log)
+        names = [path.rpartition("/")[2] for path in life.disk.paths()]
+        suffixes = {name.rpartition(".")[2] for name in names}
+        met.add(frozenset(suffixes & {"cleaned", "swap", "deleted"}))
+    assert {
+        frozenset(),
+        frozenset({"cleaned"}),
+        frozenset({"cleaned", "swap"}),
+        frozenset({"swap"}),
+        frozenset({"swap", "deleted"}),
+        frozenset({"deleted"}),
+    } <= met
