@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from odradek.broker.auto_topics import creatable_topic
 from odradek.broker.context import RequestContext, Waiting
 from odradek.broker.delayed_commit import METADATA, DelayedCommit
 from odradek.broker.fetch_sessions import FetchSessionCache
@@ -21,10 +22,11 @@ from odradek.controller.decision import Decision
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog, RecordsTooLarge
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
+from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
@@ -43,6 +45,7 @@ class Broker:
         directory: LogDirectory,
         metadata: MetadataLog,
         replicas: ReplicaManager,
+        groups: GroupCoordinator,
     ) -> None:
         self.env = env
         self.timer = timer
@@ -51,6 +54,7 @@ class Broker:
         self.directory = directory
         self.metadata = metadata
         self.replicas = replicas
+        self.groups = groups
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, env.random
         )
@@ -133,17 +137,17 @@ class Broker:
         """The committed offset moved: answers may leave."""
         self.commit_purgatory.check_and_complete(METADATA)
 
-    def auto_create(self, names: Sequence[str]) -> None:
-        """Create topics somebody asked for. Nobody waits for it; clients ask again."""
+    def auto_create(self, names: Sequence[str]) -> int | None:
+        """Create topics somebody asked for, if they are not on their way already.
+
+        The offset with whose commit they are there; None if the records could not be kept.
+        """
+        pending = self.metadata.pending
+        brokers = len(pending.brokers)
         request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
-                )
-                for name in names
-            ]
+            topics=[creatable_topic(name, self.config, brokers) for name in names]
         )
-        decision = create_topics(self.metadata.pending, request, self.config, self.random)
+        decision = create_topics(pending, request, self.config, self.random)
         known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         refused = [each for each in decision.response.topics if each.error_code not in known]
         if refused:
@@ -152,9 +156,10 @@ class Broker:
                 "%d topics were not created; %s: %s", len(refused), first.name, first.error_message
             )
         try:
-            self.metadata.submit(decision.records)
+            return self.metadata.submit(decision.records)
         except (OSError, RecordsTooLarge) as error:
             log.error("%d topics were not created, %s first: %s", len(names), names[0], error)
+            return None
 
     # -- the data directory ------------------------------------------------------------------------
 

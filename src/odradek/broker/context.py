@@ -22,6 +22,9 @@ class Answerable(Protocol):
     frame: bytes
     abandoned: Callable[[], None] | None
 
+    @property
+    def peer(self) -> tuple[str, int]: ...
+
     def respond(self, parts: Sequence[Any]) -> None: ...
 
     def no_response(self) -> None: ...
@@ -43,6 +46,11 @@ class RequestContext:
     @property
     def client_id(self) -> str | None:
         return self.header.client_id
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka writes it: behind a slash."""
+        return f"/{self.exchange.peer[0]}"
 
     def respond(self, response: Any) -> None:
         """Send the response, once, in its turn among the requests of this connection."""
@@ -71,4 +79,9 @@ class NoResponse:
     """A handler's answer to a request that is not answered."""
 
 
+class Later:
+    """A handler's answer that it will respond by itself, when it can."""
+
+
 NO_RESPONSE = NoResponse()
+LATER = Later()

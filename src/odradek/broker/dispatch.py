@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.apis import APIS
-from odradek.broker.context import Answerable, NoResponse, RequestContext, Waiting
+from odradek.broker.context import LATER, Answerable, NoResponse, RequestContext, Waiting
 from odradek.broker.handlers import api_versions
 from odradek.broker.routes import route
 from odradek.model.errors import ProtocolError
@@ -54,7 +54,7 @@ class Dispatcher:
                 exchange.abandoned = answer.operation.run  # Its time is up.
         elif isinstance(answer, NoResponse):
             context.no_response()
-        else:
+        elif answer is not LATER:
             context.respond(answer)
 
     def _refuse_version(self, exchange: Answerable, header: RequestHeader) -> None:

@@ -29,6 +29,10 @@ from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog
 from odradek.controller.metadata_start import open_metadata_log
 from odradek.controller.registrations import Endpoint, ResourceType
+from odradek.controller.topic_names import CONSUMER_OFFSETS
+from odradek.coordinator.group.coordinator import GroupCoordinator
+from odradek.coordinator.group.group_shard import GroupShard
+from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log_directory import LogDirectory
 from odradek.log.meta_properties import WrongDirectory
@@ -109,7 +113,10 @@ class Node:
             ),
         )
         self.metadata = self._open_metadata()
-        self.broker = Broker(config, env, self.timer, directory, self.metadata, self.replicas)
+        self.groups = self._group_coordinator()
+        self.broker = Broker(
+            config, env, self.timer, directory, self.metadata, self.replicas, self.groups
+        )
         self.partitions = Partitions(self.broker)
         self.sockets = SocketServer(
             env.network,
@@ -156,6 +163,24 @@ class Node:
         for problem in problems:
             log.warning("%s", problem)
         return metadata
+
+    def _group_coordinator(self) -> GroupCoordinator:
+        """Before the partitions are opened, since it is told of those that keep its groups."""
+        config, env = self.config, self.env
+        runtime = CoordinatorRuntime(
+            CONSUMER_OFFSETS,
+            self._offsets_partitions,
+            lambda: GroupShard(config, env.random),
+            self.replicas,
+            env.clock,
+            self.timer,
+            env.call_soon,
+        )
+        return GroupCoordinator(config, runtime)
+
+    def _offsets_partitions(self) -> int:
+        topic = self.metadata.committed.topic(CONSUMER_OFFSETS)
+        return len(topic.partitions) if topic else self.config.offsets_topic_num_partitions
 
     def _register(self) -> None:
         """Take this broker's place in the metadata, under the address it can be reached at."""
@@ -226,6 +251,7 @@ class Node:
     def stop(self, stopped: Callable[[], None]) -> None:
         """Stop cleanly: everything appended is on disk when `stopped` is called."""
         self.sockets.close()
+        self.groups.runtime.close()
         self.housekeeping.stop()
         self.replicas.flusher.stop()
         self.background.when_idle(lambda: self._close(stopped))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from odradek.config.broker_cleaner import CleanerSettings
+from odradek.config.broker_groups import GroupSettings
 from odradek.config.broker_log import LogSettings
 from odradek.config.broker_network import NetworkSettings
 from odradek.config.checks import at_least, one_of
@@ -112,6 +113,7 @@ class BrokerConfig(
     LogSettings,
     CleanerSettings,
     NetworkSettings,
+    GroupSettings,
     MetadataSettings,
 ):
     """All settings of a broker, with values: a snapshot."""
@@ -125,6 +127,12 @@ class BrokerConfig(
             raise ConfigError(
                 f"log.cleaner.min.compaction.lag.ms ({least}) > "
                 f"log.cleaner.max.compaction.lag.ms ({most})"
+            )
+        shortest, longest = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
+        if shortest > longest:
+            raise ConfigError(
+                f"group.min.session.timeout.ms ({shortest}) > "
+                f"group.max.session.timeout.ms ({longest})"
             )
         if self.broker_id != self.node_id:
             raise ConfigError(

@@ -18,6 +18,7 @@ from odradek.config.broker import (
     TopicSettings,
 )
 from odradek.config.broker_cleaner import CleanerSettings
+from odradek.config.broker_groups import GroupSettings
 from odradek.config.broker_log import LogSettings
 from odradek.config.broker_network import NetworkSettings
 from odradek.config.setting import Setting
@@ -30,6 +31,7 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Topics", TopicSettings),
     ("Logs", LogSettings),
     ("Log compaction", CleanerSettings),
+    ("Consumer groups", GroupSettings),
     ("Cluster metadata", MetadataSettings),
 )
 INTRODUCTION = """\

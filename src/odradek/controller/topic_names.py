@@ -10,7 +10,8 @@ from odradek.model.errors import ErrorCode
 MAX_NAME_LENGTH = 249
 LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 METADATA_TOPIC = "__cluster_metadata"
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CONSUMER_OFFSETS = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, "__transaction_state", "__share_group_state"})
 
 
 def name_problem(name: str) -> str | None:

@@ -43,6 +43,11 @@ class Exchange:
         self._answer: Sequence[Part] | None = None
 
     @property
+    def peer(self) -> tuple[str, int]:
+        """Address and port of the client."""
+        return self.connection.peer
+
+    @property
     def answered(self) -> bool:
         return self._answer is not None
 

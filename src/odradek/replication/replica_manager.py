@@ -2,7 +2,8 @@
 
 Requests wait in three purgatories, keyed by topic-partition. They are checked when the high
 watermark moved, which an append does (`log.durability=os`) or the flush after it (`fsync`); when
-the log start moved; and when a partition went away. Nothing else wakes them but their deadline.
+the log start moved; and when a partition went away. Nothing else wakes them but their deadline. A
+coordinator that keeps its state in a topic is told of the same events as its listener.
 
 Failures: an fsync or a write that failed fences the whole data directory, so every partition goes
 offline (KAFKA_STORAGE_ERROR) and nothing is acked; damage found in one log takes that partition
@@ -24,6 +25,7 @@ from odradek.model.spans import Span
 from odradek.protocol.validate import BatchRules
 from odradek.replication.delayed_delete_records import DeleteRecordsStatus
 from odradek.replication.flusher import Flusher
+from odradek.replication.listener import PartitionListener
 from odradek.replication.partition import AppendResult, Durability, Partition
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
@@ -56,6 +58,7 @@ class ReplicaManager:
         self.flusher = Flusher(
             env, self._flushed, lambda partition, failure: self.fail_directory(failure)
         )
+        self.listeners: dict[str, PartitionListener] = {}
         self.directory_failed = False
         self._refused = 0
         self._refused_told_ms: int | None = None
@@ -76,6 +79,9 @@ class ReplicaManager:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
         elif opened.dirty:
             self.flusher.wants(partition)
+        listener = self.listeners.get(key.topic)
+        if listener is not None:
+            listener.opened(partition)
         return partition
 
     def add_offline(self, key: TopicPartition, topic_id: UUID) -> None:
@@ -141,14 +147,25 @@ class ReplicaManager:
             try:
                 self.fetch_purgatory.check_and_complete(key)
             finally:
-                self.delete_records_purgatory.check_and_complete(key)
+                try:
+                    self.delete_records_purgatory.check_and_complete(key)
+                finally:
+                    self._tell(partition)
 
     def _wake_unavailable(self, partition: Partition) -> None:
         key = partition.topic_partition
         try:
             self.produce_purgatory.check_and_complete(key)
         finally:
-            self.fetch_purgatory.check_and_complete(key)
+            try:
+                self.fetch_purgatory.check_and_complete(key)
+            finally:
+                self._tell(partition)
+
+    def _tell(self, partition: Partition) -> None:
+        listener = self.listeners.get(partition.topic_partition.topic)
+        if listener is not None:
+            listener.moved(partition)
 
     # -- delete records --------------------------------------------------------------------------
 

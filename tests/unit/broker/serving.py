@@ -63,6 +63,8 @@ class Unconnected:
 class Asked:
     """An exchange: a request, and what became of it."""
 
+    peer = ("127.0.0.1", 50_000)
+
     def __init__(self, request: Any, version: int) -> None:
         self.key = next(row.key for row in MESSAGES.values() if row.request is type(request))
         self.version = version

@@ -1,0 +1,17 @@
+"""DeleteGroups: v0-3. Groups without members are deleted, with their offsets (KIP-229)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import LATER, Later
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Later:
+    broker.groups.delete_groups(request, context.respond)
+    return LATER

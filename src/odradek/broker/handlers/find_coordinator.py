@@ -1,0 +1,83 @@
+"""FindCoordinator: v0-6. Which broker has a group; from version 4 on, of several (KIP-699).
+
+The first who asks makes `__consumer_offsets`, and is answered when it is there. (Kafka answers
+COORDINATOR_NOT_AVAILABLE, and the client asks again.) This broker has no coordinator of
+transactions: COORDINATOR_NOT_AVAILABLE. Share groups are INVALID_REQUEST, as anything else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import Waiting
+from odradek.controller.topic_names import CONSUMER_OFFSETS
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+FIRST_VERSION_WITH_SEVERAL = 4
+CREATION_TIMEOUT_MS = 30_000
+GROUP, TRANSACTION = 0, 1
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Waiting:
+    several = context.version >= FIRST_VERSION_WITH_SEVERAL
+    keys = request.coordinator_keys if several else [request.key]
+
+    def answer() -> FindCoordinatorResponse:
+        found = [coordinator(broker, key, request.key_type) for key in keys]
+        return FindCoordinatorResponse(coordinators=found) if several else alone(found[0])
+
+    if request.key_type != GROUP or broker.image.topic(CONSUMER_OFFSETS) is not None:
+        return answer()
+    offset = broker.auto_create([CONSUMER_OFFSETS])
+    if offset is None or offset <= broker.metadata.committed_offset:
+        return answer()
+
+    def respond() -> None:
+        context.respond(answer())
+
+    return broker.after_commit(offset, CREATION_TIMEOUT_MS, respond, respond)
+
+
+def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
+    """Where one key is."""
+    if key_type == TRANSACTION:
+        return nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if key_type != GROUP:
+        return nowhere(key, ErrorCode.INVALID_REQUEST)
+    number = broker.groups.runtime.partition_of(key)
+    topic = broker.image.topic(CONSUMER_OFFSETS)
+    leader = -1 if topic is None else topic.partitions[number].leader
+    for node, host, port, _ in broker.alive_brokers():
+        if node == leader:
+            return Coordinator(
+                key=key, node_id=node, host=host, port=port, error_code=ErrorCode.NONE
+            )
+    return nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def nowhere(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text
+    )
+
+
+def alone(found: Coordinator) -> FindCoordinatorResponse:
+    """The answer below version 4, to one key."""
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )

@@ -1,0 +1,17 @@
+"""Heartbeat: v0-4. See `coordinator.group.heartbeat`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import LATER, Later
+from odradek.protocol.api.heartbeat import HeartbeatRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Later:
+    broker.groups.heartbeat(request, context.respond)
+    return LATER

@@ -1,0 +1,17 @@
+"""ListGroups: v0-5. See `coordinator.group.listing`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import LATER, Later
+from odradek.protocol.api.list_groups import ListGroupsRequest
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> Later:
+    broker.groups.list_groups(request, context.respond)
+    return LATER

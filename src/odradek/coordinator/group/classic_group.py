@@ -1,0 +1,306 @@
+"""A classic group: who is in it, who leads, and what they agree on.
+
+What is kept is a generation that its leader has assigned, or that has no members: `become` makes
+the group that. All the rest (a rebalance under way, with the members it has so far) is volatile,
+and a crash goes back to the generation before, as in Kafka.
+
+Invariants
+
+- The leader is a member; there is one while there are members.
+- The instance ids of the static members point to their member ids, one each.
+- A pending id is no member's: it was given out, and its owner has yet to join with it.
+- While there are members, some protocol is spoken by all of them, and they have one protocol type.
+- Who waits for a join is there only in PreparingRebalance, for a sync in CompletingRebalance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from odradek.coordinator.group.member import Member, Protocols
+from odradek.coordinator.group.states import CAN_REBALANCE, GroupState
+from odradek.coordinator.records import (
+    CoordinatorRecord,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from odradek.coordinator.turn import Reply
+from odradek.model.java_hash import hash_ordered
+from odradek.protocol.api.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+
+CONSUMER = "consumer"
+"""The protocol type of consumers, whose metadata the broker can read."""
+
+
+class InitialWait:
+    """The time that a group which was empty gives to members that come together."""
+
+    __slots__ = ("delay_ms", "left_ms", "member_added")
+
+    def __init__(self, delay_ms: int, left_ms: int) -> None:
+        self.delay_ms = delay_ms
+        self.left_ms = left_ms
+        """What may be added if members come."""
+        self.member_added = False
+
+
+class ClassicGroup:
+    """One group; `state_timestamp_ms` is when it came into its state."""
+
+    __slots__ = (
+        "_spoken",
+        "awaiting_join",
+        "generation",
+        "id",
+        "initial_wait",
+        "leader",
+        "members",
+        "pending_joins",
+        "pending_syncs",
+        "previous_state",
+        "protocol",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+    )
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        """Empty, as one that only keeps offsets is."""
+        self.id = group_id
+        self.state = self.previous_state = GroupState.EMPTY
+        self.state_timestamp_ms = now_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending_joins: set[str] = set()
+        self.pending_syncs: dict[str, None] = {}
+        self.initial_wait: InitialWait | None = None
+        self.awaiting_join = 0
+        self._spoken: Counter[str] = Counter()
+
+    # -- what is kept ------------------------------------------------------------------------------
+
+    def become(self, value: GroupMetadataValue) -> None:
+        """Be the generation that a record says. Members that are known keep what is volatile."""
+        known = self.members
+        state = GroupState.STABLE if value.members else GroupState.EMPTY
+        self.transition_to(state, value.current_state_timestamp)
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol = value.protocol
+        self.leader = value.leader
+        self.members = {
+            each.member_id: loaded_member(each, value.protocol, known.get(each.member_id))
+            for each in value.members
+        }
+        self.static_members = {
+            each.group_instance_id: each.id
+            for each in self.members.values()
+            if each.group_instance_id is not None
+        }
+        self._spoken = Counter(name for each in self.members.values() for name in each.spoken)
+        self.awaiting_join = sum(each.join is not None for each in self.members.values())
+
+    def generation_record(
+        self, members: Sequence[MemberMetadata], leader: str | None
+    ) -> CoordinatorRecord:
+        """This generation, with members and leader as they shall be."""
+        return self._record(self.generation, self.protocol, leader, members)
+
+    def empty_generation_record(self) -> CoordinatorRecord:
+        """The next generation, which has no members."""
+        return self._record(self.generation + 1, None, None, ())
+
+    def new_group_record(self) -> CoordinatorRecord:
+        """A group that somebody wants to join: empty, without a generation so far."""
+        return self._record(0, None, None, ())
+
+    def _record(
+        self,
+        generation: int,
+        protocol: str | None,
+        leader: str | None,
+        members: Sequence[MemberMetadata],
+    ) -> CoordinatorRecord:
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=generation,
+            protocol=protocol,
+            leader=leader,
+            current_state_timestamp=self.state_timestamp_ms,
+            members=list(members),
+        )
+        return CoordinatorRecord(GroupMetadataKey(group=self.id), value)
+
+    # -- members -----------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Take a new member; the first one leads."""
+        assert member.id not in self.members, member.id
+        if self.leader is None:
+            self.leader = member.id
+        self.members[member.id] = member
+        self._spoken.update(member.spoken)
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members, member.group_instance_id
+            self.static_members[member.group_instance_id] = member.id
+        self.pending_joins.discard(member.id)
+
+    def remove(self, member_id: str) -> None:
+        """Let a member or a pending id go; the longest member leads if it was the leader."""
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._spoken.subtract(member.spoken)
+        self.awaiting_join -= member.join is not None
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+
+    def replace(self, old: Member, member_id: str) -> Member:
+        """Give the place of a static member to its next incarnation, under a new id."""
+        leads = self.leader == old.id
+        self.remove(old.id)
+        member = Member(
+            member_id,
+            old.group_instance_id,
+            old.client_id,
+            old.client_host,
+            session_timeout_ms=old.session_timeout_ms,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        self.add(member)
+        if leads:
+            self.leader = member_id
+        return member
+
+    def update(self, member: Member, request: JoinGroupRequest) -> None:
+        """A member joins again: what it speaks now, and the time it wants."""
+        self._spoken.subtract(member.spoken)
+        member.protocols = request.protocols
+        self._spoken.update(member.spoken)
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+
+    def await_join(self, member: Member, reply: Reply[JoinGroupResponse]) -> None:
+        """The member has joined; an older request of its that still waits is forgotten."""
+        self.awaiting_join += member.join is None
+        member.join = reply
+
+    def take_join(self, member: Member) -> Reply[JoinGroupResponse] | None:
+        """The request that waits is about to be answered."""
+        reply, member.join = member.join, None
+        self.awaiting_join -= reply is not None
+        return reply
+
+    @property
+    def all_joined(self) -> bool:
+        """Nobody is missing for the next generation."""
+        return self.awaiting_join == len(self.members) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asked for."""
+        return max([0, *(member.rebalance_timeout_ms for member in self.members.values())])
+
+    # -- states and generations --------------------------------------------------------------------
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance can begin: none is being prepared."""
+        return self.state in CAN_REBALANCE
+
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Be in this state from now on."""
+        self.previous_state, self.state = self.state, state
+        self.state_timestamp_ms = now_ms
+
+    def elect_joined_leader(self) -> bool:
+        """See to it that the leader is one who has joined; False if nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].join is None:
+            joined = (member.id for member in self.members.values() if member.join is not None)
+            leader = next(joined, None)
+            if leader is None:
+                return False
+            self.leader = leader
+        return True
+
+    def begin_generation(self, now_ms: int) -> None:
+        """The members that are there are the next generation; they wait for the assignment."""
+        self.generation += 1
+        self.protocol = selected([each.protocols for each in self.members.values()])
+        self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
+        self.pending_syncs = dict.fromkeys(self.members)
+
+    # -- protocols ---------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody who speaks these can join."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        everybody = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self._spoken[each.name] == everybody for each in protocols
+        )
+
+
+def selected(spoken: Sequence[Protocols]) -> str:
+    """The protocol that most members like best of those that all of them speak.
+
+    Of several the one that Java's hash map would give first: a group that moves from one broker to
+    another keeps its protocol.
+    """
+    candidates = set.intersection(*({each.name for each in protocols} for protocols in spoken))
+    votes = Counter(
+        next(each.name for each in protocols if each.name in candidates) for protocols in spoken
+    )
+    return max(hash_ordered(votes), key=lambda name: votes[name])
+
+
+def loaded_member(stored: MemberMetadata, protocol: str | None, known: Member | None) -> Member:
+    """A member as a record has it, or the one that is known with the assignment of the record."""
+    if known is not None:
+        known.assignment = stored.assignment
+        return known
+    timeout = stored.rebalance_timeout
+    return Member(
+        stored.member_id,
+        stored.group_instance_id,
+        stored.client_id,
+        stored.client_host,
+        session_timeout_ms=stored.session_timeout,
+        rebalance_timeout_ms=stored.session_timeout if timeout == -1 else timeout,
+        protocols=[JoinGroupRequestProtocol(name=protocol or "", metadata=stored.subscription)],
+        assignment=stored.assignment,
+    )
+
+
+def stored_member(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:
+    """What a record keeps of a member."""
+    return MemberMetadata(
+        member_id=member.id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol),
+        assignment=assignment,
+    )

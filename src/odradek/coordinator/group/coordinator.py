@@ -1,0 +1,211 @@
+"""The group coordinator as the handlers see it: a request, who sent it, and where the answer goes.
+
+What can be said without looking at a group is said here; the rest goes to the shard that has the
+group, as an operation. Answers come back later, through the callback that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from odradek.config.broker import BrokerConfig
+from odradek.coordinator.group.departures import leave
+from odradek.coordinator.group.gathering import Gathering
+from odradek.coordinator.group.group_shard import GroupShard
+from odradek.coordinator.group.heartbeat import heartbeat
+from odradek.coordinator.group.join import join
+from odradek.coordinator.group.listing import describe, described_error, listed
+from odradek.coordinator.group.member import Caller
+from odradek.coordinator.group.responses import join_error, sync_error
+from odradek.coordinator.group.sync import sync
+from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.coordinator.turn import Reply, Turn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from odradek.protocol.api.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+
+NOT_HERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
+
+
+class GroupCoordinator:
+    """All methods are the owner thread's."""
+
+    def __init__(self, config: BrokerConfig, runtime: CoordinatorRuntime[GroupShard]) -> None:
+        self.config = config
+        self.runtime = runtime
+
+    # -- members -----------------------------------------------------------------------------------
+
+    def join_group(
+        self,
+        request: JoinGroupRequest,
+        caller: Caller,
+        respond: Callable[[JoinGroupResponse], None],
+    ) -> None:
+        """Answers when the generation begins that this member is part of."""
+        error = self._fault_of_join(request)
+        if error is not ErrorCode.NONE:
+            respond(join_error(error, request.member_id))
+            return
+        reply = Reply(respond, join_error)
+        self.runtime.write(
+            request.group_id,
+            lambda shard, turn: join(shard.groups, turn, request, caller, reply),
+            reply.refuse,
+        )
+
+    def _fault_of_join(self, request: JoinGroupRequest) -> ErrorCode:
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        config = self.config
+        shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        return ErrorCode.NONE
+
+    def sync_group(
+        self,
+        request: SyncGroupRequest,
+        version: int,
+        respond: Callable[[SyncGroupResponse], None],
+    ) -> None:
+        """Answers when the leader has assigned."""
+        says_protocol = request.protocol_type is not None and request.protocol_name is not None
+        if version >= FIRST_SYNC_VERSION_WITH_PROTOCOL and not says_protocol:
+            respond(sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return
+        if not request.group_id:
+            respond(sync_error(ErrorCode.INVALID_GROUP_ID))
+            return
+        reply = Reply(respond, sync_error)
+        self.runtime.write(
+            request.group_id,
+            lambda shard, turn: sync(shard.groups, turn, request, reply),
+            reply.refuse,
+        )
+
+    def heartbeat(
+        self, request: HeartbeatRequest, respond: Callable[[HeartbeatResponse], None]
+    ) -> None:
+        """While the group is being loaded every member is believed to be fine."""
+        if not request.group_id:
+            respond(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return
+        reply = Reply(respond, heartbeat_refused)
+        self.runtime.write(
+            request.group_id,
+            lambda shard, turn: heartbeat(shard.groups, turn, request, reply),
+            reply.refuse,
+        )
+
+    def leave_group(
+        self, request: LeaveGroupRequest, respond: Callable[[LeaveGroupResponse], None]
+    ) -> None:
+        """Answers per member."""
+        if not request.group_id:
+            respond(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return
+        reply = Reply(respond, lambda error: LeaveGroupResponse(error_code=error))
+        self.runtime.write(
+            request.group_id,
+            lambda shard, turn: leave(shard.groups, turn, request, reply),
+            reply.refuse,
+        )
+
+    # -- groups ------------------------------------------------------------------------------------
+
+    def describe_groups(
+        self,
+        request: DescribeGroupsRequest,
+        version: int,
+        respond: Callable[[DescribeGroupsResponse], None],
+    ) -> None:
+        """Each group as its shard sees it, in the order of the request."""
+        gathering = Gathering[DescribedGroup](
+            len(request.groups), lambda groups: respond(DescribeGroupsResponse(groups=groups))
+        )
+        for index, group_id in enumerate(request.groups):
+            part = gathering.part(index, partial(described_error, group_id))
+            self._describe(group_id, version, part)
+
+    def _describe(self, group_id: str, version: int, reply: Reply[DescribedGroup]) -> None:
+        def operation(shard: GroupShard, turn: Turn) -> None:
+            turn.answer(reply, describe(shard.groups, group_id, version))
+
+        self.runtime.write(group_id, operation, reply.refuse)
+
+    def list_groups(
+        self, request: ListGroupsRequest, respond: Callable[[ListGroupsResponse], None]
+    ) -> None:
+        """The groups of all shards that are here; an error while one of them is loading."""
+        numbers = self.runtime.numbers
+
+        def whole(parts: list[ListGroupsResponse]) -> None:
+            errors = [part.error_code for part in parts if part.error_code]
+            groups = [group for part in parts for group in part.groups]
+            if errors:
+                respond(ListGroupsResponse(error_code=errors[0], groups=[]))
+            else:
+                respond(ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
+
+        gathering = Gathering[ListGroupsResponse](len(numbers), whole)
+        for index, number in enumerate(numbers):
+            self._list(number, request, gathering.part(index, list_refused))
+
+    def _list(
+        self, number: int, request: ListGroupsRequest, reply: Reply[ListGroupsResponse]
+    ) -> None:
+        def operation(shard: GroupShard, turn: Turn) -> None:
+            groups: list[ListedGroup] = [
+                *listed(shard.groups, request.states_filter, request.types_filter)
+            ]
+            turn.answer(reply, ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
+
+        self.runtime.write_to(number, operation, reply.refuse)
+
+    def delete_groups(
+        self, request: DeleteGroupsRequest, respond: Callable[[DeleteGroupsResponse], None]
+    ) -> None:
+        """Each group by itself: some may be deleted and others not."""
+        names = list(dict.fromkeys(request.groups_names))
+        gathering = Gathering[DeletableGroupResult](
+            len(names), lambda results: respond(DeleteGroupsResponse(results=results))
+        )
+        for index, name in enumerate(names):
+            self._delete(name, gathering.part(index, partial(deletion, name)))
+
+    def _delete(self, group_id: str, reply: Reply[DeletableGroupResult]) -> None:
+        def operation(shard: GroupShard, turn: Turn) -> None:
+            turn.answer(reply, deletion(group_id, shard.delete_group(turn, group_id)))
+
+        self.runtime.write(group_id, operation, reply.refuse)
+
+
+def heartbeat_refused(error: ErrorCode) -> HeartbeatResponse:
+    loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error)
+
+
+def list_refused(error: ErrorCode) -> ListGroupsResponse:
+    """A shard that is not here has no groups."""
+    return ListGroupsResponse(error_code=ErrorCode.NONE if error in NOT_HERE else error, groups=[])
+
+
+def deletion(group_id: str, error: ErrorCode) -> DeletableGroupResult:
+    message = None if error is ErrorCode.NONE else error.text
+    return DeletableGroupResult(group_id=group_id, error_code=error, error_message=message)

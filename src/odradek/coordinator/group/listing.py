@@ -1,0 +1,83 @@
+"""DescribeGroups and ListGroups: what there is to see of the groups of one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from odradek.coordinator.group.classic_group import ClassicGroup
+from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.member import Member
+from odradek.coordinator.group.states import GroupState
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.describe_groups import DescribedGroup, DescribedGroupMember
+from odradek.protocol.api.list_groups import ListedGroup
+
+FIRST_VERSION_WITH_NOT_FOUND = 6
+CLASSIC = "classic"
+
+
+def describe(groups: Groups, group_id: str, version: int) -> DescribedGroup:
+    """One group. Of one that does not exist older clients are told that it is dead (KIP-1043)."""
+    group = groups.get(group_id)
+    if group is None:
+        if version < FIRST_VERSION_WITH_NOT_FOUND:
+            return described_without_members(group_id, GroupState.DEAD)
+        return described_error(
+            group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+        )
+    found = described_without_members(group_id, group.state)
+    found.protocol_type = group.protocol_type or ""
+    if group.state is GroupState.STABLE:
+        found.protocol_data = group.protocol or ""
+    found.members = [described_member(group, member) for member in group.members.values()]
+    return found
+
+
+def described_without_members(group_id: str, state: GroupState) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=state.value,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+
+
+def described_error(group_id: str, error: ErrorCode, message: str | None = None) -> DescribedGroup:
+    """A group that cannot be described, and why. Only version 6 has room for a message."""
+    found = described_without_members(group_id, GroupState.DEAD)
+    found.error_code = error
+    found.error_message = message
+    if message is None:
+        found.group_state = ""
+    return found
+
+
+def described_member(group: ClassicGroup, member: Member) -> DescribedGroupMember:
+    stable = group.state is GroupState.STABLE and group.protocol is not None
+    return DescribedGroupMember(
+        member_id=member.id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol or "") if stable else b"",
+        member_assignment=member.assignment,
+    )
+
+
+def listed(
+    groups: Groups, states: Collection[str], types: Collection[str]
+) -> Iterator[ListedGroup]:
+    """The groups in these states and of these types, in any case of letters; empty: all."""
+    wanted_states = {state.lower() for state in states}
+    if types and CLASSIC not in {kind.lower() for kind in types}:
+        return
+    for group in groups:
+        if not wanted_states or group.state.value.lower() in wanted_states:
+            yield ListedGroup(
+                group_id=group.id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type=CLASSIC,
+            )

@@ -1,0 +1,92 @@
+"""One member of a classic group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from odradek.coordinator.turn import Reply
+from odradek.protocol.api.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from odradek.protocol.api.sync_group import SyncGroupResponse
+
+Protocols = Sequence[JoinGroupRequestProtocol]
+
+
+class Caller(NamedTuple):
+    """Who sent a request, and in which version: what the broker knows of it besides the request."""
+
+    client_id: str
+    client_host: str
+    """As Kafka shows it: an address behind a slash."""
+    version: int
+
+
+class Member:
+    """`join` and `sync` are the requests of its that wait for an answer."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "id",
+        "is_new",
+        "join",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "sync",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        *,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        self.is_new = False
+        """It has joined and was not answered yet: it cannot send heartbeats, for it has no id."""
+        self.join: Reply[JoinGroupResponse] | None = None
+        self.sync: Reply[SyncGroupResponse] | None = None
+
+    @property
+    def is_static(self) -> bool:
+        """It keeps its place over a restart (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def is_alive_without_heartbeat(self) -> bool:
+        """It waits for the others. Not so a new one: nobody would notice if it had gone."""
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
+    def metadata(self, protocol: str) -> bytes:
+        """What it said under a protocol that it speaks."""
+        return metadata_of(self.protocols, protocol)
+
+    @property
+    def spoken(self) -> set[str]:
+        """The names of the protocols that it speaks."""
+        return {each.name for each in self.protocols}
+
+    def speaks_the_same(self, protocols: Protocols) -> bool:
+        """Whether a member that joins again says what it said before, in the same order."""
+        return list(self.protocols) == list(protocols)
+
+
+def metadata_of(protocols: Protocols, name: str) -> bytes:
+    """What a member said under the protocol of this name, which is among them."""
+    return next(each.metadata for each in protocols if each.name == name)

@@ -1,0 +1,165 @@
+"""From a reason to rebalance to the answers that begin the next generation.
+
+    prepare ──► Empty before: wait group.initial.rebalance.delay.ms, and again while members come,
+       │        at most the rebalance timeout
+       └──────► else: complete as soon as all have joined again, or after the rebalance timeout
+
+    complete    dynamic members that did not join are out, static ones stay; the leader is one who
+                joined; everybody is answered, and has the rebalance timeout to sync
+
+Timers by key: `join` while preparing, `sync` while some member has yet to fetch its assignment.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.group.classic_group import ClassicGroup, InitialWait
+from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.responses import generation_response, join_error, sync_error
+from odradek.coordinator.group.sessions import forget, watch
+from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.turn import TimerKey, Turn
+from odradek.model.errors import ErrorCode
+
+RETRY_MS = 1_000
+"""When the record of an empty generation was refused: the disk was full, say."""
+
+
+JOIN, SYNC = "join", "sync"
+
+
+def join_key(group: ClassicGroup) -> TimerKey:
+    return (JOIN, group.id)
+
+
+def sync_key(group: ClassicGroup) -> TimerKey:
+    return (SYNC, group.id)
+
+
+# -- preparing -------------------------------------------------------------------------------------
+
+
+def prepare_or_complete(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+    """Begin a rebalance; if one is being prepared, see whether it is complete now."""
+    if group.can_rebalance:
+        prepare(groups, turn, group)
+    else:
+        complete_if_all_joined(turn, group)
+
+
+def prepare(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+    """Have all members join again. Whoever waits for an assignment waits in vain."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        for member in group.members.values():
+            member.assignment = b""
+            if member.sync is not None:
+                turn.answer(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+                member.sync = None
+                watch(turn, group, member)
+    group.pending_syncs.clear()
+    turn.cancel(sync_key(group))
+    is_initial = group.state is GroupState.EMPTY
+    group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    if is_initial:
+        wait_for_more(groups, turn, group, group.rebalance_timeout_ms)
+    elif group.all_joined:
+        complete(turn, group)
+    else:
+        wait_for_all(turn, group)
+
+
+def wait_for_more(groups: Groups, turn: Turn, group: ClassicGroup, most_ms: int) -> None:
+    """A group that was empty: members that start together should be in one generation."""
+    delay_ms = groups.config.group_initial_rebalance_delay_ms
+    group.initial_wait = InitialWait(delay_ms, max(most_ms - delay_ms, 0))
+    turn.schedule(join_key(group), delay_ms)
+
+
+def wait_for_all(turn: Turn, group: ClassicGroup) -> None:
+    """Until the last member has joined, at most the rebalance timeout."""
+    turn.schedule(join_key(group), group.rebalance_timeout_ms)
+
+
+def join_timed_out(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+    """Go on without those who did not come, unless there is initial delay left for new ones."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    wait = group.initial_wait
+    if wait is not None and wait.member_added and wait.left_ms > 0:
+        again_ms = min(groups.config.group_initial_rebalance_delay_ms, wait.left_ms)
+        group.initial_wait = InitialWait(again_ms, max(wait.left_ms - wait.delay_ms, 0))
+        turn.schedule(join_key(group), again_ms)
+    else:
+        complete(turn, group)
+
+
+# -- completing ------------------------------------------------------------------------------------
+
+
+def complete_if_all_joined(turn: Turn, group: ClassicGroup) -> None:
+    """The moment the last one has come, but in the initial rebalance, which has its time."""
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.initial_wait is None
+        and group.all_joined
+    ):
+        complete(turn, group)
+
+
+def complete(turn: Turn, group: ClassicGroup) -> None:
+    """Begin the next generation with those who are there; wait again if nobody could lead it."""
+    turn.cancel(join_key(group))
+    group.initial_wait = None
+    for member in [*group.members.values()]:
+        if member.join is None and not member.is_static:
+            group.remove(member.id)
+            forget(turn, group, member.id)
+    if not group.members:
+        write_empty_generation(turn, group)
+    elif not group.elect_joined_leader():
+        wait_for_all(turn, group)
+    else:
+        group.begin_generation(turn.now_ms)
+        answer_joins(turn, group)
+        turn.schedule(sync_key(group), group.rebalance_timeout_ms)
+
+
+def write_empty_generation(turn: Turn, group: ClassicGroup) -> None:
+    """The group has no members: that is a generation too, and kept."""
+    group.state_timestamp_ms = turn.now_ms
+    turn.write(group.empty_generation_record())
+    turn.schedule(join_key(group), RETRY_MS)
+    turn.then(lambda: turn.cancel(join_key(group)))
+
+
+def answer_joins(turn: Turn, group: ClassicGroup) -> None:
+    """Tell every member the generation, and its leader the members."""
+    for member in group.members.values():
+        reply = group.take_join(member)
+        if reply is not None:
+            turn.answer(reply, generation_response(group, member))
+        watch(turn, group, member)
+        member.is_new = False
+
+
+def sync_timed_out(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+    """Expel the members that did not fetch their assignment in time, and begin anew."""
+    if not group.pending_syncs:
+        return
+    for member_id in [*group.pending_syncs]:
+        group.remove(member_id)
+        forget(turn, group, member_id)
+    prepare(groups, turn, group)
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+def refuse_all(group: ClassicGroup, error: ErrorCode) -> None:
+    """The group is no longer served here: whoever waits is told."""
+    for member in group.members.values():
+        reply = group.take_join(member)
+        if reply is not None:
+            reply.give(join_error(error, member.id))
+        if member.sync is not None:
+            member.sync.give(sync_error(error))
+            member.sync = None

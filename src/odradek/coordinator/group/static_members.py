@@ -1,0 +1,142 @@
+"""Static members: a place in the group that outlives its process (KIP-345, KIP-814).
+
+A client that names a `group.instance.id` comes back without a member id after a restart, takes the
+place of its predecessor under a new id, and keeps the assignment: in a stable group without a
+rebalance, unless the protocol would become another. The predecessor, should it still live, is
+fenced. A static member that is silent leaves only when its session has run out.
+
+A leader that came back is told to skip the assignment (version 9). An older client is told that its
+former id leads, which makes it a follower: the assignment there is goes on being true.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.group.classic_group import ClassicGroup, selected, stored_member
+from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.member import Caller, Member, metadata_of
+from odradek.coordinator.group.rebalance import (
+    complete_if_all_joined,
+    prepare,
+    prepare_or_complete,
+)
+from odradek.coordinator.group.responses import (
+    NO_LEADER,
+    generation_response,
+    join_error,
+    sync_error,
+)
+from odradek.coordinator.group.sessions import watch
+from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.records import MemberMetadata
+from odradek.coordinator.turn import Reply, Turn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+
+FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+
+
+def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Whether somebody who says this is a member; FENCED_INSTANCE_ID: he was, and was replaced."""
+    if instance_id is not None:
+        known = group.static_members.get(instance_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if known != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def replace_static_member(
+    groups: Groups,
+    turn: Turn,
+    group: ClassicGroup,
+    old: Member,
+    new_id: str,
+    request: JoinGroupRequest,
+    caller: Caller,
+    reply: Reply[JoinGroupResponse],
+) -> None:
+    """The next incarnation joins in the place of `old`."""
+    if group.state is GroupState.STABLE and keeps_protocol(group, old, request):
+        keep_generation(turn, group, old, new_id, request, caller, reply)
+        return
+    member = take_place(turn, group, old, new_id, request)
+    group.await_join(member, reply)
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        # The leader may be assigning to the former id just now.
+        prepare(groups, turn, group)
+    elif group.state is GroupState.STABLE:
+        prepare_or_complete(groups, turn, group)
+    else:
+        complete_if_all_joined(turn, group)
+
+
+def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) -> bool:
+    """Whether the group would choose the protocol that it has."""
+    spoken = [
+        request.protocols if member is old else member.protocols
+        for member in group.members.values()
+    ]
+    return selected(spoken) == group.protocol
+
+
+def take_place(
+    turn: Turn, group: ClassicGroup, old: Member, new_id: str, request: JoinGroupRequest
+) -> Member:
+    """Fence the predecessor; its session ends without effect."""
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    waiting = group.take_join(old)
+    if waiting is not None:
+        turn.answer(waiting, join_error(fenced, old.id))
+    if old.sync is not None:
+        turn.answer(old.sync, sync_error(fenced))
+    member = group.replace(old, new_id)
+    group.update(member, request)
+    watch(turn, group, member)
+    return member
+
+
+def keep_generation(
+    turn: Turn,
+    group: ClassicGroup,
+    old: Member,
+    new_id: str,
+    request: JoinGroupRequest,
+    caller: Caller,
+    reply: Reply[JoinGroupResponse],
+) -> None:
+    """Write the generation with the new id in the place of the old one; nobody else notices."""
+    former_leader = group.leader
+    leader = new_id if former_leader == old.id else former_leader
+    turn.write(group.generation_record(stored_with(group, old, new_id, request), leader))
+
+    def replaced() -> None:
+        member = group.members[new_id]
+        group.update(member, request)
+        watch(turn, group, member)
+        response = generation_response(group, member)
+        if caller.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+            response.skip_assignment = group.leader == new_id
+        else:
+            response.leader = former_leader or NO_LEADER
+            response.members = []
+        turn.answer(reply, response)
+
+    turn.then(replaced, reply)
+
+
+def stored_with(
+    group: ClassicGroup, old: Member, new_id: str, request: JoinGroupRequest
+) -> list[MemberMetadata]:
+    """The members as they are, but for the one that came back."""
+    assert group.protocol is not None
+    stored = []
+    for member in group.members.values():
+        kept = stored_member(member, group.protocol, member.assignment)
+        if member is old:
+            kept.member_id = new_id
+            kept.session_timeout = request.session_timeout_ms
+            kept.rebalance_timeout = request.rebalance_timeout_ms
+            kept.subscription = metadata_of(request.protocols, group.protocol)
+        stored.append(kept)
+    return stored

@@ -1,0 +1,97 @@
+"""SyncGroup: the leader hands in the assignment, everybody gets their own.
+
+In CompletingRebalance members wait; the leader's request is what the generation is waiting for. Its
+record, with everybody's assignment, makes the group Stable, and then all who wait are answered. In
+Stable a late or repeated request is answered at once.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.group.classic_group import ClassicGroup, stored_member
+from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.member import Member
+from odradek.coordinator.group.rebalance import sync_key
+from odradek.coordinator.group.responses import assignment_response, sync_error
+from odradek.coordinator.group.sessions import watch
+from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.group.static_members import member_error
+from odradek.coordinator.turn import Reply, Turn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+
+SyncReply = Reply[SyncGroupResponse]
+
+
+def sync(groups: Groups, turn: Turn, request: SyncGroupRequest, reply: SyncReply) -> None:
+    """The operation of a SyncGroup."""
+    group = groups.get(request.group_id)
+    if group is None or group.state is GroupState.EMPTY:
+        turn.answer(reply, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        return
+    error = error_of(group, request)
+    if error is not ErrorCode.NONE:
+        turn.answer(reply, sync_error(error))
+        return
+    member = group.members[request.member_id]
+    if group.state is GroupState.STABLE:
+        no_longer_pending(turn, group, member)
+        turn.answer(reply, assignment_response(group, member))
+    elif group.leader == member.id:
+        assign(turn, group, request, reply)
+    else:
+        no_longer_pending(turn, group, member)
+        member.sync = reply
+
+
+def error_of(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if differs(request.protocol_type, group.protocol_type) or differs(
+        request.protocol_name, group.protocol
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def differs(said: str | None, known: str | None) -> bool:
+    """Whether a client that says it (from version 5) believes in something else."""
+    return said is not None and known is not None and said != known
+
+
+def no_longer_pending(turn: Turn, group: ClassicGroup, member: Member) -> None:
+    """The member has come; when all have, nobody is waited for."""
+    group.pending_syncs.pop(member.id, None)
+    if not group.pending_syncs:
+        turn.cancel(sync_key(group))
+
+
+def assign(turn: Turn, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
+    """Write the generation with its assignments. A member the leader left out has an empty one."""
+    assert group.protocol is not None
+    given = {each.member_id: each.assignment for each in request.assignments}
+    leader = group.members[request.member_id]
+    turn.write(
+        group.generation_record(
+            [
+                stored_member(member, group.protocol, given.get(member.id, b""))
+                for member in group.members.values()
+            ],
+            group.leader,
+        )
+    )
+
+    def assigned() -> None:
+        no_longer_pending(turn, group, leader)
+        leader.sync = reply
+        for member in group.members.values():
+            if member.sync is not None:
+                turn.answer(member.sync, assignment_response(group, member))
+                member.sync = None
+                watch(turn, group, member)
+
+    turn.then(assigned, reply)

@@ -1,0 +1,143 @@
+"""The shards of a coordinator: one per partition of its topic that this broker leads.
+
+A key (a group's id) belongs to one shard, by Java's hash of it, so that every broker and every tool
+finds it. Operations of different shards do not know of each other.
+
+The runtime is told by the replica manager when a partition of the topic is opened, when its high
+watermark has moved and when it went away; nobody else starts or ends a shard.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from odradek.coordinator.shard import Shard, StateMachine
+from odradek.coordinator.turn import Turn
+from odradek.model.env import Clock
+from odradek.model.errors import ErrorCode
+from odradek.model.java_hash import partition_for
+from odradek.replication.listener import PartitionListener
+from odradek.replication.partition import Partition
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.timing import SystemTimer
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=StateMachine)
+
+
+class CoordinatorRuntime(PartitionListener, Generic[M]):
+    """All methods are the owner thread's.
+
+    `partition_count` says how many partitions the topic has (or will have, once it is created);
+    `make_machine` makes the empty state of a shard.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition_count: Callable[[], int],
+        make_machine: Callable[[], M],
+        replicas: ReplicaManager,
+        clock: Clock,
+        timer: SystemTimer,
+        call_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.topic = topic
+        self._partition_count = partition_count
+        self._make_machine = make_machine
+        self._replicas = replicas
+        self._clock = clock
+        self._timer = timer
+        self._call_soon = call_soon
+        self._shards: dict[int, tuple[Shard, M]] = {}
+        replicas.listeners[topic] = self
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def write(
+        self,
+        key: str,
+        operation: Callable[[M, Turn], None],
+        refuse: Callable[[ErrorCode], None],
+    ) -> None:
+        """Run an operation on the state that has `key`, or call `refuse` with why it cannot be.
+
+        The operation answers through the `Turn`. Operations run in the order of these calls.
+        """
+        self.write_to(self.partition_of(key), operation, refuse)
+
+    def write_to(
+        self,
+        number: int,
+        operation: Callable[[M, Turn], None],
+        refuse: Callable[[ErrorCode], None],
+    ) -> None:
+        """The same, for a shard by its number."""
+        found = self._shards.get(number)
+        if found is None:
+            refuse(ErrorCode.NOT_COORDINATOR)
+            return
+        shard, machine = found
+        error = shard.error()
+        if error is not ErrorCode.NONE:
+            refuse(error)
+            return
+        shard.run(lambda turn: operation(machine, turn))
+
+    def partition_of(self, key: str) -> int:
+        """The partition that has this key."""
+        return partition_for(key, self._partition_count())
+
+    @property
+    def numbers(self) -> list[int]:
+        """The shards there are, whether they serve or not."""
+        return sorted(self._shards)
+
+    def state_of(self, number: int) -> ErrorCode:
+        """Why a shard serves nobody; NONE if it does."""
+        found = self._shards.get(number)
+        return ErrorCode.NOT_COORDINATOR if found is None else found[0].error()
+
+    def machines(self) -> Iterator[M]:
+        """The states of the shards that serve, to look at."""
+        for number in self.numbers:
+            shard, machine = self._shards[number]
+            if shard.error() is ErrorCode.NONE:
+                yield machine
+
+    # -- shards ----------------------------------------------------------------------------------
+
+    def opened(self, partition: Partition) -> None:
+        """A partition of the topic is led here from now on."""
+        number = partition.topic_partition.partition
+        self._unload(number)
+        if partition.failure:
+            return
+        machine = self._make_machine()
+        shard = Shard(partition, machine, self._replicas, self._clock, self._timer)
+        self._shards[number] = shard, machine
+        shard.load(self._call_soon)
+
+    def moved(self, partition: Partition) -> None:
+        """The high watermark of a partition moved, or it went away."""
+        number = partition.topic_partition.partition
+        found = self._shards.get(number)
+        if found is None or found[0].partition is not partition:
+            return
+        if partition.failure:
+            self._unload(number)
+        else:
+            found[0].high_watermark_moved()
+
+    def _unload(self, number: int) -> None:
+        found = self._shards.pop(number, None)
+        if found is not None:
+            found[0].unload(ErrorCode.NOT_COORDINATOR)
+
+    def close(self) -> None:
+        """The broker stops: no timer runs any more, and whoever waits is told to look elsewhere."""
+        for number in self.numbers:
+            self._unload(number)

@@ -1,0 +1,233 @@
+"""One partition of a coordinator's topic, with the state that its records make.
+
+    loading ──► active ──► (gone)
+       └──────► failed
+
+Loading replays the log up to its end, some hundred kilobytes at a time, so that the broker goes on
+meanwhile; then `StateMachine.loaded` sets the timers. An active shard runs operations one after the
+other (see `turn`). A shard whose log cannot be read or understood has failed and serves nothing
+until the partition is opened again.
+
+Answers wait for the high watermark, which with `log.durability=fsync` is the disk. They leave in
+the order of their operations, those without records behind those before them with records; so
+nobody is told of a state that a crash could take back, and no second copy of the state is needed
+for those who only read.
+
+Kafka collects the records of several operations into a batch (`group.coordinator.append.linger.ms`)
+and takes the state back if that is refused. Here each operation is appended before it is replayed,
+and many share an fsync.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from odradek.coordinator.loading import Loading, LoadingFailed
+from odradek.coordinator.records import CoordinatorRecord, key_bytes, value_bytes
+from odradek.coordinator.timers import KeyedTimers
+from odradek.coordinator.turn import CANCELLED, Operation, Reply, TimerKey, Turn
+from odradek.model.env import Clock
+from odradek.model.errors import ErrorCode
+from odradek.model.spans import Span
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.replication.partition import Partition
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.timing import SystemTimer
+
+log = logging.getLogger(__name__)
+
+NONE: Final = ErrorCode.NONE
+PRODUCE_VERSION = 13
+Answers = list[tuple[Reply[Any], Any]]
+
+RESPONSE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is told when the partition refused the records; other errors as they are."""
+
+
+class StateMachine(Protocol):
+    """The state of a shard. Its operations are given to `Shard.run` from outside."""
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Make the state what this record says: when loading, and when it was just appended."""
+        ...
+
+    def loaded(self, turn: Turn) -> None:
+        """The first operation, when all records are replayed."""
+        ...
+
+    def expired(self, key: TimerKey, turn: Turn) -> None:
+        """The operation of a timer whose time has come."""
+        ...
+
+    def unloaded(self, error: ErrorCode) -> None:
+        """The shard is gone: refuse everybody who waits for something in this state."""
+        ...
+
+
+class ShardState(Enum):
+    """See the module."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    GONE = "gone"
+
+
+class Shard:
+    """All methods are the owner thread's."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        machine: StateMachine,
+        replicas: ReplicaManager,
+        clock: Clock,
+        timer: SystemTimer,
+    ) -> None:
+        self.partition = partition
+        self.machine = machine
+        self.state = ShardState.LOADING
+        self._replicas = replicas
+        self._clock = clock
+        self._timers = KeyedTimers(timer, self._expired)
+        self._waiting: deque[tuple[int, Answers]] = deque()
+        self._written = 0
+
+    def error(self) -> ErrorCode:
+        """Why it serves nobody now; NONE if it does."""
+        if self.state is ShardState.ACTIVE:
+            return NONE
+        if self.state is ShardState.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    def load(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        """Begin to replay the log; with nothing in it, that is all."""
+        self._loading = Loading(self.partition, self.machine.replay)
+
+        def go_on() -> None:
+            if self.state is not ShardState.LOADING:
+                return
+            try:
+                more = self._loading.read_some()
+            except LoadingFailed as failure:
+                log.critical(
+                    "the coordinator cannot serve %s: %s", self.partition.topic_partition, failure
+                )
+                self.state = ShardState.FAILED
+                return
+            if more:
+                call_soon(go_on)
+            elif self._loading.done:
+                self._loaded()
+
+        self._go_on = go_on
+        go_on()
+
+    def _loaded(self) -> None:
+        self.state = ShardState.ACTIVE
+        self._written = self._loading.end_offset
+        self.run(self.machine.loaded)
+
+    # -- operations ------------------------------------------------------------------------------
+
+    def run(self, operation: Operation) -> None:
+        """Do what the operation says. The shard must be active."""
+        turn = Turn(self._clock.wall_ms())
+        operation(turn)
+        if turn.records:
+            error = self._append(turn)
+            if error is not NONE:
+                self._set_timers(turn)
+                self._refuse(turn, RESPONSE_ERRORS.get(error, error))
+                return
+            for record in turn.records:
+                self.machine.replay(record)
+            for step in turn.steps:
+                step()
+        self._set_timers(turn)
+        self._release(turn.answers)
+        if turn.records:
+            self._replicas.appended(self.partition)
+
+    def _expired(self, key: TimerKey) -> None:
+        self.run(lambda turn: self.machine.expired(key, turn))
+
+    def _append(self, turn: Turn) -> ErrorCode:
+        builder = RecordBatchBuilder()
+        for record in turn.records:
+            builder.append(key_bytes(record), value_bytes(record), timestamp=turn.now_ms)
+        data = builder.build()
+        result = self._replicas.append(self.partition, Span(data, 0, len(data)), PRODUCE_VERSION)
+        if result.error is NONE:
+            self._written = result.required_offset
+        else:
+            log.error(
+                "%d records of %s were refused: %s %s",
+                len(turn.records),
+                self.partition.topic_partition,
+                result.error.name,
+                result.error_message or "",
+            )
+        return result.error
+
+    def _refuse(self, turn: Turn, error: ErrorCode) -> None:
+        refuse(turn.answers, error)
+        for reply in turn.owed:
+            reply.refuse(error)
+
+    def _set_timers(self, turn: Turn) -> None:
+        timers = self._timers
+        for key, delay_ms in turn.timers:
+            if delay_ms == CANCELLED:
+                timers.cancel(key)
+            else:
+                timers.schedule(key, delay_ms)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _release(self, answers: Answers) -> None:
+        if not answers:
+            return
+        if not self._waiting and self.partition.high_watermark >= self._written:
+            for reply, response in answers:
+                reply.give(response)
+        else:
+            self._waiting.append((self._written, answers))
+
+    def high_watermark_moved(self) -> None:
+        """Let those answers go that have waited long enough, or go on loading."""
+        if self.state is ShardState.LOADING:
+            self._go_on()
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self.partition.high_watermark:
+            for reply, response in waiting.popleft()[1]:
+                reply.give(response)
+
+    def unload(self, error: ErrorCode) -> None:
+        """The partition went away: nobody is promised anything any more."""
+        self.state = ShardState.GONE
+        self._timers.clear()
+        while self._waiting:
+            refuse(self._waiting.popleft()[1], error)
+        self.machine.unloaded(error)
+
+
+def refuse(answers: Answers, error: ErrorCode) -> None:
+    """Tell all of them that it could not be done."""
+    for reply, _ in answers:
+        reply.refuse(error)
