@@ -15,6 +15,8 @@ from typing import NamedTuple
 from odradek.protocol.record_batch import RecordBatchHeader, records_of
 from odradek.protocol.records import InvalidRecords
 
+ABORT_KEY = b"\x00\x00"
+
 
 class ControlRecordType(IntEnum):
     """The type in a control record's key."""
@@ -54,6 +56,12 @@ def read_control_record(data: bytes, header: RecordBatchHeader) -> ControlRecord
             raise InvalidRecords(f"the value of a {kind.name} record is too short", 0)
         detail = int.from_bytes(record.value[2:6], "big", signed=True)
     return ControlRecord(record.offset, kind, detail)
+
+
+def is_abort_marker(data: bytes, header: RecordBatchHeader) -> bool:
+    """Whether a control batch ends a transaction by aborting it. What is unknown does not."""
+    marker = next(records_of(data, header), None)
+    return marker is not None and marker.key is not None and marker.key[2:4] == ABORT_KEY
 
 
 def marker_key(kind: ControlRecordType) -> bytes:

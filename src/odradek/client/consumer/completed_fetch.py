@@ -1,0 +1,332 @@
+"""What a fetch brought of one partition, on its way to the application.
+
+    response ─► CompletedFetch ─► handed to the application's thread ─► fill ─► records ─► ...
+                                                                        └─► fill_columns
+
+The engine makes one per partition of a response and looks only at the headers of the first and
+last batch. Everything else happens on the application's thread, when it is the fetch's turn and
+for as many records as are wanted: checksums, decompression, the records themselves, and objects.
+
+Passed over are records before the position and from its end on, control batches, and with
+read_committed the batches of aborted transactions: a transaction of a producer is void from the
+offset that the broker names for it up to the producer's next abort marker.
+
+An error leaves this where it stands. Records before it are handed out first, and asking again
+raises it again, until the application seeks past it.
+
+A failed fetch has no batches but a `failure`, which `FetchCollector` deals with in its turn.
+
+A compiled leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+from mypy_extensions import i64
+
+from odradek.client.consumer.position import NO_EPOCH, Position
+from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.deserializers import Deserializers
+from odradek.client.errors import DecodeError, InvalidRecord, KafkaError
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.fetch import AbortedTransaction
+from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.control_records import is_abort_marker
+from odradek.protocol.record_batch import (
+    HEADER_BYTES,
+    CorruptBatch,
+    RecordBatchHeader,
+    cursor_of,
+    is_intact,
+)
+from odradek.protocol.record_columns import RecordColumns
+from odradek.protocol.record_cursor import RecordCursor
+from odradek.protocol.records import InvalidRecords
+
+DAMAGES: Final = (CorruptBatch, CorruptCompression, InvalidRecords, TooLarge)
+
+Records = list[Record[Any, Any]]
+
+
+@final
+class Run:
+    """Rows of columns that come from one batch, or from several alike."""
+
+    def __init__(self, source: RecordSource, count: int) -> None:
+        self.source = source
+        self.count = count
+
+
+@final
+class CompletedFetch:
+    """The batches in `data[start:end]`, of which the last is followed by `next_offset`.
+
+    `aborted` are the transactions to pass over, or None to read everything there is.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        data: bytes,
+        start: i64,
+        end: i64,
+        next_offset: i64,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        check_crcs: bool = True,
+    ) -> None:
+        self.position = position
+        self.generation: i64 = position.generation
+        self.size = end - start
+        self.next_offset = next_offset
+        self.records: Records = []
+        """Decoded, to be handed out; `index` is the next of them."""
+        self.index: i64 = 0
+        self.count: i64 = 0
+        self.leader_epoch: i64 = NO_EPOCH
+        """Of all of `records`."""
+        self.failure: Callable[[], KafkaError | None] | None = None
+        """Instead of batches: called when its turn has come; what it returns is raised."""
+        self._data = data
+        self._at = start
+        self._end = end
+        self._check_crcs = check_crcs
+        self._cursor: RecordCursor | None = None
+        self._source: RecordSource | None = None
+        self._after_batch = next_offset
+        self._held_back = False
+        """The record the cursor stands on was not handed out."""
+        self._read_committed = aborted is not None
+        self._aborted: list[AbortedTransaction] = []
+        if aborted is not None:
+            self._aborted = sorted(aborted, key=_first_offset, reverse=True)
+        self._aborting: set[int] = set()
+
+    def fill(self, limit: int, deserializers: Deserializers) -> bool:
+        """Decode up to `limit` more into `records`, all of one leader's epoch; False at the end.
+
+        Raises `DecodeError`, or `InvalidRecord` for a damaged batch.
+        """
+        records: Records = []
+        try:
+            self._decode(records, limit, deserializers)
+        except DAMAGES as damage:
+            if not records:
+                raise self._damaged(damage) from None
+        except Exception:
+            if not records:
+                raise
+        finally:
+            # Also when something quite different came up, say Ctrl-C in a deserializer.
+            self.records = records
+            self.index = 0
+            self.count = len(records)
+        return self.count > 0
+
+    def _decode(self, records: Records, limit: i64, deserializers: Deserializers) -> None:
+        while len(records) < limit:
+            cursor = self._cursor
+            if cursor is None:
+                cursor = self._next_batch()
+                if cursor is None:
+                    return
+            source = self._source
+            assert source is not None
+            if not records:
+                self.leader_epoch = source.leader_epoch
+            elif self.leader_epoch != source.leader_epoch:
+                return
+            self._decode_batch(cursor, source, records, limit, deserializers)
+
+    def _decode_batch(
+        self,
+        cursor: RecordCursor,
+        source: RecordSource,
+        records: Records,
+        limit: i64,
+        deserializers: Deserializers,
+    ) -> None:
+        """The rest of the batch, as far as it is wanted."""
+        first, last = self.position.offset, self.position.end
+        key, value = deserializers.key, deserializers.value
+        topic = source.topic
+        while len(records) < limit:
+            if not self._held_back and not cursor.advance():
+                self._cursor = None
+                return
+            offset = cursor.offset
+            if offset < first:
+                continue
+            if offset >= last:
+                self._stop()
+                return
+            self._held_back = True
+            headers: bytes | None = None
+            if cursor.header_count > 0:
+                headers = cursor.data[cursor.headers : cursor.end_of_record]
+            try:
+                record: Record[Any, Any] = Record(
+                    source,
+                    offset,
+                    cursor.timestamp,
+                    key.read(topic, cursor, cursor.key, cursor.key_size),
+                    value.read(topic, cursor, cursor.value, cursor.value_size),
+                    headers,
+                    cursor.header_count,
+                )
+            except Exception as error:
+                self._undecodable(source, cursor, headers, error, deserializers)
+            else:
+                records.append(record)
+            self._held_back = False
+
+    def fill_columns(
+        self, columns: RecordColumns, runs: list[Run], max_count: i64, max_data_bytes: i64
+    ) -> bool:
+        """Add records to the columns until there are so many; False at the end. Moves the
+        position.
+
+        Raises `InvalidRecord` for a damaged batch, behind the records before it.
+        """
+        position = self.position
+        first, last = position.offset, position.end
+        while columns.count < max_count and columns.data_bytes <= max_data_bytes:
+            before = columns.count
+            try:
+                cursor = self._cursor
+                if cursor is None:
+                    cursor = self._next_batch()
+                    if cursor is None:
+                        return False
+                if columns.append(cursor, first, last, max_count, max_data_bytes):
+                    self._cursor = None
+            except DAMAGES as damage:
+                if columns.count == before:
+                    raise self._damaged(damage) from None
+            added = columns.count - before
+            if added > 0:
+                assert cursor is not None
+                self._add_run(runs, added)
+                after = self._after_batch if self._cursor is None else cursor.offset + 1
+                position.offset = min(after, last)
+            if self._cursor is None and self._after_batch >= last:
+                self._stop()
+        return True
+
+    def _add_run(self, runs: list[Run], added: int) -> None:
+        source = self._source
+        assert source is not None
+        position = self.position
+        position.leader_epoch = source.leader_epoch
+        if runs and runs[-1].source is source:
+            runs[-1].count += added
+        else:
+            runs.append(Run(source, added))
+
+    def compact(self) -> None:
+        """Keep no more of the response alive than these batches: they have to wait."""
+        if self._end - self._at < len(self._data):
+            self._data = self._data[self._at : self._end]
+            self._end -= self._at
+            self._at = 0
+
+    def _next_batch(self) -> RecordCursor | None:
+        """The next batch that has something for the application, if any; raises `DAMAGES`."""
+        data = self._data
+        first = self.position.offset
+        while self._end - self._at >= HEADER_BYTES:
+            header = RecordBatchHeader(data, self._at)
+            if header.end > self._end or header.base_offset >= self.position.end:
+                break
+            if self._check_crcs and not is_intact(data, header):
+                raise CorruptBatch(self._at, "the checksum is wrong")
+            if self._is_wanted(header) and header.next_offset > first:
+                cursor = cursor_of(data, header)
+                self._take_source(header)
+                self._at = header.end
+                self._after_batch = header.next_offset
+                self._cursor = cursor
+                return cursor
+            self._at = header.end
+        self._at = self._end
+        return None
+
+    def _is_wanted(self, header: RecordBatchHeader) -> bool:
+        """Whether the batch has records for applications. To be asked of all batches in order."""
+        if not self._read_committed:
+            return not header.is_control
+        aborted = self._aborted
+        while aborted and aborted[-1].first_offset <= header.last_offset:
+            self._aborting.add(aborted.pop().producer_id)
+        if header.is_control:
+            if is_abort_marker(self._data, header):
+                self._aborting.discard(header.producer_id)
+            return False
+        return not header.is_transactional or header.producer_id not in self._aborting
+
+    def _take_source(self, header: RecordBatchHeader) -> None:
+        """What the batch's records share: the last batch's, if that is the same."""
+        kind = (
+            TimestampType.LOG_APPEND_TIME
+            if header.is_log_append_time
+            else TimestampType.CREATE_TIME
+        )
+        source = self._source
+        epoch = header.partition_leader_epoch
+        if source is None or source.leader_epoch != epoch or source.timestamp_type is not kind:
+            topic, partition = self.position.topic_partition
+            self._source = RecordSource(topic, partition, epoch, kind)
+
+    def _stop(self) -> None:
+        """Nothing from here on is wanted."""
+        self._cursor = None
+        self._at = self._end
+
+    def _damaged(self, damage: Exception) -> KafkaError:
+        """The error for a batch that cannot be read."""
+        partition = self.position.topic_partition
+        behind = self._after_batch
+        if self._cursor is None:
+            behind = RecordBatchHeader(self._data, self._at).next_offset
+        return InvalidRecord(
+            f"{partition}: a batch at offset {self.position.offset} is damaged: {damage}. What to "
+            f"do: to go on behind it, seek({partition!r}, {behind})",
+            ErrorCode.CORRUPT_MESSAGE,
+        )
+
+    def _undecodable(
+        self,
+        source: RecordSource,
+        cursor: RecordCursor,
+        headers: bytes | None,
+        reason: Exception,
+        deserializers: Deserializers,
+    ) -> None:
+        """Raises the `DecodeError` for a record, or gives it to who wanted that."""
+        data = cursor.data
+        key: bytes | None = None
+        value: bytes | None = None
+        if cursor.key_size >= 0:
+            key = data[cursor.key : cursor.key + cursor.key_size]
+        if cursor.value_size >= 0:
+            value = data[cursor.value : cursor.value + cursor.value_size]
+        raw: Record[bytes, bytes] = Record(
+            source, cursor.offset, cursor.timestamp, key, value, headers, cursor.header_count
+        )
+        partition = self.position.topic_partition
+        error = DecodeError(
+            f"{partition} at offset {cursor.offset}: the record cannot be decoded (key as "
+            f"{deserializers.key.name}, value as {deserializers.value.name}): {reason!r}. What to "
+            f"do: look at the error's `record`; to go on behind it, seek({partition!r}, "
+            f"{cursor.offset + 1})"
+        )
+        error.record = raw
+        error.__cause__ = reason
+        if deserializers.on_error is None:
+            raise error
+        deserializers.on_error(error)
+
+
+def _first_offset(transaction: AbortedTransaction) -> int:
+    return transaction.first_offset

@@ -1,0 +1,128 @@
+"""A record as the application gets it.
+
+A compiled leaf: one is made for every record, so it is small and says nothing twice. What the
+records of a batch share stands in one `RecordSource`; headers stay the bytes they came as until
+somebody asks; the timestamp becomes a `datetime` when somebody asks.
+
+Records are values: never change one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any, Final, Generic, TypeVar, final
+
+from mypy_extensions import i64
+
+from odradek.model.ids import TopicPartition
+from odradek.protocol.record_cursor import read_headers
+from odradek.protocol.records import Header
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TimestampType(IntEnum):
+    """Who gave a record its timestamp: the producer, or the broker as it appended the record."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+@final
+class RecordSource:
+    """What all records of one batch have in common."""
+
+    def __init__(
+        self, topic: str, partition: int, leader_epoch: int, timestamp_type: TimestampType
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.timestamp_type = timestamp_type
+
+
+@final
+class Record(Generic[K, V]):
+    """One record. `key` and `value` are None where the record has null."""
+
+    def __init__(
+        self,
+        source: RecordSource,
+        offset: i64,
+        timestamp_ms: i64,
+        key: K | None,
+        value: V | None,
+        header_bytes: bytes | None = None,
+        header_count: i64 = 0,
+    ) -> None:
+        self._source = source
+        self.offset: i64 = offset
+        self.timestamp_ms: i64 = timestamp_ms
+        self.key = key
+        self.value = value
+        self._header_bytes = header_bytes
+        self._header_count: i64 = header_count
+
+    @property
+    def topic(self) -> str:
+        return self._source.topic
+
+    @property
+    def partition(self) -> int:
+        return self._source.partition
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the leader that took the record; -1 unknown."""
+        return self._source.leader_epoch
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return self._source.timestamp_type
+
+    @property
+    def timestamp(self) -> datetime:
+        """In UTC. Raises `OverflowError` for years that Python does not know."""
+        milliseconds: int = self.timestamp_ms
+        return EPOCH + timedelta(milliseconds=milliseconds)
+
+    @property
+    def headers(self) -> list[Header]:
+        """Pairs of name and content, in the order of the record; names may repeat."""
+        data = self._header_bytes
+        return [] if data is None else read_headers(data, 0, self._header_count)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self._source.topic, self._source.partition)
+
+    def __repr__(self) -> str:
+        return (
+            f"Record(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp_ms={self.timestamp_ms}, key={self.key!r}, value={self.value!r}, "
+            f"headers={self.headers!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash((self._source.topic, self._source.partition, self.offset))
+
+    def _fields(self) -> tuple[Any, ...]:
+        source = self._source
+        return (
+            source.topic,
+            source.partition,
+            self.offset,
+            self.timestamp_ms,
+            self.key,
+            self.value,
+            self._header_bytes,
+        )

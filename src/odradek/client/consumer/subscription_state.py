@@ -1,0 +1,279 @@
+"""SubscriptionState: what the application wants to read, what it was assigned, and how far each
+partition is.
+
+    subscribe(topics) ─► AUTO_TOPICS ─┐  the group assigns
+    subscribe(pattern) ─► AUTO_PATTERN┴─► assign_from_subscribed ─┐
+    assign(partitions) ─► USER_ASSIGNED ─► assign_from_user ──────┴─► PartitionStates
+    unsubscribe ─► NONE
+
+The kinds do not mix: who wants another one unsubscribes first. A partition that stays assigned
+keeps its state; one that goes away and comes back begins anew, and what was fetched for it is void.
+
+Here is what every part of the consumer shares: the coordinator changes the assignment and brings
+committed offsets, the fetcher and the offset fetcher move positions on, commits read what was
+consumed. The engine's thread only; the application's thread shares a partition's `position` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+
+from odradek.client.consumer.partition_state import (
+    FetchPosition,
+    FetchState,
+    Leader,
+    PartitionState,
+)
+from odradek.client.consumer.position import NO_END
+from odradek.client.errors import KafkaError
+from odradek.config.offset_reset import NONE, OffsetReset
+from odradek.model.ids import TopicPartition
+
+
+class SubscriptionType(Enum):
+    """What decides which partitions are assigned."""
+
+    NONE = "none"
+    AUTO_TOPICS = "topics"
+    AUTO_PATTERN = "pattern"
+    USER_ASSIGNED = "partitions"
+
+
+class IllegalState(KafkaError):
+    """The consumer is not in a state for this: what would have to come first is in the message."""
+
+
+class SubscriptionState:
+    """One consumer's. `default_reset` is how positions are found where none is known."""
+
+    def __init__(self, default_reset: OffsetReset) -> None:
+        self.default_reset = default_reset
+        self.type = SubscriptionType.NONE
+        self.subscription: frozenset[str] = frozenset()
+        """The topics subscribed to, by name or by the pattern."""
+        self.pattern: re.Pattern[str] | None = None
+        self.assignment_id = 0
+        """Another one after every change of the assignment."""
+        self.on_change: Callable[[], object] = lambda: None
+        """Called when positions may be missing, or more may be fetched, that was not so before."""
+        self._group_subscription: frozenset[str] = frozenset()
+        self._assigned: dict[TopicPartition, PartitionState] = {}
+
+    # What is wanted.
+
+    def subscribe(self, topics: Iterable[str]) -> bool:
+        """Topics by name; whether that is another subscription than before."""
+        self._be(SubscriptionType.AUTO_TOPICS)
+        return self._subscribe(topics)
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Topics whose whole name the pattern matches; `subscribe_from_pattern` tells which."""
+        self._be(SubscriptionType.AUTO_PATTERN)
+        self.pattern = pattern
+
+    def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
+        """The topics that match now; whether these are others than before."""
+        assert self.type is SubscriptionType.AUTO_PATTERN
+        return self._subscribe(topics)
+
+    def _subscribe(self, topics: Iterable[str]) -> bool:
+        wanted = frozenset(topics)
+        if wanted == self.subscription:
+            return False
+        self.subscription = wanted
+        self._group_subscription = self._group_subscription | wanted
+        return True
+
+    def matches(self, topic: str) -> bool:
+        """Whether the pattern subscribed to means that topic."""
+        return self.pattern is not None and self.pattern.fullmatch(topic) is not None
+
+    def group_subscribe(self, topics: Iterable[str]) -> bool:
+        """The leader of a group has to know the topics of all members; whether some are new."""
+        wanted = frozenset(topics) | self.subscription
+        changed = not wanted <= self._group_subscription
+        self._group_subscription = wanted
+        return changed
+
+    def reset_group_subscription(self) -> None:
+        """Not the leader any more: this member's own topics will do."""
+        self._group_subscription = self.subscription
+
+    @property
+    def metadata_topics(self) -> frozenset[str]:
+        """The topics whose metadata is needed."""
+        if self.type is SubscriptionType.USER_ASSIGNED:
+            return frozenset(partition.topic for partition in self._assigned)
+        return self._group_subscription | self.subscription
+
+    @property
+    def is_auto_assigned(self) -> bool:
+        """Whether a group assigns the partitions."""
+        return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
+
+    def unsubscribe(self) -> None:
+        """Nothing is wanted any more, and nothing is assigned."""
+        self.type = SubscriptionType.NONE
+        self.subscription = self._group_subscription = frozenset()
+        self.pattern = None
+        self._assign({})
+
+    def _be(self, wanted: SubscriptionType) -> None:
+        if self.type not in (SubscriptionType.NONE, wanted):
+            raise IllegalState(
+                f"this consumer reads {self.type.value} it was given, and cannot read "
+                f"{wanted.value} as well. What to do: unsubscribe() first"
+            )
+        self.type = wanted
+
+    # What is assigned.
+
+    def assign_from_user(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Exactly these; whether that is another assignment than before."""
+        self._be(SubscriptionType.USER_ASSIGNED)
+        wanted = list(dict.fromkeys(partitions))
+        if set(wanted) == self._assigned.keys():
+            return False
+        self._assign({p: self._assigned.get(p) or PartitionState(p) for p in wanted})
+        return True
+
+    def assign_from_subscribed(self, partitions: Iterable[TopicPartition]) -> None:
+        """What the group assigns. Those already here keep their state."""
+        if not self.is_auto_assigned:
+            raise IllegalState("partitions were assigned by a group that is not subscribed to")
+        self._assign({p: self._assigned.get(p) or PartitionState(p) for p in partitions})
+
+    def assignment_fits(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether all of them are of topics that are subscribed to (a rebalance may be late)."""
+        if self.type is SubscriptionType.AUTO_PATTERN:
+            return all(self.matches(partition.topic) for partition in partitions)
+        return all(partition.topic in self.subscription for partition in partitions)
+
+    def _assign(self, states: dict[TopicPartition, PartitionState]) -> None:
+        for partition, state in self._assigned.items():
+            if states.get(partition) is not state:
+                state.position.generation += 1
+        self._assigned = states
+        self.assignment_id += 1
+        self.on_change()
+
+    @property
+    def assigned_partitions(self) -> list[TopicPartition]:
+        return list(self._assigned)
+
+    @property
+    def states(self) -> Iterator[PartitionState]:
+        """All that are assigned; those served longest ago first."""
+        return iter(self._assigned.values())
+
+    def is_assigned(self, partition: TopicPartition) -> bool:
+        return partition in self._assigned
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """The state of an assigned partition. Raises `IllegalState` for another one."""
+        found = self._assigned.get(partition)
+        if found is None:
+            raise IllegalState(
+                f"{partition} is not assigned to this consumer. What to do: use one of "
+                f"assignment(), or assign() it first"
+            )
+        return found
+
+    def get(self, partition: TopicPartition) -> PartitionState | None:
+        """The state of a partition, if it is assigned."""
+        return self._assigned.get(partition)
+
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are about to be taken away: nothing more is fetched for them."""
+        for partition in partitions:
+            state = self._assigned.get(partition)
+            if state is not None:
+                state.pending_revocation = True
+
+    def move_to_end(self, partition: TopicPartition) -> None:
+        """It was served: others come first next time."""
+        state = self._assigned.pop(partition, None)
+        if state is not None:
+            self._assigned[partition] = state
+
+    # Positions.
+
+    def seek(self, partition: TopicPartition, to: FetchPosition) -> None:
+        """Go on there; what the leader thinks of it is found out if the epoch is known."""
+        self.state(partition).seek_unvalidated(to)
+        self.on_change()
+
+    def set_end(self, partition: TopicPartition, end: int | None) -> None:
+        """Read no further than that offset (excluded); None: for ever."""
+        self.state(partition).position.end = NO_END if end is None else end
+        self.on_change()
+
+    def pause(self, partition: TopicPartition) -> None:
+        """Hand out nothing and fetch nothing; what is buffered stays."""
+        self.state(partition).position.paused = True
+
+    def resume(self, partition: TopicPartition) -> None:
+        self.state(partition).position.paused = False
+        self.on_change()
+
+    @property
+    def paused_partitions(self) -> list[TopicPartition]:
+        return [p for p, state in self._assigned.items() if state.position.paused]
+
+    def request_reset(self, partition: TopicPartition, reset: OffsetReset | None = None) -> None:
+        """Look a position up, by default as the settings say, which must not be `none`."""
+        chosen = reset or self.default_reset
+        if chosen == NONE:
+            raise IllegalState(f"auto.offset.reset=none has no position for {partition}")
+        self.state(partition).request_reset(chosen)
+        self.on_change()
+
+    @property
+    def initializing(self) -> list[TopicPartition]:
+        """Those without a position, for which a committed offset is to be looked up."""
+        return self._in(FetchState.INITIALIZING)
+
+    @property
+    def awaiting_reset(self) -> list[TopicPartition]:
+        return self._in(FetchState.AWAIT_RESET)
+
+    @property
+    def awaiting_validation(self) -> list[TopicPartition]:
+        return self._in(FetchState.AWAIT_VALIDATION)
+
+    def _in(self, wanted: FetchState) -> list[TopicPartition]:
+        return [p for p, state in self._assigned.items() if state.state is wanted]
+
+    @property
+    def has_all_positions(self) -> bool:
+        return all(state.has_position for state in self._assigned.values())
+
+    def initialize(self, committed: Mapping[TopicPartition, FetchPosition | None]) -> None:
+        """Committed offsets, None where there is none: those partitions begin where the settings
+        say, or stay without a position if these say `none`.
+        """
+        for partition, found in committed.items():
+            state = self._assigned.get(partition)
+            if state is None or state.state is not FetchState.INITIALIZING:
+                continue
+            if found is not None:
+                state.seek_unvalidated(found)
+            elif self.default_reset != NONE:
+                state.request_reset(self.default_reset)
+        self.on_change()
+
+    def meet_leaders(self, leader_of: Callable[[TopicPartition], Leader]) -> None:
+        """Who leads what now: positions are validated where that changed."""
+        for partition, state in self._assigned.items():
+            state.meet_leader(leader_of(partition))
+
+    @property
+    def consumed(self) -> dict[TopicPartition, FetchPosition]:
+        """What the application is done with, of all partitions of which it had any: to commit."""
+        return {
+            p: FetchPosition(state.position.consumed, state.position.consumed_epoch)
+            for p, state in self._assigned.items()
+            if state.position.consumed >= 0
+        }

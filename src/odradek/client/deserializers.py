@@ -1,0 +1,128 @@
+"""From the bytes of keys and values to what the application wants.
+
+    "bytes", bytes, nothing   as they came
+    "str", str                UTF-8
+    "json"                    whatever the JSON says
+    a type                    JSON, checked against that type by msgspec (structs, dataclasses, ...)
+    a callable                called with the bytes
+    an object with            `deserialize(topic, headers, data)`, for what the bytes alone do not
+                              say
+
+Null stays None and no deserializer sees it.
+
+What a deserializer raises becomes a `DecodeError` with the raw record in it, in that record's turn;
+or, with `on_error`, that is called with it and the record is passed over.
+
+A compiled leaf, for `bytes` and `str` are made in the loop over the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, Protocol, TypeVar, cast, final
+
+import msgspec
+from mypy_extensions import i64
+
+from odradek.client.errors import ConfigError, DecodeError
+from odradek.protocol.record_cursor import RecordCursor, read_headers
+from odradek.protocol.records import Header
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+RAW: Final[i64] = 0
+TEXT: Final[i64] = 1
+CALL: Final[i64] = 2
+CALL_WITH_HEADERS: Final[i64] = 3
+
+SerdeName = Literal["bytes", "str", "json"]
+
+
+class Deserializing(Protocol[T_co]):
+    """A deserializer that looks at more than the bytes."""
+
+    def deserialize(self, topic: str, headers: Sequence[Header], data: bytes, /) -> T_co: ...
+
+
+DeserializerLike = type[T] | Callable[[bytes], T] | Deserializing[T]
+"""What users may give, beside a `SerdeName`."""
+
+
+@final
+class Deserializer:
+    """How one field becomes an object. `name` is for messages."""
+
+    def __init__(self, name: str, kind: i64, function: Callable[..., Any] | None = None) -> None:
+        self.name = name
+        self.kind = kind
+        self._function = function
+
+    def read(self, topic: str, cursor: RecordCursor, start: i64, size: i64) -> Any:
+        """The field of the cursor's record that is at `start`; negative size: null. Raises
+        whatever a user's function raises."""
+        if size < 0:
+            return None
+        content = cursor.data[start : start + size]
+        if self.kind == RAW:
+            return content
+        if self.kind == TEXT:
+            return content.decode()
+        function = self._function
+        assert function is not None
+        if self.kind == CALL:
+            return function(content)
+        headers = read_headers(cursor.data, cursor.headers, cursor.header_count)
+        return function(topic, headers, content)
+
+
+@final
+class Deserializers:
+    """Those of keys and of values, and what is done with what cannot be decoded."""
+
+    def __init__(
+        self,
+        key: Deserializer,
+        value: Deserializer,
+        on_error: Callable[[DecodeError], object] | None = None,
+    ) -> None:
+        self.key = key
+        self.value = value
+        self.on_error = on_error
+
+    @property
+    def at_once(self) -> bool:
+        """Whether decoding is cheap enough to be done ahead of need."""
+        return self.key.kind <= TEXT and self.value.kind <= TEXT
+
+
+BYTES: Final = Deserializer("bytes", RAW)
+
+
+def deserializer(wanted: Any) -> Deserializer:
+    """The deserializer a user means. Raises `ConfigError` with what there is."""
+    if wanted is None or wanted is bytes or wanted == "bytes":
+        return BYTES
+    if wanted is str or wanted == "str":
+        return Deserializer("str", TEXT)
+    if wanted == "json":
+        return Deserializer("json", CALL, msgspec.json.Decoder().decode)
+    method = getattr(wanted, "deserialize", None)
+    if callable(method) and not isinstance(wanted, type):
+        return Deserializer(type(wanted).__name__, CALL_WITH_HEADERS, method)
+    if isinstance(wanted, type):
+        return Deserializer(wanted.__name__, CALL, _json_of(wanted))
+    if callable(wanted):
+        function = cast("Callable[..., Any]", wanted)
+        return Deserializer(getattr(function, "__qualname__", repr(function)), CALL, function)
+    raise ConfigError(
+        f"{wanted!r} is no deserializer: give 'bytes', 'str', 'json', a type to decode JSON into, "
+        "a function of the bytes, or an object with deserialize(topic, headers, data)"
+    )
+
+
+def _json_of(wanted: type[Any]) -> Callable[[bytes], Any]:
+    try:
+        return msgspec.json.Decoder(wanted).decode
+    except TypeError as error:
+        raise ConfigError(f"JSON cannot be decoded into {wanted.__name__}: {error}") from None

@@ -1,0 +1,98 @@
+"""Where to begin reading a partition when no position is known, or the known one does not exist.
+
+    earliest              at the first record there is
+    latest                behind the last one
+    none                  nowhere: it is an error
+    by_duration:PnDTnHnMnS   at the first record that is not older than this (KIP-1106)
+
+The duration is in ISO 8601 as Java's `Duration` reads it: `PT15M`, `P2D`, `P1DT2H30M`, `PT1.5S`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+from odradek.config.checks import Check
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+
+BY_DURATION = "by_duration:"
+DURATION = re.compile(
+    r"P(?:(?P<days>\d{1,12})D)?"
+    r"(?P<time>T(?:(?P<hours>\d{1,12})H)?(?:(?P<minutes>\d{1,12})M)?"
+    r"(?:(?P<seconds>\d{1,12})(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+class ResetStrategy(Enum):
+    """The kinds of it."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+    BY_DURATION = "by_duration"
+
+
+class OffsetReset(NamedTuple):
+    """A strategy; `duration_ms` counts for `BY_DURATION` alone."""
+
+    strategy: ResetStrategy
+    duration_ms: int = 0
+
+    def timestamp(self, wall_ms: int) -> int:
+        """What to ask ListOffsets for when it is `wall_ms`."""
+        if self.strategy is ResetStrategy.BY_DURATION:
+            return max(0, wall_ms - self.duration_ms)
+        if self.strategy is ResetStrategy.EARLIEST:
+            return EARLIEST_TIMESTAMP
+        return LATEST_TIMESTAMP
+
+    def __str__(self) -> str:
+        if self.strategy is ResetStrategy.BY_DURATION:
+            return f"{self.strategy.value} ({self.duration_ms} ms)"
+        return self.strategy.value
+
+
+EARLIEST = OffsetReset(ResetStrategy.EARLIEST)
+LATEST = OffsetReset(ResetStrategy.LATEST)
+NONE = OffsetReset(ResetStrategy.NONE)
+PLAIN = {reset.strategy.value: reset for reset in (EARLIEST, LATEST, NONE)}
+
+
+def offset_reset(text: str) -> OffsetReset:
+    """What a value of `auto.offset.reset` means. Raises `ValueError`."""
+    name = text.strip().lower()
+    if name in PLAIN:
+        return PLAIN[name]
+    if name.startswith(BY_DURATION):
+        return OffsetReset(ResetStrategy.BY_DURATION, duration_ms(name.removeprefix(BY_DURATION)))
+    raise ValueError(f"expected earliest, latest, none or {BY_DURATION}PnDTnHnMnS, not {text!r}")
+
+
+def duration_ms(text: str) -> int:
+    """An ISO 8601 duration, not negative, in milliseconds. Raises `ValueError`."""
+    match = DURATION.fullmatch(text.strip())
+    parts = match.groupdict() if match else {}
+    amounts = [parts.get(unit) for unit in ("days", "hours", "minutes", "seconds")]
+    if match is None or not any(amounts) or (parts["time"] or "").upper() == "T":
+        raise ValueError(f"{text!r} is no duration such as P1DT2H30M or PT15M")
+    days, hours, minutes, seconds = (int(amount or 0) for amount in amounts)
+    thousandths = int(((parts["fraction"] or "") + "000")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + thousandths
+
+
+def is_offset_reset() -> Check[str]:
+    """Values that `offset_reset` understands."""
+
+    def problem(value: str) -> str | None:
+        try:
+            offset_reset(value)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return Check("`earliest`, `latest`, `none`, or `by_duration:` and an ISO duration", problem)
