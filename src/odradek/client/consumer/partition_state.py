@@ -60,6 +60,7 @@ class PartitionState:
     """The state of `topic_partition`, which is assigned."""
 
     __slots__ = (
+        "failures",
         "fetch",
         "fetched_bytes",
         "held",
@@ -87,6 +88,8 @@ class PartitionState:
         """How a new position is being looked up."""
         self.next_retry_ms = 0
         """Nothing is to be asked about this partition before."""
+        self.failures = 0
+        """In a row, of asking about it."""
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
@@ -122,7 +125,7 @@ class PartitionState:
     def seek(self, to: FetchPosition) -> None:
         """Go on there, in all certainty that the leader has that offset, or will say so."""
         self.position.move(to.offset, to.offset_epoch)
-        self._go_on(to)
+        self._start_over(FetchState.FETCHING, to, None)
 
     def seek_unvalidated(self, to: FetchPosition) -> None:
         """Go on there when the leader has confirmed it; at once if there is nothing to confirm."""
@@ -132,23 +135,21 @@ class PartitionState:
     def request_reset(self, reset: OffsetReset) -> None:
         """Look the position up anew."""
         self.position.move(NO_OFFSET, NO_EPOCH)
-        self.state = FetchState.AWAIT_RESET
-        self.reset = reset
-        self.fetch = FetchPosition(NO_OFFSET)
-        self.next_retry_ms = 0
-        self.held = False
+        self._start_over(FetchState.AWAIT_RESET, FetchPosition(NO_OFFSET), reset)
 
-    def _go_on(self, at: FetchPosition) -> None:
+    def _start_over(self, state: FetchState, at: FetchPosition, reset: OffsetReset | None) -> None:
+        self.state = state
         self.fetch = at
-        self.state = FetchState.FETCHING
-        self.reset = None
+        self.reset = reset
         self.next_retry_ms = 0
+        self.failures = 0
         self.held = False
 
     def fetched(self, next_offset: int, epoch: int, size: int) -> None:
         """More was fetched, up to there."""
         self.fetch = FetchPosition(next_offset, epoch)
         self.fetched_bytes += size
+        self.failures = 0
 
     # Validation.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import Disconnected, RequestTimeout, UnsupportedVersion, WrongCluster
 from odradek.model.errors import ErrorCode, error_code
+from odradek.model.ids import TopicPartition
 
 
 class BrokerError(KafkaError):
@@ -71,7 +75,15 @@ class InvalidRecord(BrokerError, ValueError):
 
 
 class OffsetOutOfRange(BrokerError):
-    """The offset is before the log's start or behind its end."""
+    """The offset is before the log's start or behind its end. `offsets` are those asked for."""
+
+    default_code = ErrorCode.OFFSET_OUT_OF_RANGE
+    offsets: Mapping[TopicPartition, int] = MappingProxyType({})
+
+
+class LogTruncated(OffsetOutOfRange):
+    """What was read is no longer in the log: its leader was replaced by one that did not have it.
+    `offsets` are the first that differ; -1 where that is not known."""
 
 
 class AuthenticationError(BrokerError):
