@@ -25,7 +25,7 @@ from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, Ap
 from odradek.protocol.compile import decode, reader, writer
 from odradek.protocol.header import decode_response_header, response_is_flexible
 from odradek.protocol.messages import MESSAGES
-from odradek.protocol.schema import declaration
+from odradek.protocol.schema import UnsupportedVersionError, declaration
 from odradek.protocol.writer import Part
 
 API_VERSIONS = 18
@@ -87,6 +87,18 @@ class NodeApiVersions:
             version = self.version(request_type)
             found = self._codecs[request_type] = Codec(request_type, version)
         return found
+
+    def encode(self, request: Any) -> tuple[Codec, list[Part]]:
+        """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`."""
+        if type(request) is RequestBuilder:
+            codec = self.codec_within(request)
+            request = request.build(codec.version)
+        else:
+            codec = self.codec(type(request))
+        try:
+            return codec, codec.write(request)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersion(str(error)) from None
 
     def codec_within(self, builder: RequestBuilder) -> Codec:
         """The same within the builder's limits."""

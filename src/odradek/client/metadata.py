@@ -5,8 +5,7 @@
 
 - `image` is replaced as a whole. Its version grows by one with every answer; who needs to know what
   the cluster looks like *now* calls `request_update` and waits for a version newer than it returns.
-- A leader epoch never goes back (KIP-320): an answer with an older one was given by a broker that
-  is behind, and does not count for that partition, unless the topic is another one by its id.
+- A leader epoch never goes back (KIP-320; see `last_seen_epochs`).
 - What brokers say about new leaders in other answers is taken at once (KIP-951), if it is newer.
 - Asking again waits longer and longer: after failures, and also when the answer was the same as
   before (KIP-580), for then the cluster needs time.
@@ -22,8 +21,6 @@ from collections.abc import Callable, Iterable
 from odradek.client.backoff import ExponentialBackoff
 from odradek.client.cluster_image import (
     EMPTY,
-    NO_EPOCH,
-    NO_LEADER,
     ClusterImage,
     Node,
     PartitionInfo,
@@ -33,6 +30,7 @@ from odradek.client.cluster_image import (
 )
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import WrongCluster
+from odradek.client.last_seen_epochs import LastSeenEpochs
 from odradek.client.topics_of_interest import TopicsOfInterest
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.model.env import Clock
@@ -73,7 +71,7 @@ class Metadata:
         self._clock = clock
         self._backoff = backoff
         self._max_age_ms = max_age_ms
-        self._epochs: dict[TopicPartition, int] = {}
+        self._epochs = LastSeenEpochs()
         self._listeners: list[UpdateListener] = []
         self._waiters: list[tuple[int, Waiter[ClusterImage]]] = []
         self._need_full = self._need_new = False
@@ -208,9 +206,10 @@ class Metadata:
             topics = {n: t for n, t in self.image.topics.items() if n in self.interest}
         for answer in response.topics:
             if answer.name is not None and answer.name in self.interest:
-                topics[answer.name] = self._newest(topic_of(answer, epochs))
+                before = self.image.topics.get(answer.name)
+                topics[answer.name] = self._epochs.newest(topic_of(answer, epochs), before)
         if not partial:
-            self._epochs = {p: epoch for p, epoch in self._epochs.items() if p.topic in topics}
+            self._epochs.keep(topics)
         self.interest.answered(t.name for t in response.topics if t.name is not None)
         self.image = ClusterImage(
             self.image.version + 1,
@@ -219,22 +218,6 @@ class Metadata:
             nodes_of(response),
             topics,
         )
-
-    def _newest(self, topic: TopicInfo) -> TopicInfo:
-        """The topic, with what was known before of partitions whose epoch would go back."""
-        before = self.image.topics.get(topic.name)
-        another = before is not None and before.topic_id != topic.topic_id
-        for number, info in list(topic.partitions.items()):
-            partition = TopicPartition(topic.name, number)
-            known = NO_EPOCH if another else self._epochs.get(partition, NO_EPOCH)
-            if info.leader_epoch == NO_EPOCH or info.leader_epoch >= known:
-                self._epochs[partition] = info.leader_epoch
-                continue
-            old = None if before is None else before.partitions.get(number)
-            topic.partitions[number] = old or PartitionInfo(
-                number, NO_LEADER, known, error=ErrorCode.LEADER_NOT_AVAILABLE
-            )
-        return topic
 
     def _tell(self) -> None:
         image = self.image
@@ -252,15 +235,14 @@ class Metadata:
 
     def last_seen_epoch(self, partition: TopicPartition) -> int:
         """The newest leader epoch anybody told; `NO_EPOCH` if nobody did."""
-        return self._epochs.get(partition, NO_EPOCH)
+        return self._epochs.get(partition)
 
     def saw_epoch(self, partition: TopicPartition, epoch: int) -> bool:
         """A leader epoch that was met in records or answers; if it is newer, an update is
         requested. Whether it was.
         """
-        if epoch <= self._epochs.get(partition, NO_EPOCH):
+        if not self._epochs.saw(partition, epoch):
             return False
-        self._epochs[partition] = epoch
         self.request_update()
         return True
 
@@ -278,9 +260,11 @@ class Metadata:
             info = self.image.partition(change.topic, change.partition)
             if info is None or change.leader_id not in known_nodes:
                 continue
-            if change.leader_epoch <= max(info.leader_epoch, self.last_seen_epoch(partition)):
+            if change.leader_epoch <= info.leader_epoch:
                 continue
-            self._epochs[partition] = change.leader_epoch
+            if change.leader_epoch < self._epochs.get(partition):
+                continue
+            self._epochs.saw(partition, change.leader_epoch)
             moved: PartitionInfo = info._replace(
                 leader=change.leader_id, leader_epoch=change.leader_epoch, error=ErrorCode.NONE
             )

@@ -3,14 +3,15 @@
     due ─► least loaded node ─► MetadataRequest ─┬─ answered: image, nodes of the client ─► next due
      ▲          │ none: all are in back-off      └─ failed ─► back-off
      │          ▼
-     └── begin again with the bootstrap servers (KIP-899), or wait for a back-off to end
+     └── the bootstrap servers besides (KIP-899), or wait for a back-off to end
 
 There is one request under way at most. Losing a connection is a reason to ask again: the node may
 be gone. Bootstrap servers are left as soon as the cluster said what its nodes are.
 
-Beginning again (`metadata.recovery.strategy=rebootstrap`) happens when no known node can be
-connected to, when a node says so (KIP-1102, KIP-1242), and when nodes are there and nothing could
-be learnt for `metadata.recovery.rebootstrap.trigger.ms`.
+While no known node can be connected to, the bootstrap servers are asked besides, and what was known
+stays: it is most likely true still. It is forgotten, and only the bootstrap servers are left, when
+a node says so (KIP-1102, KIP-1242), and when nothing could be learnt for
+`metadata.recovery.rebootstrap.trigger.ms`. Neither with `metadata.recovery.strategy=none`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from collections.abc import Sequence
 from odradek.client.alarm import Alarm
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.cluster_image import Node
+from odradek.client.connection_listener import ConnectionListener
 from odradek.client.errors.answers import error_for
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import Disconnected
 from odradek.client.in_flight_requests import ClientRequest
 from odradek.client.metadata import Metadata
-from odradek.client.network_client import ConnectionListener, NetworkClient
+from odradek.client.network_client import NetworkClient
 from odradek.config.client import ClientConfig
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -99,8 +101,9 @@ class MetadataUpdater(ConnectionListener):
         elif self._trigger_ms <= now_ms - self._trying_since_ms:
             self._rebootstrap("nothing could be learnt of the cluster for too long")
         node_id = self._client.least_loaded_node()
-        if node_id is None and not self._on_bootstrap:
-            self._rebootstrap("no known broker can be reached")
+        if node_id is None and self._may_rebootstrap and not self._on_bootstrap:
+            self._on_bootstrap = True
+            self._client.update_nodes({**self._metadata.image.nodes, **self._bootstrap})
             node_id = self._client.least_loaded_node()
         if node_id is None:
             self._alarm.set_for(now_ms + self._no_node_pause_ms)

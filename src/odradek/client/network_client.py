@@ -21,13 +21,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mypy_extensions import mypyc_attr
-
 from odradek import __version__
 from odradek.client.api_versions import NEWEST, NodeApiVersions
 from odradek.client.backoff import ExponentialBackoff
 from odradek.client.channel import MAX_RESPONSE_BYTES
 from odradek.client.cluster_image import Node
+from odradek.client.connection_listener import ConnectionListener
 from odradek.client.connection_states import NEVER_TRIED, READY, ClusterConnectionStates
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import ClientClosed, Disconnected
@@ -38,25 +37,13 @@ from odradek.model.env import Env
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.timing.timer import SystemTimer
 
+__all__ = ["ConnectionListener", "NetworkClient"]
+
 log = logging.getLogger(__name__)
 
 SOFTWARE_NAME = "odradek-python"
 COORDINATOR_BASE = 2**32
 """Above all ids of brokers, which have 32 bits."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ConnectionListener:
-    """Told about connections, never from within a call to the client."""
-
-    def node_ready(self, node_id: int) -> None:
-        """Requests to the node leave at once now (again)."""
-
-    def node_disconnected(self, node_id: int, error: KafkaError) -> None:
-        """It could not be connected to, or the connection was lost; its requests have failed."""
-
-    def rebootstrap_required(self) -> None:
-        """A node says that it is not of the cluster, or not the node, it was taken for."""
 
 
 class NetworkClient:

@@ -21,7 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from odradek.client.alarm import Alarm
-from odradek.client.api_versions import NodeApiVersions, RequestBuilder
+from odradek.client.api_versions import NodeApiVersions
 from odradek.client.channel import Channel
 from odradek.client.connection_states import DISCONNECTED
 from odradek.client.errors.base import KafkaError
@@ -31,7 +31,6 @@ from odradek.client.in_flight_requests import ClientRequest
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.frame import request_parts
 from odradek.protocol.header import decode_response_header
-from odradek.protocol.schema import UnsupportedVersionError
 
 if TYPE_CHECKING:
     from odradek.client.network_client import NetworkClient
@@ -96,15 +95,9 @@ class NodeConnection:
             self.pursue()
 
     def _transmit(self, call: ClientRequest) -> None:
-        request = call.request
         try:
-            if type(request) is RequestBuilder:
-                codec = self.versions.codec_within(request)
-                request = request.build(codec.version)
-            else:
-                codec = self.versions.codec(type(request))
-            parts = codec.write(request)
-        except (UnsupportedVersion, UnsupportedVersionError) as error:
+            codec, parts = self.versions.encode(call.request)
+        except UnsupportedVersion as error:
             self._client.fail_soon(call, UnsupportedVersion(f"{self}: {error}"))
             return
         client, now_ms = self._client, self._timer.now_ms

@@ -1,0 +1,244 @@
+"""Scripted brokers in simulated time: what a client meets, said by a test.
+
+    cluster = ScriptedCluster(brokers=2)
+    cluster.create("orders", leaders=[1, 2])
+    cluster[1].answers[ProduceRequest] = lambda request, version: ProduceResponse(...)
+    side = cluster.client()
+    engine = side.engine()
+    side.wait(spawn(engine.topic("orders")))
+
+Each broker is a real `SocketServer` over the simulated network, so a client's bytes are real; only
+the answers are made up. ApiVersions and Metadata are answered from `versions` and `topics`, unless
+a test says otherwise; what has no answer is a mistake of the test and ends the run. An answer is a
+response, or one of
+
+    SILENT        never            CLOSE       close the connection
+    Later(ms, r)  after a while    NO_ANSWER   none is expected (acks=0)
+
+Time passes only in `run`, `until` and `wait`, and jumps from event to event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from odradek.client.engine import Engine
+from odradek.client.waiter import Waiter
+from odradek.config.client import ClientConfig
+from odradek.config.settings import ConfigSource, Layer
+from odradek.log.memory import MemoryDisk
+from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.testing.network import Fabric
+from odradek.testing.offload import SimOffload
+from odradek.testing.process import SimProcess
+from odradek.testing.scheduler import MS, Scheduler, SimClock
+from odradek.testing.scripted_broker import (
+    CLOSE,
+    NO_ANSWER,
+    PORT,
+    SILENT,
+    Answer,
+    Later,
+    ScriptedBroker,
+    raise_bug,
+)
+from odradek.testing.transport import Link
+from odradek.timing import SystemTimer
+
+__all__ = [
+    "CLOSE",
+    "NO_ANSWER",
+    "SILENT",
+    "ClientSide",
+    "Later",
+    "ScriptedBroker",
+    "ScriptedCluster",
+]
+
+T = TypeVar("T")
+CALM = Link(slow_rate=0, chop_rate=0)
+LIMIT_MS = 600_000
+"""Of virtual time, for what should happen."""
+
+
+@dataclass(slots=True)
+class ScriptedTopic:
+    """A topic: the leader and the leader epoch of each partition."""
+
+    topic_id: UUID
+    leaders: list[int]
+    epochs: list[int]
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(slots=True, eq=False)
+class ScriptedCluster:
+    """Brokers 1 to `brokers`, running, and one time line for them and their clients."""
+
+    brokers: int = 1
+    seed: int = 1
+    link: Link = field(default_factory=lambda: CALM)
+    cluster_id: str = "scripted-cluster"
+    topics: dict[str, ScriptedTopic] = field(default_factory=dict)
+    answers: dict[type[Any], Answer] = field(default_factory=dict)
+    """For all brokers that have none of their own, by type of request."""
+    listed: list[int] = field(default_factory=list)
+    """The brokers that Metadata names."""
+    scheduler: Scheduler = field(init=False)
+    fabric: Fabric = field(init=False)
+    _brokers: dict[int, ScriptedBroker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.scheduler = Scheduler(self.seed)
+        self.fabric = Fabric(self.scheduler, self.link)
+        for node_id in range(1, self.brokers + 1):
+            self.add_broker(node_id)
+
+    def __getitem__(self, node_id: int) -> ScriptedBroker:
+        return self._brokers[node_id]
+
+    def add_broker(self, node_id: int, host: str | None = None) -> ScriptedBroker:
+        """A broker that runs and is listed."""
+        broker = ScriptedBroker(self, node_id, host or f"broker{node_id}")
+        self._brokers[node_id] = broker
+        broker.start()
+        self.listed = sorted({*self.listed, node_id})
+        return broker
+
+    @property
+    def bootstrap(self) -> str:
+        """For `bootstrap.servers`: all brokers there ever were."""
+        return ",".join(f"{broker.host}:{PORT}" for broker in self._brokers.values())
+
+    def create(self, name: str, leaders: Sequence[int] = (1,)) -> ScriptedTopic:
+        """A topic, its partitions led by these."""
+        topic_id = UUID(int=self.scheduler.stream(f"topic/{name}/{len(self.topics)}").next64() + 1)
+        topic = ScriptedTopic(topic_id, list(leaders), [0] * len(leaders))
+        self.topics[name] = topic
+        return topic
+
+    def move(self, name: str, partition: int, leader: int) -> None:
+        """Another leader, with the next epoch."""
+        topic = self.topics[name]
+        topic.leaders[partition] = leader
+        topic.epochs[partition] += 1
+
+    def metadata(self, request: MetadataRequest) -> MetadataResponse:
+        """The answer to a Metadata request."""
+        names = (
+            sorted(self.topics)
+            if request.topics is None
+            else [topic.name or "" for topic in request.topics]
+        )
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=i, host=self._brokers[i].host, port=PORT)
+                for i in self.listed
+            ],
+            cluster_id=self.cluster_id,
+            controller_id=self.listed[0] if self.listed else -1,
+            topics=[self._describe(name) for name in names],
+        )
+
+    def _describe(self, name: str) -> MetadataResponseTopic:
+        topic = self.topics.get(name)
+        if topic is None or topic.error:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
+            return MetadataResponseTopic(error_code=code, name=name, partitions=[])
+        return MetadataResponseTopic(
+            error_code=0,
+            name=name,
+            topic_id=topic.topic_id,
+            partitions=[
+                MetadataResponsePartition(
+                    error_code=0 if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                    partition_index=number,
+                    leader_id=leader,
+                    leader_epoch=topic.epochs[number],
+                    replica_nodes=list(self._brokers),
+                    isr_nodes=list(self._brokers),
+                )
+                for number, leader in enumerate(topic.leaders)
+            ],
+        )
+
+    def client(self, name: str = "client") -> ClientSide:
+        """A process with an environment for a client."""
+        return ClientSide(self, name)
+
+    # Time.
+
+    @property
+    def now_ms(self) -> int:
+        """The monotonic clock of everybody here."""
+        return self.scheduler.now_ns // MS
+
+    def run(self, duration_ms: int) -> None:
+        """Let time pass."""
+        self.scheduler.run(self.scheduler.now_ns + duration_ms * MS)
+
+    def until(self, condition: Callable[[], bool], limit_ms: int = LIMIT_MS) -> None:
+        """Let time pass until it is so."""
+        limit_ns = self.scheduler.now_ns + limit_ms * MS
+        if not condition() and not self.scheduler.run(limit_ns, condition):
+            raise AssertionError(f"not within {limit_ms} ms of virtual time")
+
+
+class ClientSide:
+    """A client's process. `do` runs something there; everything of the client belongs to it."""
+
+    def __init__(self, cluster: ScriptedCluster, name: str) -> None:
+        self.cluster = cluster
+        scheduler = cluster.scheduler
+        self.process = SimProcess(scheduler, name, SimClock(scheduler))
+        self.timer = SystemTimer(self.process.clock.monotonic_ms())
+        self.process.drive(self.timer)
+        self.env = Env(
+            clock=self.process.clock,
+            random=scheduler.stream(f"client/{name}"),
+            network=cluster.fabric.network(self.process, name),
+            disk=MemoryDisk(),
+            offload=SimOffload(self.process, scheduler.stream(f"offload/{name}")),
+            call_soon=self.process.call_soon,
+        )
+
+    def config(self, **settings: object) -> ClientConfig:
+        """Settings by Python's names, with the cluster's brokers for bootstrap."""
+        given = {"bootstrap.servers": self.cluster.bootstrap}
+        given |= {name.replace("_", "."): str(value) for name, value in settings.items()}
+        return ClientConfig([Layer(ConfigSource.STATIC_BROKER_CONFIG, given)])
+
+    def engine(self, *, max_in_flight: int = 100, **settings: object) -> Engine:
+        """An engine that has started."""
+        engine = Engine(
+            self.env,
+            self.timer,
+            self.config(**settings),
+            max_in_flight=max_in_flight,
+            on_bug=raise_bug,
+        )
+        self.do(engine.start)
+        return engine
+
+    def do(self, action: Callable[[], T]) -> T:
+        """Run it as an event of this process."""
+        results: list[T] = []
+        self.process.run(lambda: results.append(action()))
+        return results[0]
+
+    def wait(self, make: Callable[[], Waiter[T]], limit_ms: int = LIMIT_MS) -> T:
+        """Run it here, and time until its waiter is done; the result."""
+        waiter = self.do(make)
+        self.cluster.until(lambda: waiter.done, limit_ms)
+        return waiter.result()

@@ -1,0 +1,154 @@
+"""When a node may be connected to again, and how long an attempt may take."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.connection_states import (
+    CHECKING_API_VERSIONS,
+    CONNECTING,
+    DISCONNECTED,
+    READY,
+    ClusterConnectionStates,
+)
+
+HERE, THERE = ("here", 9092), ("there", 9092)
+
+
+def states(seed: int = 1) -> ClusterConnectionStates:
+    chance = random.Random(seed)
+    return ClusterConnectionStates(
+        ExponentialBackoff(50, 1000, chance), ExponentialBackoff(10_000, 30_000, chance)
+    )
+
+
+def test_a_new_node_may_be_connected_to_at_once() -> None:
+    nodes = states()
+    assert nodes.can_connect(1, now_ms=0)
+    assert nodes.is_disconnected(1)
+    assert nodes.connection_delay_ms(1, now_ms=0) == 0
+    assert not nodes.is_blacked_out(1, now_ms=0)
+
+
+def test_the_way_to_ready() -> None:
+    nodes = states()
+    nodes.connecting(1, HERE, now_ms=0)
+    assert nodes.state(1) == CONNECTING and not nodes.can_connect(1, now_ms=0)
+    nodes.checking_api_versions(1)
+    assert nodes.state(1) == CHECKING_API_VERSIONS and not nodes.is_ready(1, now_ms=0)
+    nodes.ready(1)
+    assert nodes.state(1) == READY and nodes.is_ready(1, now_ms=0)
+
+
+def test_after_a_failure_it_waits_about_the_first_back_off_then_twice_as_long() -> None:
+    nodes = states()
+    waits = []
+    for _ in range(8):
+        nodes.connecting(1, HERE, now_ms=0)
+        nodes.disconnected(1, now_ms=0)
+        waits.append(nodes.connection_delay_ms(1, now_ms=0))
+    for wait, term in zip(waits, (50, 100, 200, 400, 800, 1000, 1000, 1000), strict=True):
+        assert term * 0.8 <= wait <= min(term * 1.2, 1000)
+    assert nodes.is_blacked_out(1, now_ms=waits[-1] - 1)
+    assert nodes.can_connect(1, now_ms=waits[-1])
+
+
+def test_being_ready_forgets_failures_but_losing_a_connection_is_one() -> None:
+    nodes = states()
+    for _ in range(6):
+        nodes.connecting(1, HERE, now_ms=0)
+        nodes.disconnected(1, now_ms=0)
+    nodes.connecting(1, HERE, now_ms=0)
+    nodes.checking_api_versions(1)
+    nodes.ready(1)
+    nodes.disconnected(1, now_ms=0)
+    assert 40 <= nodes.connection_delay_ms(1, now_ms=0) <= 60
+
+
+def test_an_attempt_may_take_longer_after_attempts_that_never_connected() -> None:
+    nodes = states()
+    allowed = []
+    for _ in range(4):
+        allowed.append(nodes.connecting(1, HERE, now_ms=0))
+        nodes.disconnected(1, now_ms=0)
+    for time, term in zip(allowed, (10_000, 20_000, 30_000, 30_000), strict=True):
+        assert term * 0.8 <= time <= min(term * 1.2, 30_000)
+    nodes.connecting(1, HERE, now_ms=0)
+    nodes.checking_api_versions(1)
+    nodes.disconnected(1, now_ms=0)
+    assert nodes.connecting(1, HERE, now_ms=0) <= 12_000
+
+
+def test_a_node_at_another_address_starts_as_if_new() -> None:
+    nodes = states()
+    for _ in range(5):
+        nodes.connecting(1, HERE, now_ms=0)
+        nodes.disconnected(1, now_ms=0)
+    assert nodes.connecting(1, THERE, now_ms=0) <= 12_000
+    nodes.disconnected(1, now_ms=0)
+    assert nodes.connection_delay_ms(1, now_ms=0) <= 60
+
+
+def test_a_throttled_node_is_left_alone_for_the_longest_time_it_asked_for() -> None:
+    nodes = states()
+    nodes.connecting(1, HERE, now_ms=0)
+    nodes.checking_api_versions(1)
+    nodes.ready(1)
+    nodes.throttle(1, 500)
+    nodes.throttle(1, 300)
+    assert not nodes.is_ready(1, now_ms=499)
+    assert nodes.throttle_delay_ms(1, now_ms=100) == 400
+    assert nodes.is_ready(1, now_ms=500)
+    nodes.throttle(1, 900)
+    nodes.disconnected(1, now_ms=600)
+    assert nodes.throttle_delay_ms(1, now_ms=600) == 0
+
+
+def test_a_connection_closed_for_idleness_is_no_failure() -> None:
+    nodes = states()
+    nodes.connecting(1, HERE, now_ms=0)
+    nodes.checking_api_versions(1)
+    nodes.ready(1)
+    nodes.closed(1)
+    assert nodes.state(1) == DISCONNECTED and nodes.can_connect(1, now_ms=0)
+
+
+@given(st.lists(st.sampled_from(["fail", "reach", "ready", "tick"]), max_size=60), st.integers())
+def test_waits_are_bounded_and_no_node_is_left_out_for_ever(steps: list[str], seed: int) -> None:
+    nodes = states(seed)
+    now_ms = 0
+    for step in steps:
+        state = nodes.state(1)
+        if step == "tick":
+            now_ms += 37
+        elif state == DISCONNECTED:
+            now_ms += nodes.connection_delay_ms(1, now_ms)
+            assert nodes.can_connect(1, now_ms)
+            assert 8000 <= nodes.connecting(1, HERE, now_ms) <= 30_000
+        elif step == "fail":
+            nodes.disconnected(1, now_ms)
+            assert 40 <= nodes.connection_delay_ms(1, now_ms) <= 1000
+        elif step == "reach" and state == CONNECTING:
+            nodes.checking_api_versions(1)
+        elif step == "ready" and state == CHECKING_API_VERSIONS:
+            nodes.ready(1)
+        assert nodes.is_ready(1, now_ms) == (nodes.state(1) == READY)
+        assert nodes.can_connect(1, now_ms + 1000) == (nodes.state(1) == DISCONNECTED)
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 100), st.integers())
+def test_a_back_off_is_within_its_bounds(
+    initial_ms: int, max_ms: int, attempts: int, seed: int
+) -> None:
+    backoff = ExponentialBackoff(initial_ms, max_ms, random.Random(seed))
+    wait = backoff.backoff_ms(attempts)
+    assert wait <= max(initial_ms, max_ms)
+    assert wait >= int(min(initial_ms * 2**attempts, backoff.max_ms) * 0.8)
+
+
+def test_no_back_off_is_no_wait() -> None:
+    assert ExponentialBackoff(0, 1000, random.Random(1)).backoff_ms(5) == 0
