@@ -1,0 +1,150 @@
+"""ListOffsets: the offset for a timestamp, or for a special one, of partitions on any nodes.
+
+`ask` is one request to one node; what it says of each partition is for the caller to judge, or to
+retry. `list_offsets` asks whoever leads the partitions, and again where that may help, until it
+knows all of them: give it a time (`Engine.within`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.cluster_image import NO_EPOCH, PartitionInfo
+from odradek.client.engine import Engine
+from odradek.client.errors import KafkaError, UnknownTopicOrPartition, error_for
+from odradek.client.waiter import Waiter, gather
+from odradek.model.errors import ErrorCode, error_code
+from odradek.model.ids import TopicPartition
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+
+ISOLATION_VERSION = 2
+MAX_TIMESTAMP_VERSION = 7
+
+
+class ListedOffset(NamedTuple):
+    """What was found; `offset` -1 if nothing was. `timestamp_ms` is that of the record, -1 for the
+    special ones."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = NO_EPOCH
+
+
+class Asked(NamedTuple):
+    """What to look up, and in which epoch its leader is thought to be."""
+
+    timestamp: int
+    current_leader_epoch: int = NO_EPOCH
+
+
+def ask(
+    engine: Engine, node_id: int, wanted: Mapping[TopicPartition, Asked], isolation_level: int
+) -> Waiter[ListOffsetsResponse]:
+    """One request to one node."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for partition, asked in wanted.items():
+        topics.setdefault(partition.topic, []).append(
+            ListOffsetsPartition(
+                partition_index=partition.partition,
+                current_leader_epoch=asked.current_leader_epoch,
+                timestamp=asked.timestamp,
+            )
+        )
+    needs_max = any(asked.timestamp <= MAX_TIMESTAMP for asked in wanted.values())
+    lowest = ISOLATION_VERSION if isolation_level else 0
+    request = RequestBuilder(
+        ListOffsetsRequest,
+        lambda _: ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation_level,
+            topics=[ListOffsetsTopic(name=name, partitions=p) for name, p in topics.items()],
+            timeout_ms=engine.config.request_timeout_ms,
+        ),
+        min_version=MAX_TIMESTAMP_VERSION if needs_max else lowest,
+    )
+    return engine.call(node_id, request, ListOffsetsResponse)
+
+
+def answers(
+    response: ListOffsetsResponse,
+) -> Iterable[tuple[TopicPartition, ErrorCode, ListedOffset]]:
+    """What a response says of each partition."""
+    for topic in response.topics:
+        for found in topic.partitions:
+            yield (
+                TopicPartition(topic.name, found.partition_index),
+                error_code(found.error_code),
+                ListedOffset(found.offset, found.timestamp, found.leader_epoch),
+            )
+
+
+async def list_offsets(
+    engine: Engine, wanted: Mapping[TopicPartition, int], isolation_level: int = 0
+) -> dict[TopicPartition, ListedOffset]:
+    """The offsets for timestamps. Raises what trying again will not cure."""
+    found: dict[TopicPartition, ListedOffset] = {}
+    attempts = 0
+    while True:
+        left = {p: timestamp for p, timestamp in wanted.items() if p not in found}
+        nodes = await _by_leader(engine, left)
+        waiters = [ask(engine, node_id, asked, isolation_level) for node_id, asked in nodes.items()]
+        for waiter in await gather(waiters):
+            _take(waiter, found)
+        if len(found) == len(wanted):
+            return {partition: found[partition] for partition in wanted}
+        engine.metadata.request_update()
+        await engine.sleep(max(1, engine.backoff.backoff_ms(attempts)))
+        attempts += 1
+
+
+async def _by_leader(
+    engine: Engine, wanted: Mapping[TopicPartition, int]
+) -> dict[int, dict[TopicPartition, Asked]]:
+    """What to ask whom; partitions without a leader just now are left out."""
+    nodes: dict[int, dict[TopicPartition, Asked]] = {}
+    for partition, timestamp in wanted.items():
+        info = await _partition(engine, partition)
+        leader = engine.metadata.image.leader(*partition)
+        if leader >= 0:
+            asked = Asked(timestamp, info.leader_epoch)
+            nodes.setdefault(leader, {})[partition] = asked
+    return nodes
+
+
+async def _partition(engine: Engine, partition: TopicPartition) -> PartitionInfo:
+    topic = await engine.topic(partition.topic)
+    if partition.partition not in topic.partitions:
+        await engine.fresh_image()  # It may have been added a moment ago.
+        topic = await engine.topic(partition.topic)
+    info = topic.partitions.get(partition.partition)
+    if info is None:
+        raise UnknownTopicOrPartition(
+            f"{partition}: topic {topic.name} has {topic.count} partitions, numbered from 0. What "
+            f"to do: {UnknownTopicOrPartition.advice}",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+    return info
+
+
+def _take(waiter: Waiter[ListOffsetsResponse], found: dict[TopicPartition, ListedOffset]) -> None:
+    """Keep what was found. Raises what is final."""
+    if waiter.error is not None:
+        if isinstance(waiter.error, KafkaError) and waiter.error.retriable:
+            return
+        raise waiter.error
+    for partition, code, offset in answers(waiter.result()):
+        if code == ErrorCode.NONE:
+            found[partition] = offset
+        elif not code.retriable:
+            raise error_for(code, f"looking up an offset of {partition}")
