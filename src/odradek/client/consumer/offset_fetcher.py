@@ -251,9 +251,9 @@ class OffsetFetcher:
             for topic in done.result().topics:
                 for found in topic.partitions:
                     partition = TopicPartition(topic.topic, found.partition)
-                    state = current.get(partition)
-                    if state is not None and state.fetch == asked[partition]:
-                        self._judge(state, found)
+                    unmoved = current.get(partition)
+                    if unmoved is not None and unmoved.fetch == asked[partition]:
+                        self._judge(unmoved, found)
         self._changed()
 
     def _judge(self, state: PartitionState, found: EpochEndOffset) -> None:
