@@ -245,3 +245,8 @@ def strings(
 ) -> Setting[tuple[str, ...]]:
     """Strings separated by commas; a check looks at each unless it is about the whole."""
     return Setting(name, ConfigType.LIST, default, checks, **options)
+
+
+def setting_text(value: object) -> str:
+    """Settings are text on the wire and in files; Python's booleans become Kafka's."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

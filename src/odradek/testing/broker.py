@@ -19,6 +19,7 @@ from typing import Self
 
 from odradek.broker.node import Node
 from odradek.broker.server import Server
+from odradek.config.setting import setting_text
 from odradek.model.env import Disk
 
 
@@ -99,8 +100,3 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def setting_text(value: object) -> str:
-    """Settings are text on the wire and in files; Python's booleans become Kafka's."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -97,16 +97,6 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedOffset:
-    """An answer of ListOffsets; offset -1: there is no such record."""
-
-    offset: int
-    timestamp: int = -1
-    """Milliseconds; -1 where none was looked up."""
-    leader_epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True)
 class Group:
     """One group in a list."""
 
@@ -137,7 +127,6 @@ class GroupDescription:
     state: str
     protocol_type: str
     assignor: str
-    coordinator: int
     members: tuple[Member, ...]
 
 

@@ -1,0 +1,163 @@
+"""The loop every administrative call runs in.
+
+    attempt ─► value
+       ▲   └─► KafkaError ─► not retriable: raised
+       └── back-off, metadata asked for again where the error says so ◄── retriable
+
+until `default.api.timeout.ms` is over; then `ApiTimeout` says what the last trouble was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.cluster_image import Node
+from odradek.client.consumer.group_requests import coordinator_answer, find_coordinator
+from odradek.client.engine import Engine
+from odradek.client.errors.answers import UnknownTopicOrPartition, error_for
+from odradek.client.errors.base import KafkaError
+from odradek.client.errors.own import ApiTimeout
+from odradek.client.waiter import Waiter, spawn
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.api.find_coordinator import FindCoordinatorResponse
+from odradek.protocol.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Retriable for a producer, who may be early; an administrator is told."""
+
+
+class Calls:
+    """What calls of all kinds are made of."""
+
+    def __init__(self, engine: Engine, api_timeout_ms: int) -> None:
+        self.engine = engine
+        self.api_timeout_ms = api_timeout_ms
+
+    def run(self, what: str, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
+        """A call with its time limit."""
+
+        def late() -> KafkaError:
+            trouble = self.engine.metadata.trouble
+            text = f"{what}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
+            return ApiTimeout(f"{text}; last: {trouble}" if trouble else text)
+
+        return self.engine.within(self.api_timeout_ms, spawn(call), late)
+
+    async def retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What `attempt` gives, as soon as nothing retriable is in its way."""
+        attempts = 0
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if not error.retriable or error.code in NOT_THERE or error.fatal:
+                    raise
+                self.engine.metadata.trouble = error
+                if error.refresh_metadata:
+                    self.engine.metadata.request_update()
+            await self.engine.sleep(self.engine.backoff.backoff_ms(attempts))
+            attempts += 1
+
+    async def ask_any(self, request: Any, response_type: type[R]) -> R:
+        """What any broker can answer. One attempt."""
+        return await self.engine.call(await self.engine.any_node(), request, response_type)
+
+    async def ask_controller(self, request: Any, response_type: type[R]) -> R:
+        """What the controller decides; brokers pass it on, so any will do where none is named."""
+        image = await self.engine.cluster_image()
+        known = image.controller_id in image.nodes
+        node_id = image.controller_id if known else await self.engine.any_node()
+        return await self.engine.call(node_id, request, response_type)
+
+    async def ask_coordinator(
+        self, group_id: str, request: Any | RequestBuilder, response_type: type[R]
+    ) -> R:
+        """What the group's coordinator knows. One attempt."""
+        found = await self.ask_any(find_coordinator(group_id), FindCoordinatorResponse)
+        node, code, said = coordinator_answer(found)
+        if node is None:
+            raise error_for(code, f"finding the coordinator of group {group_id}", said)
+        node_id = self.engine.client.coordinator(Node(node.id, node.host, node.port))
+        return await self.engine.call(node_id, request, response_type)
+
+    async def ask_each(
+        self, requests: Mapping[int, Any], response_type: type[R]
+    ) -> list[tuple[int, R]]:
+        """One request to each of several nodes, all at once. Raises what any of them failed
+        with."""
+        waiters = [
+            (node_id, self.engine.call(node_id, request, response_type))
+            for node_id, request in requests.items()
+        ]
+        return [(node_id, await waiter) for node_id, waiter in waiters]
+
+    # Topics and leaders, as they are now.
+
+    async def described(self, names: Collection[str] | None) -> MetadataResponse:
+        """The cluster and these topics (None: all), from one broker."""
+        wanted = None if names is None else [MetadataRequestTopic(name=n) for n in sorted(names)]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return await self.ask_any(request, MetadataResponse)
+
+    async def existing(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
+        """These topics. Raises for the first that is not there."""
+        answers = await self.described(names)
+        found = {topic.name: topic for topic in answers.topics if topic.name is not None}
+        for name in sorted(names):
+            code = found[name].error_code if name in found else NOT_THERE[0]
+            check(code, f"topic {name}")
+        return {name: found[name] for name in names}
+
+    async def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[int, list[TopicPartition]]:
+        """Partitions by the node that leads them. Raises for one that is not there, or has no
+        leader now.
+        """
+        wanted = sorted(partitions)
+        topics = await self.existing({partition.topic for partition in wanted})
+        leaders = {
+            TopicPartition(name, each.partition_index): each
+            for name, topic in topics.items()
+            for each in topic.partitions
+        }
+        groups: dict[int, list[TopicPartition]] = {}
+        for partition in wanted:
+            info = leaders.get(partition)
+            if info is None:
+                count = len(topics[partition.topic].partitions)
+                raise UnknownTopicOrPartition(
+                    f"partition {partition}: the topic has partitions 0 to {count - 1}. "
+                    "What to do: choose one of those."
+                )
+            check(info.error_code, f"partition {partition}", harmless=REPLICAS_MISSING)
+            if info.leader_id < 0:
+                check(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
+            groups.setdefault(info.leader_id, []).append(partition)
+        return groups
+
+
+REPLICAS_MISSING = (ErrorCode.REPLICA_NOT_AVAILABLE,)
+"""The partition itself can be reached all the same."""
+
+
+def check(code: int, what: str, said: str | None = None, harmless: Collection[int] = ()) -> None:
+    """Raises the error of a code that is one."""
+    if code != ErrorCode.NONE and code not in harmless:
+        raise error_for(code, what, said)
+
+
+def outcome(code: int, what: str, said: str | None = None) -> KafkaError | None:
+    """The error of a code, as a value."""
+    return None if code == ErrorCode.NONE else error_for(code, what, said)

@@ -1,0 +1,66 @@
+"""The cluster itself: its brokers, and their data directories."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from odradek.client.admin.calls import Calls, check
+from odradek.client.admin.results import Cluster, LogDirectory
+from odradek.client.cluster_image import Node
+from odradek.model.ids import TopicPartition
+from odradek.protocol.api.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from odradek.protocol.api.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+
+class ClusterCalls(Calls):
+    """The calls about brokers."""
+
+    async def cluster(self) -> Cluster:
+        """The cluster's id, its controller and its brokers."""
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+
+        async def attempt() -> Cluster:
+            answer = await self.ask_any(request, DescribeClusterResponse)
+            check(answer.error_code, "describing the cluster", answer.error_message)
+            nodes = (Node(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers)
+            return Cluster(answer.cluster_id, answer.controller_id, tuple(sorted(nodes)))
+
+        return await self.retried(attempt)
+
+    async def log_dirs(
+        self, broker_ids: Collection[int] | None = None
+    ) -> dict[int, list[LogDirectory]]:
+        """The data directories of these brokers (None: all), by broker."""
+        request = DescribeLogDirsRequest(topics=None)
+
+        async def attempt() -> dict[int, list[LogDirectory]]:
+            image = await self.engine.fresh_image()
+            asked = sorted(image.nodes if broker_ids is None else broker_ids)
+            answers = await self.ask_each(dict.fromkeys(asked, request), DescribeLogDirsResponse)
+            found = {}
+            for node_id, answer in answers:
+                check(answer.error_code, f"data directories of broker {node_id}")
+                found[node_id] = [directory_of(result) for result in answer.results]
+            return found
+
+        return await self.retried(attempt)
+
+
+def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
+    """One directory out of an answer."""
+    check(result.error_code, f"data directory {result.log_dir}")
+    replicas = {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for topic in result.topics
+        for each in topic.partitions
+    }
+    return LogDirectory(
+        result.log_dir, result.total_bytes, result.usable_bytes, dict(sorted(replicas.items()))
+    )

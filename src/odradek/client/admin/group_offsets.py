@@ -1,0 +1,208 @@
+"""Committed offsets of groups: list, set, delete; lag; going to another place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.client.admin.calls import check
+from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.records import RecordCalls
+from odradek.client.admin.results import Lag
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.errors.answers import GroupNotEmpty
+from odradek.model.ids import TopicPartition
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+from odradek.protocol.consumer_protocol import by_topic
+
+BY_NAME_MAX = 9
+GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
+NO_OFFSET = -1
+
+
+class Move(NamedTuple):
+    """Where a group goes in one partition; `before` None where nothing was committed."""
+
+    before: int | None
+    after: int
+
+
+class GroupOffsetCalls(GroupCalls, RecordCalls):
+    """The calls about what groups have committed."""
+
+    async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All that the group has committed, sorted; nothing for a group that does not exist."""
+
+        def build(version: int) -> OffsetFetchRequest:
+            if version < GROUPS_VERSION:
+                return OffsetFetchRequest(group_id=group_id, topics=None)
+            group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+            return OffsetFetchRequest(groups=[group])
+
+        request = RequestBuilder(
+            OffsetFetchRequest, build, min_version=ALL_TOPICS_VERSION, max_version=BY_NAME_MAX
+        )
+
+        async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
+            answer = await self.ask_coordinator(group_id, request, OffsetFetchResponse)
+            whole = answer.groups[0] if answer.groups else answer
+            check(whole.error_code, f"offsets of group {group_id}")
+            found = {}
+            for topic in whole.topics:
+                for each in topic.partitions:
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    check(each.error_code, f"offset of group {group_id} in {partition}")
+                    if each.committed_offset != NO_OFFSET:
+                        found[partition] = OffsetAndMetadata(
+                            each.committed_offset, each.metadata or "", each.committed_leader_epoch
+                        )
+            return dict(sorted(found.items()))
+
+        return await self.retried(attempt)
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> None:
+        """Commit offsets for a group without members. `UnknownMember`, `RebalanceInProgress` or
+        `IllegalGeneration` if it has some.
+        """
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for partition, given in offsets.items():
+            offset = OffsetAndMetadata(given) if isinstance(given, int) else given
+            topics.setdefault(partition.topic, []).append(
+                OffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                )
+            )
+        message = OffsetCommitRequest(
+            group_id=group_id,
+            topics=[OffsetCommitRequestTopic(name=n, partitions=p) for n, p in topics.items()],
+        )
+        request = RequestBuilder(OffsetCommitRequest, lambda _: message, max_version=BY_NAME_MAX)
+
+        async def attempt() -> None:
+            answer = await self.ask_coordinator(group_id, request, OffsetCommitResponse)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    what = f"setting the offset of group {group_id} in {topic.name}"
+                    check(each.error_code, f"{what}-{each.partition_index}")
+
+        await self.retried(attempt)
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Forget what a group has committed for partitions that no member reads."""
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=each.topic,
+                partitions=[
+                    OffsetDeleteRequestPartition(partition_index=p) for p in each.partitions
+                ],
+            )
+            for each in by_topic(partitions)
+        ]
+        request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+
+        async def attempt() -> None:
+            answer = await self.ask_coordinator(group_id, request, OffsetDeleteResponse)
+            check(answer.error_code, f"deleting offsets of group {group_id}")
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    what = f"deleting the offset of group {group_id} in {topic.name}"
+                    check(each.error_code, f"{what}-{each.partition_index}")
+
+        await self.retried(attempt)
+
+    async def group_lag(self, group_id: str) -> dict[TopicPartition, Lag]:
+        """How far behind a group is, in all partitions that it has committed for or reads now.
+        `GroupNotFound` if there is no such group.
+        """
+        group = await self.describe_group(group_id)
+        offsets = await self.group_offsets(group_id)
+        read = {partition for member in group.members for partition in member.assignment}
+        partitions = sorted(read | offsets.keys())
+        starts = await self.beginning_offsets(partitions)
+        ends = await self.end_offsets(partitions)
+        return {
+            each: Lag(offsets[each].offset if each in offsets else None, starts[each], ends[each])
+            for each in partitions
+        }
+
+    async def seek_group(
+        self,
+        group_id: str,
+        to: int | str,
+        *,
+        topics: Collection[str] = (),
+        partitions: Collection[TopicPartition] = (),
+        timestamp_ms: int | None = None,
+        dry_run: bool = False,
+    ) -> dict[TopicPartition, Move]:
+        """Move a group without members: `to` is "start", "end", "time" (the first record at or
+        after `timestamp_ms`), or an offset, which is kept within each log.
+
+        In `partitions`, or all of `topics`, or all it has committed for. With `dry_run` nothing is
+        changed; the plan is the same. `GroupNotEmpty` if the group has members.
+        """
+        committed = await self.group_offsets(group_id)
+        wanted = sorted(partitions) or await self.partitions_of(topics) or list(committed)
+        targets = await self._targets(wanted, to, timestamp_ms)
+        plan = {
+            each: Move(committed[each].offset if each in committed else None, targets[each])
+            for each in wanted
+        }
+        if not dry_run and plan:
+            await self._refuse_members(group_id, bool(committed))
+            await self.alter_group_offsets(group_id, targets)
+        return plan
+
+    async def _refuse_members(self, group_id: str, exists: bool) -> None:
+        if not exists:
+            return
+        group = await self.describe_group(group_id)
+        if group.members:
+            raise GroupNotEmpty(
+                f"group {group_id} has {len(group.members)} members, which would go on where they "
+                f"are. What to do: {GroupNotEmpty.advice}."
+            )
+
+    async def _targets(
+        self, partitions: Collection[TopicPartition], to: int | str, timestamp_ms: int | None
+    ) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        ends = await self.end_offsets(partitions)
+        if to == "end":
+            return ends
+        if to == "time":
+            if timestamp_ms is None:
+                raise ValueError('to="time" needs timestamp_ms')
+            found = await self.list_offsets(dict.fromkeys(partitions, timestamp_ms))
+            return {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
+        starts = await self.beginning_offsets(partitions)
+        if to == "start":
+            return starts
+        if not isinstance(to, int):
+            raise ValueError(f'to={to!r}: "start", "end", "time" or an offset')
+        return {each: min(max(to, starts[each]), ends[each]) for each in partitions}

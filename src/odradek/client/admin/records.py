@@ -1,0 +1,99 @@
+"""Where logs begin and end, and deleting what is old."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from odradek.client.admin.calls import Calls, check
+from odradek.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.api.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+
+HIGH_WATERMARK = -1
+READ_COMMITTED = 1
+
+
+class RecordCalls(Calls):
+    """The calls about records and their offsets."""
+
+    async def partitions_of(self, topics: Collection[str]) -> list[TopicPartition]:
+        """All partitions of these topics, sorted."""
+        found = await self.retried(lambda: self.existing(topics))
+        return sorted(
+            TopicPartition(name, each.partition_index)
+            for name, topic in found.items()
+            for each in topic.partitions
+        )
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, ListedOffset]:
+        """For each partition the first record that is at least as young as its timestamp (ms), or
+        a special one: -1 the end, -2 the start, -3 the youngest record.
+        """
+        await self.retried(lambda: self.by_leader(timestamps))
+        isolation = READ_COMMITTED if read_committed else 0
+        return await list_offsets(self.engine, timestamps, isolation)
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The log start offsets."""
+        found = await self.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        return {partition: answer.offset for partition, answer in found.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermarks."""
+        found = await self.list_offsets(dict.fromkeys(partitions, LATEST))
+        return {partition: answer.offset for partition, answer in found.items()}
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Delete all records below an offset (-1: all there are) of each partition; the new starts
+        of the logs. Raises for the first partition that is not there, or has no such offset.
+        """
+        done: dict[TopicPartition, int] = {}
+
+        async def attempt() -> None:
+            left = [partition for partition in before if partition not in done]
+            groups = await self.by_leader(left)
+            requests = {
+                node_id: self._deleting({partition: before[partition] for partition in group})
+                for node_id, group in groups.items()
+            }
+            answers = await self.ask_each(requests, DeleteRecordsResponse)
+            found = [
+                (TopicPartition(topic.name, each.partition_index), each)
+                for _, answer in answers
+                for topic in answer.topics
+                for each in topic.partitions
+            ]
+            for partition, each in found:
+                if each.error_code == ErrorCode.NONE:
+                    done[partition] = each.low_watermark
+            for partition, each in found:
+                check(
+                    each.error_code,
+                    f"deleting records of {partition} before offset {before[partition]}",
+                )
+
+        await self.retried(attempt)
+        return done
+
+    def _deleting(self, before: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:
+        topics: dict[str, list[DeleteRecordsPartition]] = {}
+        for partition, offset in before.items():
+            topics.setdefault(partition.topic, []).append(
+                DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
+            )
+        return DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
+            timeout_ms=self.engine.config.request_timeout_ms,
+        )

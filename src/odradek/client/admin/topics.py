@@ -1,0 +1,188 @@
+"""Topics: list, describe, create, delete, add partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from odradek.client.admin.calls import Calls, check, outcome
+from odradek.client.admin.results import NewTopic, Partition, Topic
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.errors.base import KafkaError
+from odradek.config.setting import setting_text
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from odradek.protocol.api.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.api.metadata import MetadataResponseTopic
+
+
+class TopicCalls(Calls):
+    """The calls about topics."""
+
+    async def topics(self, *, internal: bool = False) -> list[Topic]:
+        """All topics, sorted by name; the cluster's own too if `internal`."""
+        answer = await self.retried(lambda: self.described(None))
+        found = [topic_of(topic) for topic in answer.topics if topic.name and not topic.error_code]
+        return sorted((t for t in found if internal or not t.internal), key=lambda t: t.name)
+
+    async def describe_topic(self, name: str) -> Topic:
+        """One topic. `UnknownTopicOrPartition` if there is none of that name."""
+        return (await self.describe_topics([name]))[name]
+
+    async def describe_topics(self, names: Collection[str]) -> dict[str, Topic]:
+        """Several topics. Raises for the first that is not there."""
+        found = await self.retried(lambda: self.existing(names))
+        return {name: topic_of(topic) for name, topic in found.items()}
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication: int = -1,
+        config: Mapping[str, object] | None = None,
+        exist_ok: bool = False,
+        validate_only: bool = False,
+    ) -> bool:
+        """Create a topic; -1 leaves a number to the broker's own settings.
+
+        Whether it was created: False if there was one and `exist_ok`. Raises `TopicAlreadyExists`,
+        `InvalidTopic`, `InvalidPartitions`, `InvalidReplicationFactor`, `InvalidConfig` …
+        """
+        values = {key: setting_text(value) for key, value in (config or {}).items()}
+        topic = NewTopic(name, partitions, replication, values)
+        error = (await self.create_topics_many([topic], validate_only=validate_only))[name]
+        if error is not None and exist_ok and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            return False
+        if error is not None:
+            raise error
+        return True
+
+    async def create_topics_many(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """Create several; None, or the error, for each."""
+        wanted = list(topics)
+        request = CreateTopicsRequest(
+            topics=[creatable(topic) for topic in wanted],
+            timeout_ms=self.api_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def attempt() -> CreateTopicsResponse:
+            answer = await self.ask_controller(request, CreateTopicsResponse)
+            for topic in answer.topics:
+                if topic.error_code == ErrorCode.NOT_CONTROLLER:
+                    check(topic.error_code, f"creating topic {topic.name}")
+            return answer
+
+        answer = await self.retried(attempt)
+        return {
+            topic.name: outcome(
+                topic.error_code, f"creating topic {topic.name}", topic.error_message
+            )
+            for topic in answer.topics
+        }
+
+    async def delete_topic(self, name: str, *, missing_ok: bool = False) -> bool:
+        """Delete a topic with all its records. Whether there was one; `UnknownTopicOrPartition` if
+        not, unless `missing_ok`.
+        """
+        error = (await self.delete_topics_many([name]))[name]
+        if error is None:
+            return True
+        if missing_ok and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        raise error
+
+    async def delete_topics_many(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete several; None, or the error, for each."""
+        wanted = list(names)
+
+        def build(version: int) -> DeleteTopicsRequest:
+            if version < 6:
+                return DeleteTopicsRequest(topic_names=wanted, timeout_ms=self.api_timeout_ms)
+            states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in wanted]
+            return DeleteTopicsRequest(topics=states, timeout_ms=self.api_timeout_ms)
+
+        async def attempt() -> DeleteTopicsResponse:
+            request = RequestBuilder(DeleteTopicsRequest, build)
+            answer = await self.ask_controller(request, DeleteTopicsResponse)
+            for topic in answer.responses:
+                if topic.error_code == ErrorCode.NOT_CONTROLLER:
+                    check(topic.error_code, f"deleting topic {topic.name}")
+            return answer
+
+        answer = await self.retried(attempt)
+        return {
+            topic.name or "": outcome(
+                topic.error_code, f"deleting topic {topic.name}", topic.error_message
+            )
+            for topic in answer.responses
+        }
+
+    async def create_partitions(
+        self, name: str, total: int, *, validate_only: bool = False
+    ) -> None:
+        """Add partitions, so that the topic has `total`. Raises `InvalidPartitions` …"""
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=total, assignments=None)],
+            timeout_ms=self.api_timeout_ms,
+            validate_only=validate_only,
+        )
+
+        async def attempt() -> None:
+            answer = await self.ask_controller(request, CreatePartitionsResponse)
+            for each in answer.results:
+                check(each.error_code, f"adding partitions to topic {name}", each.error_message)
+
+        await self.retried(attempt)
+
+
+def creatable(topic: NewTopic) -> CreatableTopic:
+    """The request's form of a topic to be created."""
+    assigned = bool(topic.assignments)
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assigned else topic.partitions,
+        replication_factor=-1 if assigned else topic.replication,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in topic.assignments.items()
+        ],
+        configs=[CreatableTopicConfig(name=k, value=v) for k, v in topic.config.items()],
+    )
+
+
+def topic_of(answer: MetadataResponseTopic) -> Topic:
+    """A topic out of a Metadata answer."""
+    partitions = sorted(
+        (
+            Partition(
+                each.partition_index,
+                each.leader_id,
+                tuple(each.replica_nodes),
+                tuple(each.isr_nodes),
+                tuple(each.offline_replicas),
+                each.leader_epoch,
+            )
+            for each in answer.partitions
+        ),
+        key=lambda partition: partition.partition,
+    )
+    return Topic(answer.name or "", answer.topic_id, answer.is_internal, tuple(partitions))
