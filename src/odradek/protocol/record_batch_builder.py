@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import google_crc32c
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
@@ -22,7 +23,6 @@ from odradek.protocol.record_batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
-    crc32c,
 )
 from odradek.protocol.records import Header
 
@@ -52,22 +52,25 @@ def assemble(
     write_i16_be(body, producer_epoch)
     write_i32_be(body, base_sequence)
     write_i32_be(body, count)
-    body.write(section)
     covered = body.getvalue()
     head = BytesWriter()
     write_i64_be(head, base_offset)
-    write_i32_be(head, len(covered) + 9)
+    write_i32_be(head, len(covered) + len(section) + 9)
     write_i32_be(head, leader_epoch)
     head.append(MAGIC)
-    head.write(crc32c(covered, 0, len(covered)).to_bytes(4, "big"))
-    return head.getvalue() + covered
+    # In two steps, so that a large section is copied once only.
+    crc: int = google_crc32c.extend(google_crc32c.value(covered), section)
+    head.write(crc.to_bytes(4, "big"))
+    head.write(covered)
+    return head.getvalue() + section
 
 
 class RecordBatchBuilder:
     """Records go in, one batch comes out. Timestamps are in ms, -1 for none.
 
     A producer asks `size` or `append`'s answer whether the batch is full: both are before
-    compression.
+    compression. `writer` is where the records are collected, if that is not the builder's own;
+    it must be empty.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class RecordBatchBuilder:
         base_sequence: int = NO_SEQUENCE,
         transactional: bool = False,
         control: bool = False,
+        writer: BytesWriter | None = None,
     ) -> None:
         self.codec = codec
         self.level = level
@@ -95,7 +99,7 @@ class RecordBatchBuilder:
         self.last_offset_delta: i64 = -1
         self.base_timestamp: i64 = NO_TIMESTAMP
         self.max_timestamp: i64 = NO_TIMESTAMP
-        self._writer = BytesWriter()
+        self._writer = BytesWriter() if writer is None else writer
 
     @property
     def size(self) -> int:
@@ -110,18 +114,25 @@ class RecordBatchBuilder:
         timestamp: i64 = NO_TIMESTAMP,
     ) -> int:
         """Add a record; returns the batch's size so far, before compression."""
+        encoded = record_writer.encode_headers(headers) if headers else record_writer.NO_HEADERS
+        return self.append_raw(key, value, encoded, timestamp)
+
+    def append_raw(
+        self, key: bytes | None, value: bytes | None, encoded_headers: bytes, timestamp: i64
+    ) -> i64:
+        """`append` for headers that are encoded already."""
         if self.count == 0:
             self.base_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.last_offset_delta += 1
-        record_writer.encode(
+        record_writer.encode_raw(
             self._writer,
             self.last_offset_delta,
             timestamp - self.base_timestamp,
             key,
             value,
-            headers,
+            encoded_headers,
         )
         self.count += 1
         return HEADER_BYTES + len(self._writer)

@@ -1,0 +1,184 @@
+"""BufferPool: the memory in which records wait to be sent, `buffer.memory` bytes of it and no more.
+
+    total = free list + available + charged
+
+    allocate(size) ──► Buffer ─ records are encoded into it ─► keep(buffer, n): the batch is sealed
+       │ no room                                                    │ the buffer is used again; for
+       ▼                                                            ▼ what was sealed n stay charged
+    wait(size) ─► MemoryWaiter, served in order  ◄──────────── deallocate(n): the batch is done
+
+Nearly all batches are of one size, `batch.size`. Buffers of that size go to a free list when they
+are no longer written to, so that a busy producer neither allocates nor grows memory. Other sizes (a
+record larger than a batch) come from the rest and go back to it; where the rest is too small, free
+buffers are given up for it.
+
+What is sent is never a buffer. When a batch is sealed its bytes are copied out once, and requests,
+retries and expiry only ever see that copy, which nobody can write to. A buffer goes back as soon as
+the copy is made, so it may be filled for another topic while the first batch is still being
+written to a socket, or has expired there, and can still not reach it.
+
+Who finds no room may wait. Waiters are served strictly in order, the first one as soon as there is
+room for it, and nobody passes them. A waiter that has had enough gives up; what it may have been
+given in the meantime goes back. `close` fails them all.
+
+`allocate` is called on any thread, everything that serves waiters on the owner thread alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import final
+
+from librt.strings import BytesWriter
+from librt.threading import Lock
+from mypy_extensions import i64
+
+from odradek.client.errors import ClientClosed
+from odradek.client.waiter import Waiter
+
+
+@final
+class Buffer:
+    """Room for the records of one batch. `size` is what the pool has charged for it."""
+
+    def __init__(self, size: i64) -> None:
+        self.writer = BytesWriter()
+        self.size = size
+
+
+@final
+class MemoryWaiter:
+    """Somebody who waits for `size` bytes; `waiter` is done when they are there, or never will
+    be."""
+
+    def __init__(self, size: i64) -> None:
+        self.size = size
+        self.waiter: Waiter[Buffer] = Waiter()
+
+
+@final
+class BufferPool:
+    """Of `total_bytes`, with a free list of buffers of `poolable_bytes`."""
+
+    def __init__(self, total_bytes: i64, poolable_bytes: i64, lock: Lock) -> None:
+        self.total_bytes = total_bytes
+        self.poolable_bytes = poolable_bytes
+        self.available: i64 = total_bytes
+        """Neither charged nor in the free list."""
+        self.free: list[Buffer] = []
+        self.waiters: deque[MemoryWaiter] = deque()
+        self.closed: Exception | None = None
+        self._lock = lock
+
+    @property
+    def unallocated_bytes(self) -> int:
+        """What is not charged to anybody."""
+        return self.available + len(self.free) * self.poolable_bytes
+
+    @property
+    def charged_bytes(self) -> int:
+        return self.total_bytes - self.unallocated_bytes
+
+    def allocate(self, size: i64) -> Buffer | None:
+        """A buffer for `size` bytes; None if there is no room, or somebody waits already.
+
+        Raises `ClientClosed`, and `ValueError` for a size that will never fit.
+        """
+        if size > self.total_bytes:
+            raise ValueError(f"{size} bytes do not fit a pool of {self.total_bytes}")
+        with self._lock:
+            if self.closed is not None:
+                raise self.closed
+            if self.waiters:
+                return None
+            return self._take(size)
+
+    def _take(self, size: i64) -> Buffer | None:
+        free = self.free
+        if size == self.poolable_bytes and free:
+            return free.pop()
+        while self.available < size and free:
+            free.pop()
+            self.available += self.poolable_bytes
+        if self.available < size:
+            return None
+        self.available -= size
+        return Buffer(size)
+
+    def wait(self, size: i64) -> MemoryWaiter:
+        """Stand in the queue for `size` bytes; may be served at once."""
+        found = MemoryWaiter(size)
+        with self._lock:
+            closed = self.closed
+            if closed is None:
+                self.waiters.append(found)
+        if closed is not None:
+            found.waiter.fail(closed)
+        else:
+            self.serve()
+        return found
+
+    def give_up(self, memory: MemoryWaiter, reason: Exception) -> None:
+        """Stop waiting: the waiter fails with `reason`, unless it has been served already."""
+        with self._lock:
+            if memory in self.waiters:
+                self.waiters.remove(memory)
+        memory.waiter.fail(reason)
+        # Those behind it may need less than it did.
+        self.serve()
+
+    def serve(self) -> None:
+        """Give the first waiters what they wait for, as far as there is room."""
+        waiters = self.waiters
+        while waiters:
+            with self._lock:
+                if not waiters:
+                    return
+                buffer = self._take(waiters[0].size)
+                if buffer is None:
+                    return
+                first = waiters.popleft()
+            # Outside of the lock: who waited may come back for more.
+            if not first.waiter.complete(buffer):
+                self.put_back(buffer)
+
+    def put_back(self, buffer: Buffer) -> None:
+        """Return a buffer that was not needed. Serves nobody."""
+        with self._lock:
+            self._reuse(buffer, 0)
+
+    def keep(self, buffer: Buffer, kept: i64) -> i64:
+        """The records in the buffer were copied out: take it back for use by others, and leave
+        `kept` bytes charged, for the copy, but at most as many as the buffer had. How many they
+        are."""
+        with self._lock:
+            if kept > buffer.size:
+                kept = buffer.size
+            self._reuse(buffer, kept)
+        self.serve()
+        return kept
+
+    def _reuse(self, buffer: Buffer, kept: i64) -> None:
+        spare = self.available + buffer.size - kept
+        poolable = buffer.size == self.poolable_bytes
+        if poolable and spare >= buffer.size and not self.waiters and self.closed is None:
+            buffer.writer.truncate(0)
+            self.free.append(buffer)
+            spare -= buffer.size
+        self.available = spare
+
+    def deallocate(self, size: i64) -> None:
+        """A batch is done: what was charged for it is free."""
+        with self._lock:
+            self.available += size
+        self.serve()
+
+    def close(self, reason: Exception | None = None) -> None:
+        """Nobody gets anything any more; all who wait fail with `reason`."""
+        closed = reason or ClientClosed("the producer is closed")
+        with self._lock:
+            self.closed = closed
+            waiters = list(self.waiters)
+            self.waiters.clear()
+        for memory in waiters:
+            memory.waiter.fail(closed)

@@ -1,0 +1,139 @@
+"""Ending a batch, or giving it another chance: what follows from each outcome.
+
+    outcome                                     what happens
+    NONE                                        written; futures get their offsets
+    DUPLICATE_SEQUENCE_NUMBER                   written before, nobody knows where: offset -1
+    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE    split, unless it is a single record
+    retriable, by the table of errors           again, while `retries` and delivery.timeout.ms last
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID                         with idempotence: again, perhaps in a new epoch
+    anything else                               failed, with an error that says what to do
+
+A batch that was done before its answer came only gives its memory back, and tells the transaction
+manager what became of it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, error_for
+from odradek.client.producer.metrics import ProducerMetrics
+from odradek.client.producer.produce_request import Outcome
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.transaction_manager import TransactionManager
+from odradek.model.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+class Completion:
+    """For the batches of one producer. Owner thread only."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        manager: TransactionManager | None,
+        metrics: ProducerMetrics,
+        retries: int,
+    ) -> None:
+        self._accumulator = accumulator
+        self._manager = manager
+        self._metrics = metrics
+        self._retries = retries
+        self._delivery_timeout_ms = accumulator.settings.delivery_timeout_ms
+
+    def ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
+        """The request that carried the batch has ended."""
+        error = outcome.error
+        written = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        if written and self._manager is not None:
+            self._manager.handle_completed_batch(batch)
+        if batch.done:
+            self._accumulator.finished(batch)
+        elif written:
+            batch.complete(outcome.base_offset, outcome.log_append_time_ms)
+            self._accumulator.finished(batch)
+        elif error in TOO_LARGE and batch.count > 1:
+            self._split(batch)
+        elif self._may_retry(batch, outcome, now_ms):
+            self._retry(batch, outcome, now_ms)
+        else:
+            exhausted = error.retriable and batch.attempts >= self._retries
+            self._fail(batch, self._errors(batch, outcome), outcome, sent=exhausted)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        parts = self._accumulator.split_and_reenqueue(batch)
+        self._metrics.batch_split_total += 1
+        log.info(
+            "a batch of %d records for %s is too large for its broker, and is sent as %d; "
+            "lower batch.size, or raise the topic's max.message.bytes",
+            batch.count,
+            batch.topic_partition,
+            parts,
+        )
+
+    def _may_retry(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> bool:
+        if batch.has_expired(self._delivery_timeout_ms, now_ms) or batch.attempts >= self._retries:
+            return False
+        if self._manager is None:
+            return outcome.error.retriable
+        return self._manager.can_retry(batch, outcome.error, outcome.log_start_offset)
+
+    def _retry(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
+        batch.last_error = said(outcome)
+        self._accumulator.reenqueue(batch, now_ms)
+        self._metrics.record_retry_total += batch.count
+        log.debug("%s: %s; trying again", batch, batch.last_error)
+
+    def _errors(self, batch: ProducerBatch, outcome: Outcome) -> KafkaError:
+        what = f"sending {batch.count} records to {batch.topic_partition}"
+        return error_for(outcome.error, what, outcome.text)
+
+    def _fail(
+        self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None, *, sent: bool
+    ) -> None:
+        """It failed for good. `sent`: nobody knows whether it was written."""
+        if self._manager is not None:
+            self._manager.handle_failed_batch(batch, sent=sent)
+        self._metrics.record_error_total += batch.count
+        record_errors: dict[int, KafkaError] | None = None
+        if outcome is not None and outcome.record_errors:
+            name = batch.topic_partition
+            record_errors = {
+                index: error_for(outcome.error, f"record {index} of a batch for {name}", text)
+                for index, text in outcome.record_errors.items()
+            }
+            error = InvalidRecord(
+                f"sending {batch.count} records to {name}: not written, because others of the "
+                "same batch are wrong. What to do: correct those, and send these again.",
+                outcome.error,
+            )
+        batch.fail(error, record_errors)
+        self._accumulator.finished(batch)
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """Its time is over."""
+        reason = batch.last_error
+        if not reason:
+            reason = "the answer did not come" if batch.in_flight else "it could not be sent"
+        self._metrics.record_expired_total += batch.count
+        error = DeliveryTimeout(
+            f"{batch.count} records for {batch.topic_partition} were not acknowledged within "
+            f"delivery.timeout.ms={self._delivery_timeout_ms}: {reason}. What to do: check the "
+            "broker, or raise delivery.timeout.ms; records that were sent may have been written."
+        )
+        self._fail(batch, error, None, sent=batch.in_flight or batch.in_retry)
+
+    def abort(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """The producer ends, or cannot go on."""
+        if not batch.done:
+            self._fail(batch, error, None, sent=batch.in_flight or batch.in_retry)
+
+
+def said(outcome: Outcome) -> str:
+    """An outcome in words."""
+    return f"{outcome.error.name}: {outcome.text or outcome.error.text}".rstrip(".")

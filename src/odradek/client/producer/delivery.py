@@ -1,0 +1,268 @@
+"""What becomes of a record: `FutureRecordMetadata`, and the `Delivery` it ends with.
+
+    ProducerBatch ── ProduceRequestResult            one per batch: base offset, or error
+                          ▲ ▲ ▲
+                          │ │ └ FutureRecordMetadata     one per record: which result, and the
+                          │ └── FutureRecordMetadata     record's index in the batch
+                          └──── FutureRecordMetadata
+
+A record's future is two numbers and a reference. Completing a batch sets one flag, however many
+records it has; offsets are worked out when somebody asks. Only callbacks cost something for each.
+
+A batch that was too large for the broker is split. Then its result gets `parts`, the results of the
+smaller batches with the index at which each begins; it is done when they all are, and a future
+finds its own there.
+
+How to wait is not known here: the producer's face, given to every result, blocks or awaits.
+
+Completion is told exactly once and on the owner thread: first to the callbacks given with the
+records, in their order, then to those that were added to futures, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, final
+
+from librt.threading import Lock
+from mypy_extensions import i64
+
+from odradek.client.errors import KafkaError
+from odradek.client.waiter import Waiter
+
+log = logging.getLogger(__name__)
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+ResultCallback = Callable[[], object]
+
+
+class Face(Protocol):
+    """How the user's side of a producer waits for a batch."""
+
+    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
+        """Block until it is done; False if the time is over before."""
+        ...
+
+    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
+        """The same, to be awaited."""
+        ...
+
+
+@final
+class Delivery:
+    """Where a record was written.
+
+    `offset` is -1 where the broker does not tell it (acks=0), or the record was not written.
+    `timestamp_ms` is the record's own, or the broker's if the topic's timestamps are append times.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+
+    @property
+    def timestamp(self) -> datetime:
+        """`timestamp_ms` as a time in UTC."""
+        return EPOCH + timedelta(milliseconds=self.timestamp_ms)
+
+    def __repr__(self) -> str:
+        return (
+            f"Delivery(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp_ms={self.timestamp_ms})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Delivery):
+            return NotImplemented
+        return (self.topic, self.partition, self.offset, self.timestamp_ms) == (
+            other.topic,
+            other.partition,
+            other.offset,
+            other.timestamp_ms,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.topic, self.partition, self.offset))
+
+
+@final
+class ProduceRequestResult:
+    """What became of a batch, once `done`."""
+
+    def __init__(self, topic: str, partition: int, face: Face, lock: Lock) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.face = face
+        self.done = False
+        self.base_offset: i64 = NO_OFFSET
+        self.log_append_time_ms: i64 = NO_TIMESTAMP
+        self.error: KafkaError | None = None
+        """What all records failed with that have no error of their own."""
+        self.record_errors: Mapping[int, KafkaError] | None = None
+        self.parts: list[tuple[int, ProduceRequestResult]] = []
+        """Once split: index of the first record, and result, of each smaller batch."""
+        self.lock = lock
+        self._callbacks: list[ResultCallback] | None = None
+
+    def complete(self, base_offset: i64, log_append_time_ms: i64) -> None:
+        """The records were written."""
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+
+    def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
+        """They were not, or nobody knows."""
+        self.error = error
+        self.record_errors = record_errors
+
+    def finish(self) -> None:
+        """Set `done`, and tell those who wait."""
+        with self.lock:
+            self.done = True
+            callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                call(callback)
+
+    def add_callback(self, callback: ResultCallback) -> None:
+        """Call it when this is done; at once, on this thread, if it is."""
+        with self.lock:
+            done = self.done
+            if not done:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+        if done:
+            call(callback)
+
+    def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
+        """The batch is sent as these instead."""
+        self.parts = parts
+        for _, part in parts:
+            part.add_callback(self._part_done)
+
+    def _part_done(self) -> None:
+        if all(part.done for _, part in self.parts):
+            self.finish()
+
+    def part_of(self, index: i64) -> tuple[ProduceRequestResult, i64]:
+        """The result that counts for a record, and the record's index there."""
+        found, first = self, 0
+        for start, part in self.parts:
+            if start > index:
+                break
+            found, first = part, start
+        if found is self:
+            return self, index
+        return found.part_of(index - first)
+
+    def error_of(self, index: i64) -> KafkaError | None:
+        """What a record failed with."""
+        found, index = self.part_of(index)
+        errors = found.record_errors
+        return found.error if errors is None else errors.get(index, found.error)
+
+    def delivery(self, index: i64, timestamp_ms: i64) -> Delivery:
+        """Where a record was written."""
+        found, index = self.part_of(index)
+        offset: i64 = found.base_offset
+        if offset >= 0:
+            offset += index
+        if found.log_append_time_ms >= 0:
+            timestamp_ms = found.log_append_time_ms
+        return Delivery(self.topic, self.partition, offset, timestamp_ms)
+
+
+def call(callback: ResultCallback) -> None:
+    """A user's callback: what it raises is logged, since there is nobody to tell."""
+    try:
+        callback()
+    except Exception:
+        log.exception("a delivery callback raised")
+
+
+@final
+class FutureRecordMetadata:
+    """The future of one record.
+
+    `result()` blocks in the synchronous producer and may be awaited in both. It cannot be
+    cancelled: a record that was taken is sent.
+    """
+
+    def __init__(self, request: ProduceRequestResult, index: i64, timestamp_ms: i64) -> None:
+        self._request = request
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._request.done
+
+    def result(self, timeout: float | None = None) -> Delivery:
+        """Where the record was written, waiting up to `timeout` seconds for it.
+
+        Raises the `KafkaError` it failed with, and `TimeoutError` if time is over before the
+        outcome is known; the record may be written nevertheless.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            # Many futures share one error: it must not collect the tracebacks of them all.
+            raise error.with_traceback(None)
+        return self._request.delivery(self._index, self._timestamp_ms)
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """What the record failed with, or None; waits and raises as `result` does."""
+        request = self._request
+        if not request.done and not request.face.wait(request, timeout):
+            raise TimeoutError(
+                f"the outcome of a record for {request.topic}-{request.partition} is not known "
+                f"after {timeout} s; it may still be written: wait longer, or see its callback"
+            )
+        return request.error_of(self._index)
+
+    def add_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> None:
+        """Call it with this future on the producer's thread once the outcome is known; at once, on
+        this thread, if it is. What it raises is logged."""
+        self._request.add_callback(lambda: callback(self))
+
+    def cancel(self) -> bool:
+        """Never possible."""
+        return False
+
+    def cancelled(self) -> bool:
+        return False
+
+    def running(self) -> bool:
+        return not self.done()
+
+    def __await__(self) -> Generator[Any, None, Delivery]:
+        request = self._request
+        if not request.done:
+            yield from request.face.until_done(request)
+        return self.result(0)
+
+    def __repr__(self) -> str:
+        request = self._request
+        if not request.done:
+            return "<FutureRecordMetadata pending>"
+        error = request.error_of(self._index)
+        found = request.delivery(self._index, self._timestamp_ms)
+        return f"<FutureRecordMetadata {found if error is None else repr(error)}>"
+
+
+class WaiterFace:
+    """The face for coroutines that `waiter.spawn` runs: in simulations there is no other thread."""
+
+    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
+        raise RuntimeError("nothing may block here: await it")
+
+    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
+        waiter: Waiter[None] = Waiter()
+        result.add_callback(lambda: waiter.complete(None))
+        return waiter.__await__()

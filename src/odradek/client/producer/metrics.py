@@ -1,0 +1,124 @@
+"""What users of a producer watch, by the names Kafka's own producer gives them.
+
+Totals count since the start. Averages and maxima are of the last half minute to minute: each is
+kept in two windows of 30 s, and what is older than both is forgotten. Times are in ms.
+
+Everything is recorded once per batch or request, never per record. Owner thread only; `snapshot`
+may be taken on any thread, and is then as consistent as the moment allows.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from odradek.client.producer.producer_batch import ProducerBatch
+
+WINDOW_MS: Final[i64] = 30_000
+
+
+@final
+class SampledStat:
+    """Average and maximum of what was recorded lately."""
+
+    def __init__(self) -> None:
+        self._since_ms: i64 = 0
+        self._count: i64 = 0
+        self._sum: i64 = 0
+        self._max: i64 = 0
+        self._old_count: i64 = 0
+        self._old_sum: i64 = 0
+        self._old_max: i64 = 0
+
+    def record(self, value: i64, now_ms: i64) -> None:
+        self._roll(now_ms)
+        self._count += 1
+        self._sum += value
+        if value > self._max:
+            self._max = value
+
+    def _roll(self, now_ms: i64) -> None:
+        passed = now_ms - self._since_ms
+        if passed < WINDOW_MS:
+            return
+        if passed < 2 * WINDOW_MS:
+            self._old_count, self._old_sum, self._old_max = self._count, self._sum, self._max
+        else:
+            self._old_count = self._old_sum = self._old_max = 0
+        self._count = self._sum = self._max = 0
+        self._since_ms = now_ms
+
+    def average(self, now_ms: i64) -> float:
+        """0.0 if there was nothing."""
+        self._roll(now_ms)
+        count = self._count + self._old_count
+        return float(self._sum + self._old_sum) / float(count) if count else 0.0
+
+    def maximum(self, now_ms: i64) -> float:
+        """0.0 if there was nothing."""
+        self._roll(now_ms)
+        return float(max(self._max, self._old_max))
+
+
+@final
+class ProducerMetrics:
+    """Of one producer."""
+
+    def __init__(self) -> None:
+        self.record_send_total = 0
+        """Records given to a broker, the ones sent again not counted again."""
+        self.record_retry_total = 0
+        self.record_error_total = 0
+        self.record_expired_total = 0
+        self.batch_split_total = 0
+        self.byte_total = 0
+        """Bytes of batches sent, after compression."""
+        self.request_total = 0
+        self.batch_size = SampledStat()
+        self.records_per_request = SampledStat()
+        self.record_queue_time = SampledStat()
+        """From the begin of a batch until it is sent."""
+        self.request_latency = SampledStat()
+        self.produce_throttle_time = SampledStat()
+        self.uncompressed_total = 0
+
+    def batch_sent(self, batch: ProducerBatch, now_ms: i64) -> None:
+        """A batch leaves for the first time."""
+        self.record_send_total += batch.count
+        self.byte_total += batch.size
+        self.uncompressed_total += batch.uncompressed_bytes
+        self.batch_size.record(batch.size, now_ms)
+        self.record_queue_time.record(now_ms - batch.created_ms, now_ms)
+
+    def request_sent(self, batches: list[ProducerBatch], now_ms: i64) -> None:
+        """These leave together."""
+        records: i64 = 0
+        for batch in batches:
+            records += batch.count
+        self.request_total += 1
+        self.records_per_request.record(records, now_ms)
+
+    def snapshot(self, now_ms: int) -> dict[str, float]:
+        """All of it, by Kafka's names."""
+        ratio = self.byte_total / self.uncompressed_total if self.uncompressed_total else 1.0
+        found: dict[str, float] = {
+            "record-send-total": self.record_send_total,
+            "record-retry-total": self.record_retry_total,
+            "record-error-total": self.record_error_total,
+            "record-expired-total": self.record_expired_total,
+            "batch-split-total": self.batch_split_total,
+            "byte-total": self.byte_total,
+            "request-total": self.request_total,
+            "compression-rate-avg": ratio,
+        }
+        for name, stat in (
+            ("batch-size", self.batch_size),
+            ("records-per-request", self.records_per_request),
+            ("record-queue-time", self.record_queue_time),
+            ("request-latency", self.request_latency),
+            ("produce-throttle-time", self.produce_throttle_time),
+        ):
+            found[f"{name}-avg"] = stat.average(now_ms)
+            found[f"{name}-max"] = stat.maximum(now_ms)
+        return found

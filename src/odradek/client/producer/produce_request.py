@@ -1,0 +1,149 @@
+"""Batches as a Produce request, and its answer as one outcome per batch.
+
+Up to version 12 a request names topics, from 13 on it gives their ids. Both sides need not agree on
+a name for that: the answer is matched by what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.cluster_image import ClusterImage, Node
+from odradek.client.metadata import LeaderChange
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.model.errors import ErrorCode, error_code
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.compression import CompressionType
+
+LAST_VERSION_BY_NAME = 12
+ZSTD_VERSION = 7
+NO_OFFSET = -1
+
+
+class Outcome(NamedTuple):
+    """What a broker says of a batch, or what its silence means. `text` is its own explanation."""
+
+    error: ErrorCode
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    text: str | None = None
+    record_errors: Mapping[int, str | None] = {}
+
+
+WRITTEN_UNSEEN = Outcome(ErrorCode.NONE)
+"""With acks=0 nobody says more."""
+
+
+class ProduceBatches:
+    """What one request carries: at most one batch of each partition."""
+
+    def __init__(
+        self,
+        batches: Sequence[ProducerBatch],
+        acks: int,
+        timeout_ms: int,
+        codec: int,
+        image: ClusterImage,
+    ) -> None:
+        self.batches = batches
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+        self._codec = codec
+        self._topics: dict[str, list[ProducerBatch]] = {}
+        for batch in batches:
+            self._topics.setdefault(batch.topic_partition.topic, []).append(batch)
+        self._ids: dict[str, UUID] = {
+            name: topic.topic_id
+            for name in self._topics
+            if (topic := image.topics.get(name)) is not None and topic.topic_id != ZERO_UUID
+        }
+
+    def request(self) -> RequestBuilder:
+        """In the highest version in which it can be said."""
+        return RequestBuilder(
+            ProduceRequest,
+            self._build,
+            min_version=ZSTD_VERSION if self._codec == CompressionType.ZSTD else 0,
+            max_version=32767 if len(self._ids) == len(self._topics) else LAST_VERSION_BY_NAME,
+        )
+
+    def _build(self, version: int) -> ProduceRequest:
+        by_name = version <= LAST_VERSION_BY_NAME
+        return ProduceRequest(
+            transactional_id=None,
+            acks=self._acks,
+            timeout_ms=self._timeout_ms,
+            topic_data=[
+                TopicProduceData(
+                    name=name if by_name else "",
+                    topic_id=ZERO_UUID if by_name else self._ids[name],
+                    partition_data=[
+                        PartitionProduceData(
+                            index=batch.topic_partition.partition, records=batch.data
+                        )
+                        for batch in batches
+                    ],
+                )
+                for name, batches in self._topics.items()
+            ],
+        )
+
+    def outcomes(self, response: ProduceResponse) -> list[tuple[ProducerBatch, Outcome]]:
+        """The outcome of every batch, in the order in which they were given."""
+        answers = {
+            (topic.name or topic.topic_id, answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+        return [(batch, outcome_of(self._answer(answers, batch))) for batch in self.batches]
+
+    def _answer(
+        self, answers: Mapping[Any, PartitionProduceResponse], batch: ProducerBatch
+    ) -> PartitionProduceResponse | None:
+        name, number = batch.topic_partition
+        found = answers.get((name, number))
+        return answers.get((self._ids.get(name), number)) if found is None else found
+
+    def leader_changes(self, response: ProduceResponse) -> tuple[list[LeaderChange], list[Node]]:
+        """The new leaders that the answer names, and where they listen (KIP-951)."""
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        changes = [
+            LeaderChange(
+                topic.name or names.get(topic.topic_id, ""),
+                answer.index,
+                answer.current_leader.leader_id,
+                answer.current_leader.leader_epoch,
+            )
+            for topic in response.responses
+            for answer in topic.partition_responses
+            if answer.current_leader is not None and answer.current_leader.leader_id >= 0
+        ]
+        nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+        return changes, nodes
+
+
+def outcome_of(answer: PartitionProduceResponse | None) -> Outcome:
+    """One partition's part of an answer; None: it was left out."""
+    if answer is None:
+        return Outcome(ErrorCode.NETWORK_EXCEPTION, text="the broker's answer leaves it out")
+    if answer.error_code == ErrorCode.NONE:
+        return Outcome(
+            ErrorCode.NONE, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+        )
+    return Outcome(
+        error_code(answer.error_code),
+        log_start_offset=answer.log_start_offset,
+        text=answer.error_message,
+        record_errors={e.batch_index: e.batch_index_error_message for e in answer.record_errors},
+    )

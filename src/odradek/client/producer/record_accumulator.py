@@ -1,0 +1,266 @@
+"""RecordAccumulator: the queues between those who send records and the `Sender`.
+
+    append ─► TopicQueues ─► PartitionQueue:  [ batch | batch | open batch ]  ─► ready ─► drain
+                                                ▲                                       │
+                                                └──────── reenqueue, split ◄── Sender ◄─┘
+
+`RecordAppender` is the side of those who send. On the sender's side a batch is ready when it is
+full (another one was begun behind it, or nothing more fits), has lingered `linger.ms`, when
+somebody waits for memory, when somebody flushes, or when the producer is closing; one that failed
+waits for its back-off.
+
+`drain` takes at most one batch of each partition whose leader is ready, as the protocol allows one
+batch per partition in a request. Queues stand in a rotation: what has been drained goes to its end,
+so when the size of a request is the limit, no partition starves. A muted partition is passed over.
+
+A queue is always sorted: what comes back is put in its old place. Sealing, with the compression, is
+done outside of the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from librt.threading import Lock
+from mypy_extensions import i64
+
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.errors import KafkaError
+from odradek.client.producer.buffer_pool import BufferPool
+from odradek.client.producer.delivery import Face
+from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.record_appender import AccumulatorSettings, RecordAppender
+from odradek.client.producer.splitting import split
+from odradek.client.producer.transaction_manager import TransactionManager
+from odradek.model.env import Clock, Random
+from odradek.model.ids import TopicPartition
+
+NEVER_MS: Final[i64] = 1 << 60
+
+
+@final
+class ReadyCheckResult:
+    """Which nodes could be sent to, when to look again if nothing happens before, and for which
+    topics a leader is missing."""
+
+    def __init__(self) -> None:
+        self.ready_nodes: dict[int, None] = {}
+        self.next_check_delay_ms: i64 = NEVER_MS
+        self.unknown_leader_topics: dict[str, None] = {}
+
+
+@final
+class NodeLatency:
+    """Since when a node has taken nothing although there was something for it."""
+
+    def __init__(self, now_ms: i64) -> None:
+        self.ready_ms = now_ms
+        self.drained_ms = now_ms
+
+    @property
+    def waiting_ms(self) -> i64:
+        return self.ready_ms - self.drained_ms
+
+
+@final
+class RecordAccumulator(RecordAppender):
+    """See above. `transaction_manager` None: not idempotent."""
+
+    def __init__(
+        self,
+        settings: AccumulatorSettings,
+        pool: BufferPool,
+        lock: Lock,
+        face: Face,
+        clock: Clock,
+        random: Random,
+        retry_backoff: ExponentialBackoff,
+        transaction_manager: TransactionManager | None = None,
+    ) -> None:
+        super().__init__(settings, pool, lock, face, clock, random)
+        self.transaction_manager = transaction_manager
+        self._retry_backoff = retry_backoff
+        self._flushes: i64 = 0
+        self._latencies: dict[int, NodeLatency] = {}
+
+    def ready(self, now_ms: i64) -> ReadyCheckResult:
+        """Which nodes could be sent to now."""
+        result = ReadyCheckResult()
+        if self.settings.adaptive:
+            self._update_load_stats(now_ms)
+        with self._lock:
+            hurry = self.closed is not None or self._flushes > 0 or bool(self.pool.waiters)
+            for queue in self._active:
+                if queue.leader_id == NO_LEADER:
+                    result.unknown_leader_topics[queue.topic_partition.topic] = None
+                elif not queue.muted and queue.leader_id not in result.ready_nodes:
+                    delay_ms = queue.delay_ms(hurry, self.settings.linger_ms, now_ms)
+                    if delay_ms <= 0:
+                        result.ready_nodes[queue.leader_id] = None
+                    elif delay_ms < result.next_check_delay_ms:
+                        result.next_check_delay_ms = delay_ms
+        return result
+
+    def _update_load_stats(self, now_ms: i64) -> None:
+        """Tell the partitioners in use how long the queues are, once in a millisecond."""
+        slow: set[int] = set()
+        for node_id, latency in self._latencies.items():
+            if latency.waiting_ms > self.settings.availability_timeout_ms:
+                slow.add(node_id)
+        with self._lock:
+            for topic in {queue.topic_partition.topic: None for queue in self._active}:
+                self.topics[topic].update_load_stats(slow, now_ms)
+
+    def update_node_latency(self, node_id: int, now_ms: i64, can_drain: bool) -> None:
+        """There were batches for the node, and it could take some, or not."""
+        if self.settings.availability_timeout_ms > 0:
+            latency = self._latencies.get(node_id)
+            if latency is None:
+                latency = self._latencies[node_id] = NodeLatency(now_ms)
+            latency.ready_ms = now_ms
+            if can_drain:
+                latency.drained_ms = now_ms
+
+    def drain(
+        self, nodes: Sequence[int], max_bytes: i64, now_ms: i64
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take out what these nodes are sent now: at most `max_bytes` each, or a single batch.
+
+        What is taken out is sealed, too.
+        """
+        drained: dict[int, list[ProducerBatch]] = {node: [] for node in nodes}
+        sizes: dict[int, int] = dict.fromkeys(nodes, 0)
+        with self._lock:
+            for queue in list(self._active):
+                node: int = queue.leader_id
+                batches = drained.get(node)
+                if batches is None or queue.muted:
+                    continue
+                batch = queue.batches[0]
+                size = sizes[node] + batch.size
+                if (batches and size > max_bytes) or not self._may_drain(batch, now_ms):
+                    continue
+                self._take_first(queue)
+                batches.append(batch)
+                sizes[node] = size
+        for batches in drained.values():
+            for batch in batches:
+                batch.drained_ms = now_ms
+                if not batch.is_sealed:
+                    batch.seal(self.pool)
+        return drained
+
+    def _may_drain(self, batch: ProducerBatch, now_ms: i64) -> bool:
+        if batch.in_retry and batch.backoff_left_ms(now_ms) > 0:
+            return False
+        manager = self.transaction_manager
+        if manager is not None:
+            if not manager.may_drain(batch):
+                return False
+            manager.drained(batch)
+        return True
+
+    def _take_first(self, queue: PartitionQueue) -> ProducerBatch:
+        """Take the first batch out; the queue goes to the end of the rotation."""
+        del self._active[queue]
+        batch = queue.take_first()
+        if queue.batches:
+            self._active[queue] = None
+        return batch
+
+    def mute(self, partition: TopicPartition, muted: bool) -> None:
+        """Nothing of a muted partition is drained."""
+        self.topics[partition.topic].queues[partition.partition].muted = muted
+
+    def expired_batches(self, now_ms: i64) -> list[ProducerBatch]:
+        """Take out what has been waiting for `delivery.timeout.ms`."""
+        timeout_ms = self.settings.delivery_timeout_ms
+        expired: list[ProducerBatch] = []
+        with self._lock:
+            for queue in list(self._active):
+                while queue.batches and queue.batches[0].has_expired(timeout_ms, now_ms):
+                    expired.append(self._take_first(queue))
+        return expired
+
+    def next_expiry_ms(self) -> i64:
+        """When the oldest of the batches that wait expires."""
+        oldest_ms = NEVER_MS
+        with self._lock:
+            for queue in self._active:
+                created_ms = queue.batches[0].created_ms
+                if created_ms < oldest_ms:
+                    oldest_ms = created_ms
+        return oldest_ms + self.settings.delivery_timeout_ms
+
+    def reenqueue(self, batch: ProducerBatch, now_ms: i64) -> None:
+        """It failed and is sent again, after its back-off."""
+        batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts))
+        with self._lock:
+            self._insert(batch)
+
+    def split_and_reenqueue(self, big: ProducerBatch) -> int:
+        """It was too large for the broker: smaller ones go out in its place; how many."""
+        parts = split(big, self.settings.codec, self.settings.level)
+        if self.transaction_manager is not None:
+            self.transaction_manager.replace_by_parts(big, parts)
+        with self._lock:
+            for part in parts:
+                self.incomplete[part] = None
+                self._insert(part)
+        big.split_into(parts)
+        self.finished(big)
+        return len(parts)
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        name, number = batch.topic_partition
+        queue = self.topics[name].queues[number]
+        queue.insert(batch)
+        self._active[queue] = None
+
+    # The end.
+
+    def finished(self, batch: ProducerBatch) -> None:
+        """It is done: its memory goes back, once no request carries it."""
+        with self._lock:
+            self.incomplete.pop(batch, None)
+        if not batch.in_flight:
+            batch.release(self.pool)
+
+    def begin_flush(self) -> list[ProducerBatch]:
+        """Let nothing linger until `end_flush`; what there is to wait for."""
+        with self._lock:
+            self._flushes += 1
+            return list(self.incomplete)
+
+    def end_flush(self) -> None:
+        with self._lock:
+            self._flushes -= 1
+
+    def close(self, reason: KafkaError) -> None:
+        """Take in nothing more; let nothing linger."""
+        with self._lock:
+            self.closed = reason
+        self.pool.close(reason)
+
+    def take_all(self) -> list[ProducerBatch]:
+        """Take out everything that waits, to be given up."""
+        with self._lock:
+            taken = [batch for queue in self._active for batch in queue.batches]
+            for queue in self._active:
+                queue.batches.clear()
+                queue.open = None
+            self._active = {}
+        return taken
+
+    @property
+    def incomplete_records(self) -> int:
+        """Records whose outcome is not known."""
+        with self._lock:
+            return sum(int(batch.count) for batch in self.incomplete)
+
+    @property
+    def has_undrained(self) -> bool:
+        with self._lock:
+            return bool(self._active)

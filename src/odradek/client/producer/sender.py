@@ -1,0 +1,288 @@
+"""Sender: takes batches from the accumulator to their leaders, and the answers back.
+
+    run ─► ready nodes ─► drain ─► one Produce request per node ─► answers ─► Completion
+     ▲                                                                            │
+     │ woken by: a full or a new batch · a node that became ready ·               │
+     └─ answers · metadata · the alarm (linger, back-off, expiry)  ◄── again ─────┘
+
+Each batch ends exactly once, and its callbacks run then, on the owner thread, in the order of its
+records; batches of a partition that succeed do so in order. A batch that is older than
+`delivery.timeout.ms` fails wherever it is. If a request carries it at that moment, the answer comes
+too late for its callbacks, but not for the sequence numbers, and its memory is held until then.
+
+Order. With idempotence sequence numbers keep it, whatever is retried (`transaction_manager`).
+Without, and with one request in flight per connection, partitions are muted while a batch of theirs
+is under way; with more, a batch that is sent again may be overtaken, as in Kafka.
+
+If a broker names a new leader in its answer (KIP-951), the batch goes there at once; otherwise
+metadata is asked for again and the back-off awaited.
+
+Owner thread only.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from odradek.client.alarm import NEVER_MS, Alarm
+from odradek.client.connection_listener import ConnectionListener
+from odradek.client.engine import Engine
+from odradek.client.errors import (
+    ClientClosed,
+    KafkaError,
+    RequestTimeout,
+    UnsupportedVersion,
+    error_for,
+)
+from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.producer.completion import Completion
+from odradek.client.producer.metrics import ProducerMetrics
+from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.transaction_manager import TransactionManager
+from odradek.client.waiter import spawn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+log = logging.getLogger(__name__)
+
+INT_MAX = 2**31 - 1
+
+
+class SenderSettings:
+    """What of the producer's settings concerns sending."""
+
+    def __init__(
+        self,
+        *,
+        acks: int = -1,
+        max_in_flight: int = 5,
+        max_request_bytes: int = 1_048_576,
+        request_timeout_ms: int = 30_000,
+        retries: int = INT_MAX,
+    ) -> None:
+        self.acks = acks
+        self.max_in_flight = max_in_flight
+        self.max_request_bytes = max_request_bytes
+        self.request_timeout_ms = request_timeout_ms
+        self.retries = retries
+
+
+class Sender(ConnectionListener):
+    """Of one producer; begins with `start`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        accumulator: RecordAccumulator,
+        settings: SenderSettings,
+        metrics: ProducerMetrics,
+    ) -> None:
+        self.accumulator = accumulator
+        self.manager: TransactionManager | None = accumulator.transaction_manager
+        self.settings = settings
+        self.metrics = metrics
+        self.in_flight: dict[ProducerBatch, None] = {}
+        """The batches that requests carry, in the order in which they were sent."""
+        self._completion = Completion(accumulator, self.manager, metrics, settings.retries)
+        self._engine = engine
+        self._client = engine.client
+        self._metadata = engine.metadata
+        self._alarm = Alarm(engine.timer, self.run)
+        self._keeps_order = settings.max_in_flight == 1 and self.manager is None
+        self._obtaining = False
+        self._will_run = False
+
+    def start(self) -> None:
+        self._client.listen(self)
+        self._metadata.listen(lambda image: self.run_soon())
+        self.run_soon()
+
+    # The loop.
+
+    def run_soon(self) -> None:
+        """Run after the current event, once however often this is called before."""
+        if not self._will_run:
+            self._will_run = True
+            self._engine.env.call_soon(self._run_now)
+
+    def _run_now(self) -> None:
+        self._will_run = False
+        self.run()
+
+    def node_ready(self, node_id: int) -> None:
+        self.run_soon()
+
+    def node_disconnected(self, node_id: int, error: KafkaError) -> None:
+        self.run_soon()
+
+    def run(self) -> None:
+        """Send what can be sent, give up what is too old, and see when to look again."""
+        if self._engine.closed:
+            return
+        if self._metadata.fatal is not None and self.accumulator.closed is not self._metadata.fatal:
+            self.fail_all(self._metadata.fatal)
+        now_ms = self._engine.env.clock.monotonic_ms()
+        self.accumulator.pool.serve()
+        if self.manager is not None:
+            self._care_for_sequences(self.manager)
+        delay_ms = self._send_data(now_ms)
+        self._expire(now_ms)
+        self._alarm.cancel()
+        due_ms = min(now_ms + delay_ms, self._next_expiry_ms())
+        if due_ms < NEVER_MS:
+            self._alarm.set_for(due_ms)
+
+    def _send_data(self, now_ms: int) -> int:
+        """Send until nothing more can be sent; how long until something else is ready."""
+        while True:
+            check = self.accumulator.ready(now_ms)
+            if check.unknown_leader_topics:
+                for topic in check.unknown_leader_topics:
+                    self._metadata.add_topic(topic)
+                self._metadata.request_update()
+            nodes = [node for node in check.ready_nodes if self._is_ready(node, now_ms)]
+            drained = self.accumulator.drain(nodes, self.settings.max_request_bytes, now_ms)
+            sent = False
+            for node, batches in drained.items():
+                if batches:
+                    self._send(node, batches, now_ms)
+                    sent = True
+            if not sent:
+                return check.next_check_delay_ms
+
+    def _is_ready(self, node_id: int, now_ms: int) -> bool:
+        ready = self._client.ready(node_id)
+        self.accumulator.update_node_latency(node_id, now_ms, ready)
+        return ready
+
+    def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> None:
+        settings = self.settings
+        for batch in batches:
+            batch.in_flight = True
+            self.in_flight[batch] = None
+            if self._keeps_order:
+                self.accumulator.mute(batch.topic_partition, True)
+            if not batch.in_retry:
+                self.metrics.batch_sent(batch, now_ms)
+            self._metadata.add_topic(batch.topic_partition.topic)
+        self.metrics.request_sent(batches, now_ms)
+        produce = ProduceBatches(
+            batches,
+            settings.acks,
+            settings.request_timeout_ms,
+            self.accumulator.settings.codec,
+            self._metadata.image,
+        )
+        self._client.send(
+            node_id,
+            produce.request(),
+            lambda call: self._ended(call, produce),
+            expects_response=settings.acks != 0,
+        )
+
+    # Answers.
+
+    def _ended(self, call: ClientRequest, produce: ProduceBatches) -> None:
+        now_ms = self._engine.env.clock.monotonic_ms()
+        for batch in produce.batches:
+            batch.in_flight = False
+            del self.in_flight[batch]
+            if self._keeps_order:
+                self.accumulator.mute(batch.topic_partition, False)
+        if call.error is not None:
+            self._unanswered(call.error, produce, now_ms)
+        elif call.response is None:
+            for batch in produce.batches:
+                self._completion.ended(batch, WRITTEN_UNSEEN, now_ms)
+        else:
+            self._answered(call, produce, now_ms)
+        self.run_soon()
+
+    def _unanswered(self, error: KafkaError, produce: ProduceBatches, now_ms: int) -> None:
+        if isinstance(error, ClientClosed | UnsupportedVersion):
+            for batch in produce.batches:
+                self._completion.abort(batch, error)
+            return
+        timed_out = isinstance(error, RequestTimeout)
+        code = ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NETWORK_EXCEPTION
+        for batch in produce.batches:
+            self._completion.ended(batch, Outcome(code, text=str(error)), now_ms)
+        self._metadata.request_update()
+
+    def _answered(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
+        response = call.response
+        self.metrics.request_latency.record(now_ms - call.sent_ms, now_ms)
+        self.metrics.produce_throttle_time.record(response.throttle_time_ms, now_ms)
+        changes, nodes = produce.leader_changes(response)
+        if changes and self._metadata.update_leaders(changes, nodes):
+            self._client.update_nodes(self._metadata.image.nodes)
+        refresh = False
+        for batch, outcome in produce.outcomes(response):
+            refresh = refresh or outcome.error.refresh_metadata
+            self._completion.ended(batch, outcome, now_ms)
+        if refresh:
+            self._metadata.request_update()
+
+    def _expire(self, now_ms: int) -> None:
+        for batch in self.accumulator.expired_batches(now_ms):
+            self._completion.expire(batch)
+        timeout_ms = self.accumulator.settings.delivery_timeout_ms
+        for batch in list(self.in_flight):
+            if not batch.done and batch.has_expired(timeout_ms, now_ms):
+                self._completion.expire(batch)
+
+    def _next_expiry_ms(self) -> int:
+        timeout_ms = self.accumulator.settings.delivery_timeout_ms
+        due_ms: int = self.accumulator.next_expiry_ms()
+        for batch in self.in_flight:
+            if not batch.done:
+                due_ms = min(due_ms, batch.created_ms + timeout_ms)
+        return due_ms
+
+    # The producer id.
+
+    def _care_for_sequences(self, manager: TransactionManager) -> None:
+        manager.resolve()
+        if manager.needs_producer_id and not self._obtaining:
+            self._obtaining = True
+            spawn(self._obtain_producer_id(manager)).add_callback(lambda _: self.run_soon())
+
+    async def _obtain_producer_id(self, manager: TransactionManager) -> None:
+        """Ask any broker until there is an answer, or one that ends it all."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT_MAX)
+        attempts = 0
+        try:
+            while manager.needs_producer_id:
+                error: KafkaError
+                try:
+                    node_id = await self._engine.any_node()
+                    answer = await self._engine.call(node_id, request, InitProducerIdResponse)
+                    if not answer.error_code:
+                        manager.set_producer_id(answer.producer_id, answer.producer_epoch)
+                        return
+                    error = error_for(answer.error_code, "getting a producer id")
+                except KafkaError as failure:
+                    error = failure
+                if not error.retriable:
+                    self.fail_all(error)
+                    return
+                await self._engine.sleep(self._engine.backoff.backoff_ms(attempts))
+                attempts += 1
+        finally:
+            self._obtaining = False
+
+    # The end.
+
+    def fail_all(self, error: KafkaError) -> None:
+        """The producer cannot go on: everything fails with this, what is sent later too."""
+        if self.manager is not None:
+            self.manager.transition_to_fatal_error(error)
+        self.accumulator.close(error)
+        self.abort_incomplete(error)
+
+    def abort_incomplete(self, error: KafkaError) -> None:
+        """Everything that is not done fails with this."""
+        for batch in [*self.in_flight, *self.accumulator.take_all()]:
+            self._completion.abort(batch, error)

@@ -1,0 +1,161 @@
+"""From what the application has to the bytes of keys and values: the other side of `deserializers`.
+
+    "auto", nothing       bytes-like as they are, text as UTF-8; anything else is refused
+    "bytes", bytes        bytes-like only
+    "str", str            text only, as UTF-8
+    "json", a type        JSON, made by msgspec (dicts, lists, structs, dataclasses, dates, ...)
+    a callable            called with the object, gives bytes, text or None
+    an object with        `serialize(topic, headers, data)`, for what needs to know more
+
+None stays null and no serializer sees it. What cannot be serialized is a `SerializationError`,
+before anything was queued.
+
+A compiled leaf: `bytes` and `str` pass through here once per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, Protocol, TypeVar, cast, final
+
+import msgspec
+from mypy_extensions import i64
+
+from odradek.client.errors import ConfigError, SerializationError
+from odradek.protocol.records import Header
+
+T_contra = TypeVar("T_contra", contravariant=True)
+T = TypeVar("T")
+
+AUTO: Final[i64] = 0
+BYTES_ONLY: Final[i64] = 1
+TEXT_ONLY: Final[i64] = 2
+CALL: Final[i64] = 3
+CALL_WITH_HEADERS: Final[i64] = 4
+
+SerializerName = Literal["auto", "bytes", "str", "json"]
+
+
+class Serializing(Protocol[T_contra]):
+    """A serializer that looks at more than the object."""
+
+    def serialize(
+        self, topic: str, headers: Sequence[Header], data: T_contra, /
+    ) -> bytes | None: ...
+
+
+SerializerLike = type[T] | Callable[[T], bytes | str | None] | Serializing[T]
+"""What users may give, beside a `SerializerName`."""
+
+
+@final
+class Serializer:
+    """How one field becomes bytes. `field` ("key", "value") and `name` are for messages."""
+
+    def __init__(
+        self, field: str, name: str, kind: i64, function: Callable[..., Any] | None = None
+    ) -> None:
+        self.field = field
+        self.name = name
+        self.kind = kind
+        self._function = function
+
+    def to_bytes(self, topic: str, headers: Sequence[Header], data: object) -> bytes | None:
+        """The bytes of an object; None for None. Raises `SerializationError`."""
+        if data is None:
+            return None
+        kind = self.kind
+        if kind >= CALL:
+            return self._call(topic, headers, data)
+        if isinstance(data, bytes):
+            if kind == TEXT_ONLY:
+                raise self._refused(topic, data, "give text")
+            return data
+        if isinstance(data, str):
+            if kind == BYTES_ONLY:
+                raise self._refused(topic, data, "encode it, or")
+            return self._encoded(topic, data)
+        if kind != TEXT_ONLY and isinstance(data, (bytearray, memoryview)):
+            return bytes(data)
+        raise self._refused(topic, data, "")
+
+    def _encoded(self, topic: str, text: str) -> bytes:
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            what = f"the {self.field} of a record for {topic} is not text that UTF-8 knows"
+            raise SerializationError(f"{what}: {error}") from error
+
+    def _call(self, topic: str, headers: Sequence[Header], data: object) -> bytes | None:
+        function = self._function
+        assert function is not None
+        try:
+            made = function(data) if self.kind == CALL else function(topic, headers, data)
+        except Exception as error:
+            raise SerializationError(
+                f"serializer {self.name} cannot serialize the {self.field} of a record for "
+                f"{topic}, a {type(data).__name__}: {error}"
+            ) from error
+        if made is None or isinstance(made, bytes):
+            return made
+        if isinstance(made, str):
+            return self._encoded(topic, made)
+        if isinstance(made, (bytearray, memoryview)):
+            return bytes(made)
+        raise SerializationError(
+            f"serializer {self.name} made a {type(made).__name__} of the {self.field} of a record "
+            f"for {topic}: it must give bytes, str or None"
+        )
+
+    def _refused(self, topic: str, data: object, advice: str) -> SerializationError:
+        return SerializationError(
+            f"serializer {self.name!r} cannot take the {self.field} of a record for {topic}, a "
+            f"{type(data).__name__}. What to do: {advice} give the producer another serializer, "
+            f'for example {self.field}="json"'
+        )
+
+
+def serializer(field: str, wanted: Any) -> Serializer:
+    """The serializer a user means for keys or values. Raises `ConfigError` with what there is."""
+    if wanted is None or wanted == "auto":
+        return Serializer(field, "auto", AUTO)
+    if wanted is bytes or wanted == "bytes":
+        return Serializer(field, "bytes", BYTES_ONLY)
+    if wanted is str or wanted == "str":
+        return Serializer(field, "str", TEXT_ONLY)
+    if wanted == "json" or isinstance(wanted, type):
+        return Serializer(field, "json", CALL, msgspec.json.Encoder().encode)
+    method = getattr(wanted, "serialize", None)
+    if callable(method):
+        return Serializer(field, type(wanted).__name__, CALL_WITH_HEADERS, method)
+    if callable(wanted):
+        function = cast("Callable[..., Any]", wanted)
+        name = getattr(function, "__qualname__", repr(function))
+        return Serializer(field, name, CALL, function)
+    raise ConfigError(
+        f"{wanted!r} is no serializer of a {field}: give 'auto', 'bytes', 'str', 'json', a type "
+        "(for JSON), a function that makes bytes, or an object with serialize(topic, headers, data)"
+    )
+
+
+def headers_of(given: Any) -> list[Header]:
+    """Headers as users may give them: a mapping, or pairs, of names to bytes, text or None."""
+    if isinstance(given, dict):
+        pairs: Any = given.items()
+    else:
+        pairs = given
+    found: list[Header] = []
+    try:
+        for name, content in pairs:
+            if isinstance(content, str):
+                content = content.encode()
+            elif isinstance(content, (bytearray, memoryview)):
+                content = bytes(content)
+            if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+                raise TypeError(f"({name!r}, {content!r})")
+            found.append((name, content))
+    except (TypeError, ValueError, UnicodeEncodeError) as error:
+        raise SerializationError(
+            f"headers cannot be {error}: give a dict, or pairs, of str and bytes, str or None"
+        ) from error
+    return found

@@ -1,0 +1,445 @@
+"""Sending: batches to their leaders and their outcomes back, each record's told once and in order.
+
+Simulated time, scripted brokers. That nothing is lost, written twice or out of order, whatever
+fails, is `test_exactly_once`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from producing import Producing
+
+from odradek.client.errors import (
+    BrokerError,
+    ClientClosed,
+    DeliveryTimeout,
+    InvalidRecord,
+    KafkaError,
+    RecordTooLarge,
+    TopicAuthorizationError,
+    UnsupportedVersion,
+)
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.api.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceRequest,
+)
+from odradek.testing.scripted import CLOSE, SILENT, Later
+
+PRODUCE = 0
+
+
+def test_a_record_is_written_and_its_place_told():
+    p = Producing()
+    future = p.send(b"one", timestamp_ms=77)
+    delivery = p.outcome(future)
+    assert (delivery.topic, delivery.partition, delivery.offset) == ("t", 0, 0)
+    assert delivery.timestamp_ms == 77
+    assert p.values() == [b"one"]
+    assert p.told == [(None, delivery)]
+
+
+def test_records_linger_to_share_a_batch():
+    p = Producing(linger_ms=50)
+    p.send(b"warm up")
+    p.flush()
+    before = len(p.brokers.requests)
+    begun = p.cluster.now_ms
+    futures = [p.send(b"%d" % n) for n in range(10)]
+    p.outcome(futures[-1])
+    assert len(p.brokers.requests) == before + 1
+    assert p.cluster.now_ms - begun >= 50
+    assert [p.outcome(f).offset for f in futures] == list(range(1, 11))
+
+
+def test_a_full_batch_does_not_linger():
+    p = Producing(linger_ms=60_000, batch_bytes=1_000)
+    future = p.send(b"x" * 600)
+    p.send(b"y" * 600)
+    p.outcome(future, limit_ms=1_000)
+
+
+def test_the_append_time_of_the_broker_is_told_where_the_topic_has_it():
+    p = Producing()
+    p.brokers.fail_next(
+        "t",
+        0,
+        lambda index, data: PartitionProduceResponse(
+            index=index, error_code=0, base_offset=5, log_append_time_ms=1234
+        ),
+    )
+    delivery = p.outcome(p.send(b"one", timestamp_ms=1))
+    assert (delivery.offset, delivery.timestamp_ms) == (5, 1234)
+
+
+def test_without_acks_it_is_done_when_it_was_sent():
+    p = Producing(acks=0, idempotence=False)
+    delivery = p.outcome(p.send(b"one"))
+    assert delivery.offset == -1
+    p.cluster.until(lambda: p.values() == [b"one"])
+
+
+def test_one_request_carries_the_batches_of_all_partitions_of_a_node():
+    p = Producing(brokers=2, leaders={"t": [1, 2, 1]}, linger_ms=20)
+    for partition in range(3):
+        p.send(b"%d" % partition, partition=partition)
+    p.flush()
+    carried = [
+        (node, [part.index for topic in request.topic_data for part in topic.partition_data])
+        for node, request, _ in p.brokers.requests
+    ]
+    assert sorted(carried) == [(1, [0, 2]), (2, [1])]
+
+
+def test_no_partition_starves_when_requests_are_small():
+    p = Producing(leaders={"t": [1] * 4}, max_request_bytes=200, max_in_flight=1, linger_ms=20)
+    for turn in range(3):
+        for partition in range(4):
+            p.send(b"%d" % turn * 100, partition=partition)
+    p.flush()
+    order = [
+        part.index
+        for _, request, _ in p.brokers.requests
+        for topic in request.topic_data
+        for part in topic.partition_data
+    ]
+    assert order[:4] == [0, 1, 2, 3]
+    assert all(p.values("t", n) for n in range(4))
+
+
+def test_topics_go_by_id_where_the_broker_knows_ids():
+    p = Producing()
+    p.outcome(p.send(b"one"))
+    _, request, version = p.brokers.requests[-1]
+    assert version == 13
+    assert request.topic_data[0].topic_id == p.cluster.topics["t"].topic_id
+
+
+def test_topics_go_by_name_to_an_older_broker():
+    p = Producing()
+    p.cluster[1].versions[PRODUCE] = (3, 8)
+    p.outcome(p.send(b"one"))
+    _, request, version = p.brokers.requests[-1]
+    assert version == 8
+    assert request.topic_data[0].name == "t"
+
+
+def test_zstd_is_not_sent_to_a_broker_that_cannot_read_it():
+    p = Producing(codec=4)
+    p.cluster[1].versions[PRODUCE] = (3, 6)
+    assert isinstance(p.outcome(p.send(b"one")), UnsupportedVersion)
+
+
+RETRIABLE = [
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+]
+
+
+@pytest.mark.parametrize("idempotence", [True, False])
+@pytest.mark.parametrize("code", RETRIABLE)
+def test_what_may_pass_is_tried_again(code, idempotence):
+    p = Producing(idempotence=idempotence)
+    p.brokers.fail_next("t", 0, code, code)
+    delivery = p.outcome(p.send(b"one"))
+    assert delivery.offset == 0
+    assert p.values() == [b"one"]
+    assert len(p.told) == 1
+    assert p.core.metrics.record_retry_total == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TopicAuthorizationError),
+        (ErrorCode.INVALID_RECORD, InvalidRecord),
+        (ErrorCode.MESSAGE_TOO_LARGE, RecordTooLarge),
+        (ErrorCode.INVALID_REQUIRED_ACKS, BrokerError),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, BrokerError),
+    ],
+)
+def test_what_will_not_pass_is_told_at_once_and_the_next_record_goes_on(code, kind):
+    p = Producing()
+    p.brokers.fail_next("t", 0, code)
+    error = p.outcome(p.send(b"one"))
+    assert isinstance(error, kind)
+    assert error.code == code
+    assert p.outcome(p.send(b"two")).offset == 0
+    assert p.values() == [b"two"]
+    assert [told[0] for told in p.told] == [error, None]
+    assert p.core.metrics.record_error_total == 1
+
+
+def test_the_pause_before_trying_again_grows():
+    p = Producing()
+    p.send(b"warm up")
+    p.flush()
+    p.brokers.fail_next("t", 0, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 5)
+    p.outcome(p.send(b"one"))
+    asked = [a.at_ms for a in p.cluster[1].asked if type(a.request) is ProduceRequest][1:]
+    pauses = [after - before for before, after in pairwise(asked)]
+    assert len(pauses) == 5
+    assert pauses[0] >= 80
+    assert pauses == sorted(pauses)
+    assert pauses[-1] <= 1_300
+
+
+def test_a_record_that_is_never_acknowledged_expires():
+    p = Producing(delivery_timeout_ms=5_000)
+    p.brokers.fail_next("t", 0, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 1000)
+    begun = p.cluster.now_ms
+    error = p.outcome(p.send(b"one"))
+    assert isinstance(error, DeliveryTimeout)
+    assert "NOT_ENOUGH_REPLICAS" in str(error)
+    assert 5_000 <= p.cluster.now_ms - begun <= 5_100
+    assert len(p.told) == 1
+
+
+def test_a_record_expires_while_its_request_is_under_way_and_the_late_answer_is_ignored():
+    p = Producing(delivery_timeout_ms=5_000)
+    p.send(b"warm up")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: Later(9_000, right(r, v))
+    error = p.outcome(p.send(b"one"))
+    assert isinstance(error, DeliveryTimeout)
+    assert "the answer did not come" in str(error)
+    pool = p.core.accumulator.pool
+    assert pool.charged_bytes > 0, "a request still carries it"
+    p.cluster.run(10_000)
+    assert pool.charged_bytes == 0
+    assert len(p.told) == 2
+    p.cluster[1].answers[ProduceRequest] = right
+    assert p.outcome(p.send(b"two")).offset == 2, "the sequence goes on: it had been written"
+    assert p.values() == [b"warm up", b"one", b"two"]
+
+
+def test_retries_may_be_limited():
+    p = Producing(retries=2)
+    p.brokers.fail_next("t", 0, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
+    error = p.outcome(p.send(b"one"))
+    assert error.code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert p.outcome(p.send(b"two")).offset == 0
+
+
+def test_a_lost_connection_is_no_loss():
+    p = Producing()
+    p.brokers.fail_next("t", 0, ErrorCode.NOT_ENOUGH_REPLICAS)
+    right = p.cluster[1].answers[ProduceRequest]
+    answers = iter([CLOSE, CLOSE])
+
+    def lossy(request, version):
+        kept = right(request, version)
+        return next(answers, kept)
+
+    p.cluster[1].answers[ProduceRequest] = lossy
+    futures = [p.send(b"%d" % n) for n in range(3)]
+    assert [p.outcome(f).offset for f in futures] == [0, 1, 2]
+    assert p.values() == [b"0", b"1", b"2"]
+
+
+def test_a_silent_broker_costs_a_request_timeout():
+    p = Producing(engine={"request_timeout_ms": 2_000})
+    p.send(b"warm up")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+    answers = iter([SILENT])
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: next(answers, None) or right(r, v)
+    begun = p.cluster.now_ms
+    assert p.outcome(p.send(b"one")).offset == 1
+    assert 2_000 <= p.cluster.now_ms - begun <= 4_000
+
+
+def test_a_new_leader_is_found():
+    p = Producing(brokers=2, leaders={"t": [1]})
+    p.send(b"one")
+    p.flush()
+    p.cluster.move("t", 0, 2)
+    assert p.outcome(p.send(b"two")).offset == 1
+    assert [node for node, _, _ in p.brokers.requests] == [1, 1, 2]
+
+
+def test_a_new_leader_that_is_named_gets_the_batch_without_a_pause():
+    p = Producing(brokers=2, leaders={"t": [1]}, engine={"retry_backoff_ms": 50_000})
+    p.send(b"one")
+    p.flush()
+    p.cluster.move("t", 0, 2)
+    p.brokers.fail_next(
+        "t",
+        0,
+        lambda index, data: PartitionProduceResponse(
+            index=index,
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            base_offset=-1,
+            current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=1),
+        ),
+    )
+    begun = p.cluster.now_ms
+    p.outcome(p.send(b"two"))
+    assert p.brokers.requests[-1][0] == 2
+    assert p.cluster.now_ms - begun < 5_000
+
+
+def test_nothing_is_sent_to_a_partition_without_a_leader_until_it_has_one():
+    p = Producing(leaders={"t": [-1]})
+    future = p.send(b"one")
+    p.cluster.run(3_000)
+    assert not future.done()
+    p.cluster.move("t", 0, 1)
+    assert p.outcome(future).offset == 0
+
+
+def test_the_records_at_fault_are_told_apart_from_those_beside_them():
+    p = Producing(linger_ms=20)
+
+    def refuse(index, data):
+        return PartitionProduceResponse(
+            index=index,
+            error_code=ErrorCode.INVALID_RECORD,
+            base_offset=-1,
+            record_errors=[
+                BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")
+            ],
+        )
+
+    p.brokers.fail_next("t", 0, refuse)
+    futures = [p.send(b"%d" % n) for n in range(3)]
+    errors = [p.outcome(f) for f in futures]
+    assert all(isinstance(error, InvalidRecord) for error in errors)
+    assert "no key" in str(errors[1])
+    assert "others of the same batch" in str(errors[0])
+    assert [told[0] for told in p.told] == errors
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_a_batch_that_is_too_large_is_split(codec, idempotence):
+    p = Producing(
+        linger_ms=20,
+        batch_bytes=100_000,
+        idempotence=idempotence,
+        codec=codec,
+        max_in_flight=5 if idempotence else 1,
+    )
+    p.brokers.max_batch_bytes = 400 if codec == 0 else 150
+    values = [b"%03d" % n * 30 for n in range(40)]
+    futures = [p.send(value, headers=[("h", b"v")]) for value in values]
+    assert [p.outcome(f).offset for f in futures] == list(range(40))
+    assert p.values() == values
+    assert [told[1].offset for told in p.told] == list(range(40))
+    assert p.core.metrics.batch_split_total > 1
+    assert p.core.accumulator.pool.charged_bytes == 0
+
+
+def test_a_single_record_that_is_too_large_fails_alone():
+    p = Producing(linger_ms=20)
+    p.brokers.max_batch_bytes = 300
+    futures = [p.send(v) for v in (b"a" * 10, b"b" * 400, b"c" * 10)]
+    outcomes = [p.outcome(f) for f in futures]
+    assert isinstance(outcomes[1], RecordTooLarge)
+    assert p.values() == [b"a" * 10, b"c" * 10]
+    assert isinstance(p.told[1][0], KafkaError)
+
+
+def test_with_one_request_in_flight_order_is_kept_without_idempotence():
+    p = Producing(max_in_flight=1, idempotence=False, batch_bytes=100)
+    p.brokers.fail_next("t", 0, ErrorCode.NOT_ENOUGH_REPLICAS, None, ErrorCode.REQUEST_TIMED_OUT)
+    values = [b"%d" % n * 50 for n in range(6)]
+    futures = [p.send(value) for value in values]
+    for future in futures:
+        p.outcome(future)
+    assert p.values() == values
+
+
+def test_the_producer_id_is_asked_for_again_while_the_brokers_are_not_ready():
+    p = Producing()
+    answers = iter([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT])
+
+    def answer(request, version):
+        code = next(answers, ErrorCode.NONE)
+        return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=0)
+
+    p.cluster.answers[InitProducerIdRequest] = answer
+    p.outcome(p.send(b"one"))
+    assert p.brokers.log("t").batches[0].producer_id == 7
+
+
+def test_a_producer_that_gets_no_id_fails_for_good_and_says_so():
+    p = Producing()
+    refusal = InitProducerIdResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1
+    )
+    p.cluster.answers[InitProducerIdRequest] = lambda request, version: Later(1_000, refusal)
+    error = p.outcome(p.send(b"one"))
+    assert error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(type(error)):
+        p.send(b"two")
+
+
+def test_closing_sends_what_there_is():
+    p = Producing(linger_ms=60_000)
+    futures = [p.send(b"%d" % n) for n in range(3)]
+    assert p.side.wait(lambda: p.core.close(None)) == 0
+    assert [f.result(0).offset for f in futures] == [0, 1, 2]
+    with pytest.raises(ClientClosed):
+        p.send(b"late")
+
+
+def test_closing_is_bounded_and_fails_what_is_left():
+    p = Producing()
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
+    future = p.send(b"one")
+    begun = p.cluster.now_ms
+    assert p.side.wait(lambda: p.core.close(3_000)) == 1
+    assert p.cluster.now_ms - begun <= 3_100
+    assert isinstance(future.exception(0), ClientClosed)
+    assert len(p.told) == 1
+
+
+def test_a_flush_ends_lingering_and_counts_what_is_left():
+    p = Producing(linger_ms=60_000)
+    p.send(b"one")
+    assert p.flush() == 0
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
+    p.send(b"two")
+    p.send(b"three")
+    assert p.flush(1_000) == 2
+
+
+def test_a_callback_that_raises_disturbs_nobody(caplog):
+    p = Producing(linger_ms=20)
+
+    def broken(error, delivery):
+        raise RuntimeError("a bug of the user's")
+
+    p.send(b"one", callback=broken)
+    p.send(b"two")
+    p.flush()
+    assert len(p.told) == 1
+    assert "a bug of the user's" in caplog.text
+
+
+def test_metrics_are_what_users_watch():
+    p = Producing(linger_ms=20, codec=3)
+    futures = [p.send(b"x" * 100) for _ in range(10)]
+    p.outcome(futures[-1])
+    found = p.core.metrics.snapshot(p.cluster.now_ms)
+    assert found["record-send-total"] == 10
+    assert found["record-error-total"] == found["record-retry-total"] == 0
+    assert found["records-per-request-avg"] > 1
+    assert found["batch-size-max"] < 1000
+    assert found["compression-rate-avg"] < 1
+    assert found["record-queue-time-max"] >= 20
