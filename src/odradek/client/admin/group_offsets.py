@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from odradek.client.admin.calls import check
@@ -152,57 +153,54 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
     async def seek_group(
         self,
         group_id: str,
-        to: int | str,
+        to: int | str | datetime | Mapping[TopicPartition, int],
         *,
         topics: Collection[str] = (),
-        partitions: Collection[TopicPartition] = (),
-        timestamp_ms: int | None = None,
         dry_run: bool = False,
     ) -> dict[TopicPartition, Move]:
-        """Move a group without members: `to` is "start", "end", "time" (the first record at or
-        after `timestamp_ms`), or an offset, which is kept within each log.
+        """Move a group that has no members.
 
-        In `partitions`, or all of `topics`, or all it has committed for. With `dry_run` nothing is
-        changed; the plan is the same. `GroupNotEmpty` if the group has members.
+        `to` is "start", "end", a time (the first record at or after it), an offset (kept within
+        each log), or exact offsets by partition. Where: in those partitions, or in all of `topics`,
+        or wherever it has committed. With `dry_run` nothing is changed, the plan is the same.
+        `GroupNotEmpty` if the group has members: they would go on where they are.
         """
         committed = await self.group_offsets(group_id)
-        wanted = sorted(partitions) or await self.partitions_of(topics) or list(committed)
-        targets = await self._targets(wanted, to, timestamp_ms)
-        plan = {
-            each: Move(committed[each].offset if each in committed else None, targets[each])
-            for each in wanted
-        }
-        if not dry_run and plan:
-            await self._refuse_members(group_id, bool(committed))
+        if isinstance(to, Mapping):
+            targets = dict(to)
+        else:
+            wanted = await self.partitions_of(topics) if topics else list(committed)
+            targets = await self._targets(wanted, to)
+        if targets and not dry_run:
+            await self._refuse_members(group_id, exists=bool(committed))
             await self.alter_group_offsets(group_id, targets)
-        return plan
+        return {
+            each: Move(committed[each].offset if each in committed else None, targets[each])
+            for each in sorted(targets)
+        }
 
-    async def _refuse_members(self, group_id: str, exists: bool) -> None:
-        if not exists:
-            return
-        group = await self.describe_group(group_id)
-        if group.members:
+    async def _refuse_members(self, group_id: str, *, exists: bool) -> None:
+        members = (await self.describe_group(group_id)).members if exists else ()
+        if members:
             raise GroupNotEmpty(
-                f"group {group_id} has {len(group.members)} members, which would go on where they "
-                f"are. What to do: {GroupNotEmpty.advice}."
+                f"group {group_id} has {len(members)} members, which would go on where they are. "
+                f"What to do: {GroupNotEmpty.advice}."
             )
 
     async def _targets(
-        self, partitions: Collection[TopicPartition], to: int | str, timestamp_ms: int | None
+        self, partitions: Collection[TopicPartition], to: int | str | datetime
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
         ends = await self.end_offsets(partitions)
         if to == "end":
             return ends
-        if to == "time":
-            if timestamp_ms is None:
-                raise ValueError('to="time" needs timestamp_ms')
-            found = await self.list_offsets(dict.fromkeys(partitions, timestamp_ms))
+        if isinstance(to, datetime):
+            found = await self.list_offsets(dict.fromkeys(partitions, round(to.timestamp() * 1000)))
             return {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
         starts = await self.beginning_offsets(partitions)
         if to == "start":
             return starts
         if not isinstance(to, int):
-            raise ValueError(f'to={to!r}: "start", "end", "time" or an offset')
+            raise ValueError(f'to={to!r}: write "start", "end", a datetime or an offset')
         return {each: min(max(to, starts[each]), ends[each]) for each in partitions}
