@@ -30,6 +30,12 @@ TOOL_OPTIONS = (
     "-Xshare:auto",
     LOG_LEVEL,
 )
+GROUP_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.max.size": "6",
+}
+"""Groups that go on at once, fail soon and are full soon, so that scripts need not wait."""
 NODE_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOG_LEVEL)
 
 
@@ -156,6 +162,7 @@ class ApacheKafka:
                 f"log.dirs={self.data_dir}",
                 "offsets.topic.replication.factor=1",
                 "offsets.topic.num.partitions=1",
+                *(f"{name}={value}" for name, value in GROUP_SETTINGS.items()),
                 "transaction.state.log.replication.factor=1",
                 "transaction.state.log.min.isr=1",
                 "share.coordinator.state.topic.replication.factor=1",

@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from interop.apache_kafka import ApacheKafka, KafkaMissing, class_path, tool
+from interop.apache_kafka import (
+    GROUP_SETTINGS,
+    ApacheKafka,
+    KafkaMissing,
+    class_path,
+    tool,
+)
 from odradek.testing.broker import Broker
 
 
@@ -36,7 +42,13 @@ def kafka(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apach
 @pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """This project's broker on disk, as node 1 as the real one is."""
-    with Broker(data_dir=tmp_path_factory.mktemp("odradek"), settings={"node.id": 1}) as running:
+    settings = {
+        "node.id": 1,
+        "offsets.topic.num.partitions": 1,
+        "offsets.topic.replication.factor": 1,
+        **GROUP_SETTINGS,
+    }
+    with Broker(data_dir=tmp_path_factory.mktemp("odradek"), settings=settings) as running:
         yield running
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.config.checks import at_least
-from odradek.config.setting import INT_MAX, MIB, integer
+from odradek.config.setting import INT_MAX, MIB, integer, short
 from odradek.config.settings import Settings
 
 
@@ -43,7 +43,7 @@ class GroupSettings(Settings):
         doc="Partitions of __consumer_offsets, which is made when the first group asks for its "
         "coordinator. Not to be changed afterwards: groups would be looked for elsewhere.",
     )
-    offsets_topic_replication_factor = integer(
+    offsets_topic_replication_factor = short(
         "offsets.topic.replication.factor",
         3,
         at_least(1),

@@ -179,6 +179,11 @@ def integer(
     return Setting(name, ConfigType.INT, default, checks, **options)
 
 
+def short(name: str, default: int, *checks: Check[int], **options: Unpack[Options]) -> Setting[int]:
+    """16 bits, signed."""
+    return Setting(name, ConfigType.SHORT, default, checks, **options)
+
+
 def optional_integer(
     name: str, *checks: Check[int], **options: Unpack[Options]
 ) -> Setting[int | None]:

@@ -162,6 +162,7 @@ KNOWN: tuple[Known, ...] = (
     Known("alter-broker-configs: *", "results*.configs.num.io.threads", NOT_HERE, ours=ABSENT),
     Known("api-versions: *", "api_keys.*", NOT_SERVED, ours=ABSENT),
     Known("api-versions: *", "api_keys.18.max_version", NEWER),
+    Known("api-versions: *", "api_keys.42.max_version", NEWER),
     Known("api-versions: *", "*_features.*", FEATURES, ours=ABSENT),
     Known("api-versions: *", "supported_features.metadata.version.min_version", FEATURES),
     Known("offset-for-leader-epoch: v? 1 epoch -2 current *", "*", NEGATIVE_EPOCH),

@@ -14,6 +14,7 @@ of a real Kafka is a test of the codec too.
 from __future__ import annotations
 
 import random
+import select
 import socket
 import struct
 import time
@@ -49,6 +50,7 @@ from odradek.protocol.writer import joined
 CLOSED, SILENCE, NO_ANSWER = "closed", "silence", "no answer"
 PATIENCE_S = 20.0
 SHORT_PATIENCE_S = 1.5
+STILL_WAITING_S = 0.3
 SETTLED_WITHIN_S = 20.0
 PROBE_ID = 0x70726F62
 SYNC_TOPIC = "sync"
@@ -67,11 +69,18 @@ class Peer:
         self.topic_ids: dict[str, UUID] = {}
         self._socket: socket.socket | None = None
         self._correlation_id = 0
+        self._begun: list[Begun] = []
 
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def end(self) -> None:
+        """Close every connection."""
+        self.close()
+        for each in self._begun:
+            each.close()
 
     def each_version(self, request: type[Any], since: int = 0) -> Iterator[int]:
         """The versions of an API that both brokers serve."""
@@ -143,6 +152,15 @@ class Peer:
                     self.topic_ids[topic.name] = topic.topic_id
         return plain(response, self.names)
 
+    def begin(self, request: Any, version: int) -> Begun:
+        """Ask on a connection of its own, without waiting for the answer: it may take others."""
+        aside = Peer(self.name, self.port, self.versions)
+        aside.names, aside.steps = self.names, self.steps
+        aside._send(request, version)
+        begun = Begun(aside, request, version)
+        self._begun.append(begun)
+        return begun
+
     # -- state that scripts need -----------------------------------------------------------------
 
     def new_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:
@@ -190,13 +208,23 @@ class Peer:
     def _exchange(
         self, request: Any, version: int, patience_s: float = PATIENCE_S
     ) -> tuple[Any, str]:
+        try:
+            self._send(request, version)
+        except OSError:
+            self.close()
+            return None, CLOSED
+        return self._answer(request, version, patience_s)
+
+    def _send(self, request: Any, version: int) -> None:
         key = declaration(type(request)).api
         self._correlation_id += 1
         body = [encode_bytes(request, version)]
         parts = request_parts(key, version, self._correlation_id, "script", body)
+        self._connected().sendall(joined(parts))
+
+    def _answer(self, request: Any, version: int, patience_s: float) -> tuple[Any, str]:
         try:
             self._connected().settimeout(patience_s)
-            self._connected().sendall(joined(parts))
             frame = self._receive()
         except TimeoutError:
             self.close()
@@ -204,6 +232,7 @@ class Peer:
         except OSError:
             self.close()
             return None, CLOSED
+        key = declaration(type(request)).api
         correlation_id, position = decode_response_header(frame, response_is_flexible(key, version))
         assert correlation_id == self._correlation_id
         kind = MESSAGES[key].response
@@ -226,6 +255,41 @@ class Peer:
                 raise ConnectionError("end of stream")
             data += received
         return bytes(data)
+
+
+class Begun:
+    """A request whose answer may take until something else has happened."""
+
+    def __init__(self, peer: Peer, request: Any, version: int) -> None:
+        self._peer = peer
+        self._request = request
+        self._version = version
+
+    def waits(self, label: str) -> None:
+        """Note whether it is still without an answer."""
+        ready, _, _ = select.select([self._peer._connected()], [], [], STILL_WAITING_S)
+        self._peer.note(label, "answered" if ready else "waits")
+
+    def end_unnoted(self) -> Any:
+        """Wait for the answer, which there must be."""
+        response, outcome = self._peer._answer(self._request, self._version, PATIENCE_S)
+        self._peer.close()
+        assert response is not None, outcome
+        self._peer.plain(response)
+        return response
+
+    def close(self) -> None:
+        """Give up."""
+        self._peer.close()
+
+    def end(self, label: str, *, hangs: bool = False) -> Any:
+        """Wait for the answer and note it; the response, None if there was none."""
+        peer = self._peer
+        patience_s = SHORT_PATIENCE_S if hangs else PATIENCE_S
+        response, outcome = peer._answer(self._request, self._version, patience_s)
+        peer.close()
+        peer.note(label, outcome if response is None else peer.plain(response))
+        return response
 
 
 def read_and_written_again(kind: type[Any], version: int, frame: bytes, position: int) -> Any:

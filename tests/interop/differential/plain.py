@@ -8,6 +8,7 @@ What two right brokers say differently is replaced by what they must agree on:
 | addresses, paths, sizes of volumes    | that there is one                                 |
 | times of this very run                | `<now>`; times that the script sent stay          |
 | texts for people                      | null, empty or `<text>`                           |
+| ids of members that a broker draws    | a name: their beginning and a number              |
 | lists of structs                      | the same, in the order of their names             |
 | record batches                        | header fields, whether the CRC holds, the records |
 """
@@ -15,6 +16,7 @@ What two right brokers say differently is replaced by what they must agree on:
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from typing import Any
 from uuid import UUID
@@ -44,7 +46,12 @@ ORDER = (
     "index",
     "partition_index",
     "partition",
+    "group_id",
+    "group_instance_id",
+    "member_id",
 )
+MEMBERS = {"member_id", "leader"}
+DRAWN_MEMBER = re.compile(r"(.*)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Names:
@@ -54,6 +61,7 @@ class Names:
         self._topics: dict[UUID, str] = {ZERO_UUID: "no id"}
         self._drawn: dict[tuple[str, int], str] = {}
         self._counts: dict[str, int] = {}
+        self._members: dict[str, str] = {}
 
     def topic_is(self, topic_id: UUID, name: str) -> None:
         self._topics[topic_id] = f"id of {name}"
@@ -61,6 +69,15 @@ class Names:
     def topic(self, topic_id: UUID) -> str:
         """An id that the script made up stays what it is: both brokers were sent the same."""
         return self._topics.get(topic_id, str(topic_id))
+
+    def member(self, member_id: str) -> str:
+        """A member id that a broker drew, by what it begins with; others as they are."""
+        drawn = DRAWN_MEMBER.fullmatch(member_id)
+        if drawn is None:
+            return member_id
+        if member_id not in self._members:
+            self._members[member_id] = f"<{drawn[1]} {len(self._members) + 1}>"
+        return self._members[member_id]
 
     def drawn(self, kind: str, number: int) -> str | int:
         """Numbers below 1 are no ids but values that mean none."""
@@ -107,6 +124,8 @@ def plain_field(value: Any, names: Names, name: str) -> Plain:
         return names.drawn("session", value)
     if name in TIMES:
         return "<now>" if abs(value - time.time() * 1000) < NOW_WITHIN_MS else value
+    if name in MEMBERS:
+        return names.member(value)
     return value
 
 

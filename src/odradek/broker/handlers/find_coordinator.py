@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_SEVERAL = 4
 CREATION_TIMEOUT_MS = 30_000
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 def handle(
@@ -53,30 +53,37 @@ def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
     """Where one key is."""
     if key_type == TRANSACTION:
         return nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if key_type != GROUP:
+    if key_type == SHARE:
         return nowhere(key, ErrorCode.INVALID_REQUEST)
+    if key_type != GROUP:
+        return nowhere(key, ErrorCode.INVALID_REQUEST, f"There are no keys of type {key_type}.")
     number = broker.groups.runtime.partition_of(key)
     topic = broker.image.topic(CONSUMER_OFFSETS)
     leader = -1 if topic is None else topic.partitions[number].leader
     for node, host, port, _ in broker.alive_brokers():
         if node == leader:
             return Coordinator(
-                key=key, node_id=node, host=host, port=port, error_code=ErrorCode.NONE
+                key=key,
+                node_id=node,
+                host=host,
+                port=port,
+                error_code=ErrorCode.NONE,
+                error_message="",
             )
     return nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def nowhere(key: str, error: ErrorCode) -> Coordinator:
+def nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:
     return Coordinator(
-        key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text
+        key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
     )
 
 
 def alone(found: Coordinator) -> FindCoordinatorResponse:
-    """The answer below version 4, to one key."""
+    """The answer below version 4, to one key; its message says what the code says."""
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message,
+        error_message=ErrorCode(found.error_code).text,
         node_id=found.node_id,
         host=found.host,
         port=found.port,

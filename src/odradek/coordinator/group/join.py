@@ -16,7 +16,7 @@ from __future__ import annotations
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.member import Caller, Member
-from odradek.coordinator.group.rebalance import prepare_or_complete
+from odradek.coordinator.group.rebalance import complete_if_all_joined, prepare_or_complete
 from odradek.coordinator.group.responses import NO_MEMBER_ID, generation_response, join_error
 from odradek.coordinator.group.sessions import watch_new, watch_pending
 from odradek.coordinator.group.states import GroupState
@@ -68,6 +68,7 @@ def join_group(
     if not accepts(groups, group, member_id):
         group.remove(member_id)
         turn.answer(reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        complete_if_all_joined(turn, group)
     elif not group.supports(request.protocol_type, request.protocols):
         turn.answer(reply, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif member_id == NO_MEMBER_ID:
