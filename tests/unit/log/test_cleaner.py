@@ -287,6 +287,14 @@ class TestReaders:
                 step(log)
         assert len(shown(log)) == 4
 
+    def test_an_end_that_was_looked_up_before_is_looked_up_again(self):
+        log = a_log()
+        write(log, *[[(b"%d" % (n % 3), b"%d" % n)] for n in range(7)])
+        settle(log)
+        assert offsets(read(log, 0, up_to=5)) == [(n, n) for n in range(5)]
+        clean(log)
+        assert offsets(read(log, 0, up_to=5)) == [(4, 4)]
+
     def test_files_that_were_replaced_go_after_their_delay(self):
         disk = MemoryDisk()
         log = new_log(disk, replace(COMPACTED, file_delete_delay_ms=1234))
