@@ -46,7 +46,7 @@ SILENT, CLOSE, NO_ANSWER = Special("SILENT"), Special("CLOSE"), Special("NO_ANSW
 
 @dataclass(slots=True)
 class Later:
-    """An answer after so many milliseconds."""
+    """An answer after so many milliseconds; a function is called for it then."""
 
     delay_ms: int
     response: Any
@@ -173,10 +173,11 @@ class ScriptedBroker:
         if isinstance(answer, Later):
             assert self._process is not None
             response = answer.response
+            make: Callable[[], Any] = response if callable(response) else lambda: response
             self._process.post(
                 answer.delay_ms * MS,
                 "later",
-                lambda: self._answer(exchange, correlation_id, key, version, response),
+                lambda: self._answer(exchange, correlation_id, key, version, make()),
             )
         elif answer is CLOSE:
             exchange.connection.close("closed by the script")

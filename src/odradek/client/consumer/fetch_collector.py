@@ -46,6 +46,10 @@ class FetchCollector:
         released: Callable[[], object],
     ) -> None:
         self.deserializers = deserializers
+        self.attention = False
+        """The engine has something else for the application: no records until it has looked."""
+        self.polls: i64 = 0
+        """How often the application asked for a record: the engine watches whether it is there."""
         self._incoming = incoming
         self._released = released
         self._ahead: i64 = AHEAD if deserializers.at_once else AHEAD_OF_CALLS
@@ -61,6 +65,9 @@ class FetchCollector:
 
     def next_record(self) -> Record[Any, Any] | None:
         """The next record, or None if there is none yet. Raises what fetches raise."""
+        self.polls += 1
+        if self.attention:
+            return None
         fetch = self._current
         if fetch is not None:
             index = fetch.index

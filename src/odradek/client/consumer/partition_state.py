@@ -74,6 +74,7 @@ class PartitionState:
         "reset",
         "state",
         "topic_partition",
+        "uncommitted",
     )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
@@ -96,6 +97,8 @@ class PartitionState:
         self.held = False
         """Something is on its way to the application that decides how to go on."""
         self.pending_revocation = False
+        self.uncommitted = False
+        """The group has no offset for it, and nothing says where else to begin."""
         self.fetched_bytes = 0
 
     @property
@@ -144,6 +147,7 @@ class PartitionState:
         self.next_retry_ms = 0
         self.failures = 0
         self.held = False
+        self.uncommitted = False
 
     def fetched(self, next_offset: int, epoch: int, size: int) -> None:
         """More was fetched, up to there."""

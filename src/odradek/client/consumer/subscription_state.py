@@ -233,7 +233,7 @@ class SubscriptionState:
     @property
     def initializing(self) -> list[TopicPartition]:
         """Those without a position, for which a committed offset is to be looked up."""
-        return self._in(FetchState.INITIALIZING)
+        return [p for p in self._in(FetchState.INITIALIZING) if not self._assigned[p].uncommitted]
 
     @property
     def awaiting_reset(self) -> list[TopicPartition]:
@@ -250,10 +250,13 @@ class SubscriptionState:
     def has_all_positions(self) -> bool:
         return all(state.has_position for state in self._assigned.values())
 
-    def initialize(self, committed: Mapping[TopicPartition, FetchPosition | None]) -> None:
+    def initialize(
+        self, committed: Mapping[TopicPartition, FetchPosition | None]
+    ) -> list[TopicPartition]:
         """Committed offsets, None where there is none: those partitions begin where the settings
-        say, or stay without a position if these say `none`.
+        say. If these say `none` they stay without a position, and are returned.
         """
+        uncommitted = []
         for partition, found in committed.items():
             state = self._assigned.get(partition)
             if state is None or state.state is not FetchState.INITIALIZING:
@@ -262,7 +265,11 @@ class SubscriptionState:
                 state.seek_unvalidated(found)
             elif self.default_reset != NONE:
                 state.request_reset(self.default_reset)
+            else:
+                state.uncommitted = True
+                uncommitted.append(partition)
         self.on_change()
+        return uncommitted
 
     def meet_leaders(self, leader_of: Callable[[TopicPartition], Leader]) -> None:
         """Who leads what now: positions are validated where that changed."""

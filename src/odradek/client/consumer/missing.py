@@ -1,0 +1,106 @@
+"""Missing: what the application has to be told because nobody else will.
+
+A consumer waits for a cluster that cannot be reached, and for a topic that is not there, since both
+may be only a moment late. But a name may also be wrong, and a program that waits for ever does not
+say so. So what is still missing after `default.api.timeout.ms` is raised by the application's poll,
+once in each such time; the consumer goes on trying all the while.
+
+The engine's thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from odradek.client.alarm import Alarm
+from odradek.client.cluster_image import ClusterImage
+from odradek.client.consumer.subscription_state import SubscriptionState, SubscriptionType
+from odradek.client.engine import Engine
+from odradek.client.errors import Disconnected, KafkaError, UnknownTopicOrPartition, error_for
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+
+CLUSTER = ""
+"""Stands for the cluster among the names of what is missing."""
+
+
+class Missing:
+    """Looks at every image of the cluster (`look`), and at the clock."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        subscriptions: SubscriptionState,
+        patience_ms: int,
+        tell: Callable[[KafkaError], object],
+    ) -> None:
+        self._engine = engine
+        self._subscriptions = subscriptions
+        self._patience_ms = patience_ms
+        self._tell = tell
+        self._since_ms: dict[str | TopicPartition, int] = {}
+        self._told_version: dict[str, int] = {}
+        self._alarm = Alarm(engine.timer, self.look)
+
+    def close(self) -> None:
+        self._alarm.cancel()
+
+    def look(self) -> None:
+        """See what is missing now, and tell what has been so for long enough."""
+        now_ms = self._engine.now_ms
+        image = self._engine.metadata.image
+        missing = self._missing(image)
+        since = {what: self._since_ms.get(what, now_ms) for what in missing}
+        for what, error in missing.items():
+            if now_ms - since[what] >= self._patience_ms:
+                since[what] = now_ms
+                self._tell(error())
+        self._since_ms = since
+        if since:
+            self._alarm.set_for(min(since.values()) + self._patience_ms)
+        self._tell_refusals(image)
+
+    def _missing(self, image: ClusterImage) -> dict[str | TopicPartition, Callable[[], KafkaError]]:
+        """What is not there, and how to say so."""
+        if not image.version:
+            return {CLUSTER: self._no_cluster}
+        subscriptions = self._subscriptions
+        found: dict[str | TopicPartition, Callable[[], KafkaError]] = {}
+        if subscriptions.type is SubscriptionType.AUTO_PATTERN:
+            return found
+        for topic in subscriptions.metadata_topics:
+            info = image.topics.get(topic)
+            if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                found[topic] = partial(self._unknown, topic)
+        if subscriptions.type is SubscriptionType.USER_ASSIGNED:
+            for partition in subscriptions.assigned_partitions:
+                count = image.partition_count(partition.topic)
+                if count and partition.partition >= count:
+                    found[partition] = partial(self._unknown, partition)
+        return found
+
+    def _no_cluster(self) -> KafkaError:
+        trouble = self._engine.metadata.trouble
+        why = f": {trouble}" if trouble else ""
+        return Disconnected(
+            f"no broker was reached within {self._patience_ms} ms{why}. What to do: "
+            f"{Disconnected.advice}"
+        )
+
+    def _unknown(self, what: str | TopicPartition) -> KafkaError:
+        return UnknownTopicOrPartition(
+            f"{what} does not exist after {self._patience_ms} ms. What to do: "
+            f"{UnknownTopicOrPartition.advice}",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+
+    def _tell_refusals(self, image: ClusterImage) -> None:
+        """Topics that trying again will not bring, once for each image that says so."""
+        for topic in self._subscriptions.metadata_topics:
+            info = image.topics.get(topic)
+            if info is None or not info.error or info.error.retriable:
+                self._told_version.pop(topic, None)
+            elif self._told_version.get(topic) != image.version:
+                self._told_version[topic] = image.version
+                self._tell(error_for(info.error, f"reading topic {topic}"))

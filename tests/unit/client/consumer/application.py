@@ -1,0 +1,155 @@
+"""An application that reads with a `ConsumerEngine` in simulated time: a face by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.fetch_config import FetchConfig
+from odradek.client.consumer.record import Record
+from odradek.client.deserializers import Deserializers, deserializer
+from odradek.client.errors import KafkaError
+from odradek.config.offset_reset import EARLIEST, OffsetReset
+from odradek.model.ids import TopicPartition
+from odradek.testing.scripted import ClientSide, ScriptedCluster
+
+SECOND = 1000
+
+
+class Application:
+    """One consumer and what it got. Everything happens on the client's process."""
+
+    def __init__(
+        self,
+        cluster: ScriptedCluster,
+        config: FetchConfig | None = None,
+        reset: OffsetReset = EARLIEST,
+        value: object = bytes,
+        name: str = "reader",
+    ) -> None:
+        self.cluster = cluster
+        self.side: ClientSide = cluster.client(name)
+        self.woken = 0
+        self.records: list[Record[object, object]] = []
+        self.errors: list[Exception] = []
+        engine = self.side.engine()
+        self.consumer = ConsumerEngine(
+            engine,
+            config or FetchConfig(),
+            reset,
+            Deserializers(deserializer(bytes), deserializer(value)),
+            self.side.process.call_soon,
+            self._wake,
+        )
+        self.collector = self.consumer.collector
+        self.subscriptions = self.consumer.subscriptions
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def assign(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        starts: Mapping[tuple[str, int], int] | None = None,
+        ends: Mapping[tuple[str, int], int] | None = None,
+    ) -> None:
+        """Read these partitions, from and up to these offsets."""
+        self.side.do(
+            lambda: self.consumer.assign(
+                [TopicPartition(*p) for p in partitions],
+                {TopicPartition(*p): offset for p, offset in (starts or {}).items()},
+                {TopicPartition(*p): offset for p, offset in (ends or {}).items()},
+            )
+        )
+        self.collector.refresh()
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        self.side.do(lambda: self.consumer.seek(TopicPartition(*partition), offset))
+        self.collector.refresh()
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        self.side.do(lambda: self.consumer.pause([TopicPartition(*p) for p in partitions]))
+        self.collector.refresh()
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        self.side.do(lambda: self.consumer.resume([TopicPartition(*p) for p in partitions]))
+        self.collector.refresh()
+
+    def poll(self) -> Record[object, object] | None:
+        """What is there now: a record, an error, or nothing."""
+        return self.side.do(self._poll)
+
+    def _poll(self) -> Record[object, object] | None:
+        collector = self.collector
+        collector.attention = False
+        if self.consumer.errors:
+            self.errors.append(self.consumer.errors.popleft())
+            collector.attention = bool(self.consumer.errors)
+            return None
+        try:
+            record = collector.next_record()
+        except KafkaError as error:
+            self.errors.append(error)
+            return None
+        if record is not None:
+            self.records.append(record)
+        return record
+
+    def drain(self) -> int:
+        """Take all there is now; how many records that was."""
+        before = len(self.records)
+        errors = len(self.errors)
+        while self.poll() is not None or len(self.errors) > errors:
+            errors = len(self.errors)
+        return len(self.records) - before
+
+    def read(self, count: int, limit_ms: int = 60 * SECOND) -> list[Record[object, object]]:
+        """Poll until there are so many more records; those."""
+        before = len(self.records)
+
+        def enough() -> bool:
+            while len(self.records) - before < count:
+                if self.poll() is None:
+                    return False
+            return True
+
+        self.cluster.until(enough, limit_ms)
+        return self.records[before:]
+
+    def fail(self, limit_ms: int = 120 * SECOND) -> Exception:
+        """Poll until there is an error; that error."""
+        before = len(self.errors)
+
+        def failed() -> bool:
+            self.drain()
+            return len(self.errors) > before
+
+        self.cluster.until(failed, limit_ms)
+        return self.errors[before]
+
+    @property
+    def values(self) -> list[object]:
+        return [record.value for record in self.records]
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Partition and offset of each record, in the order they came."""
+        return [(record.partition, record.offset) for record in self.records]
+
+    def position(self, partition: tuple[str, int]) -> int:
+        return self.subscriptions.state(TopicPartition(*partition)).position.offset
+
+    def consumed(self, partition: tuple[str, int]) -> int:
+        return self.subscriptions.state(TopicPartition(*partition)).position.consumed
+
+
+def rows(*values: bytes) -> list[tuple[bytes | None, bytes | None, list[tuple[str, bytes]], int]]:
+    """Records of a batch, one for each value."""
+    return [(None, value, [], 1000 + index) for index, value in enumerate(values)]
+
+
+def numbered(
+    first: int, count: int
+) -> list[tuple[bytes | None, bytes, list[tuple[str, bytes]], int]]:
+    """Records whose values are numbers."""
+    return [(None, b"%d" % number, [], 1000) for number in range(first, first + count)]
