@@ -23,6 +23,7 @@ from odradek.client.in_flight_requests import ClientRequest
 from odradek.client.metadata import Metadata
 from odradek.client.metadata_updater import MetadataUpdater
 from odradek.client.network_client import NetworkClient
+from odradek.client.topics_of_interest import IDLE_MS
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.addresses import parse_addresses
 from odradek.config.client import ClientConfig
@@ -43,6 +44,7 @@ class Engine:
         *,
         max_in_flight: int = 100,
         allow_auto_topic_creation: bool = False,
+        topic_idle_ms: int = IDLE_MS,
         on_bug: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self.env = env
@@ -52,7 +54,7 @@ class Engine:
         self.backoff = ExponentialBackoff(
             config.retry_backoff_ms, config.retry_backoff_max_ms, env.random
         )
-        self.metadata = Metadata(env.clock, self.backoff, config.metadata_max_age_ms)
+        self.metadata = Metadata(env.clock, self.backoff, config.metadata_max_age_ms, topic_idle_ms)
         self.closed = False
         self._updater = MetadataUpdater(
             timer,

@@ -31,7 +31,7 @@ from odradek.client.cluster_image import (
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import WrongCluster
 from odradek.client.last_seen_epochs import LastSeenEpochs
-from odradek.client.topics_of_interest import TopicsOfInterest
+from odradek.client.topics_of_interest import IDLE_MS, TopicsOfInterest
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
@@ -59,9 +59,15 @@ class LeaderChange:
 class Metadata:
     """The image and the policy. Times in milliseconds of the monotonic clock."""
 
-    def __init__(self, clock: Clock, backoff: ExponentialBackoff, max_age_ms: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        backoff: ExponentialBackoff,
+        max_age_ms: int,
+        topic_idle_ms: int = IDLE_MS,
+    ) -> None:
         self.image = EMPTY
-        self.interest = TopicsOfInterest(clock)
+        self.interest = TopicsOfInterest(clock, topic_idle_ms)
         self.trouble: KafkaError | None = None
         """Why the last attempt to learn something failed; None if it did not."""
         self.fatal: KafkaError | None = None

@@ -6,15 +6,15 @@ Names, defaults and bounds are Kafka's. There is no setting here that nothing lo
 from __future__ import annotations
 
 from odradek.config.checks import at_least, refused
+from odradek.config.client_loading import ClientSettings
 from odradek.config.setting import MINUTE_MS, choice, integer, long, string, strings
-from odradek.config.settings import Settings
 
 SECURITY = dict.fromkeys(
     ("SSL", "SASL_PLAINTEXT", "SASL_SSL"), "this client speaks PLAINTEXT only, so far"
 )
 
 
-class ConnectionSettings(Settings):
+class ConnectionSettings(ClientSettings):
     """Finding the cluster and talking to its nodes."""
 
     bootstrap_servers = strings(
@@ -67,7 +67,7 @@ class ConnectionSettings(Settings):
     )
 
 
-class MetadataSettings(Settings):
+class MetadataSettings(ClientSettings):
     """Knowing who leads what."""
 
     metadata_max_age_ms = long(

@@ -54,7 +54,7 @@ class OffsetReset(NamedTuple):
     def __str__(self) -> str:
         if self.strategy is ResetStrategy.BY_DURATION:
             return f"{self.strategy.value} ({self.duration_ms} ms)"
-        return self.strategy.value
+        return str(self.strategy.value)
 
 
 EARLIEST = OffsetReset(ResetStrategy.EARLIEST)

@@ -28,7 +28,6 @@ from uuid import UUID
 from odradek.client.engine import Engine
 from odradek.client.waiter import Waiter
 from odradek.config.client import ClientConfig
-from odradek.config.settings import ConfigSource, Layer
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
@@ -215,9 +214,7 @@ class ClientSide:
 
     def config(self, **settings: object) -> ClientConfig:
         """Settings by Python's names, with the cluster's brokers for bootstrap."""
-        given = {"bootstrap.servers": self.cluster.bootstrap}
-        given |= {name.replace("_", "."): str(value) for name, value in settings.items()}
-        return ClientConfig([Layer(ConfigSource.STATIC_BROKER_CONFIG, given)])
+        return ClientConfig.load({"bootstrap_servers": self.cluster.bootstrap, **settings})
 
     def engine(self, *, max_in_flight: int = 100, **settings: object) -> Engine:
         """An engine that has started."""

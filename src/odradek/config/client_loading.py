@@ -1,0 +1,118 @@
+"""From what a user gives a client, a mapping or keywords, to its settings.
+
+    {"queue.buffering.max.ms": 5}   linger_ms=5   {"LINGER.MS": "5"}   ─►   linger.ms = 5
+
+Values may be Python's: numbers, booleans, sequences of strings. None is as if it were not given.
+What becomes of a name is in `client_names`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Self
+
+from odradek.config.client_names import (
+    ALIASES,
+    HARMLESS,
+    REFUSED,
+    SECURITY_PREFIXES,
+    WITHOUT_EFFECT,
+    Alias,
+    normalised,
+)
+from odradek.config.setting import ConfigError
+from odradek.config.settings import ConfigSource, Layer, Settings
+
+log = logging.getLogger(__name__)
+
+
+class ClientSettings(Settings):
+    """The base of all sets of client settings."""
+
+    kind = "client"
+
+    @classmethod
+    def load(cls, given: Mapping[str, Any], where: str = "") -> Self:
+        """Settings by any of their names. Raises `ConfigError`; warns of what has no effect."""
+        values: dict[str, str] = {}
+        written: dict[str, str] = {}
+        idle: list[str] = []
+        for name, value in given.items():
+            if value is None:
+                continue
+            alias = cls.resolve(name, value)
+            if alias is None:
+                idle.append(name)
+                continue
+            if alias.name in written and values[alias.name] != alias.value(text_of(name, value)):
+                raise ConfigError(
+                    f"{written[alias.name]} and {name} both mean {alias.name}, and differ: give one"
+                )
+            values[alias.name] = alias.value(text_of(name, value))
+            written[alias.name] = name
+        if idle:
+            log.warning("without effect on this %s: %s", cls.kind, ", ".join(sorted(idle)))
+        config = cls([Layer(ConfigSource.STATIC_BROKER_CONFIG, values, where)])
+        config.check()
+        return config
+
+    @classmethod
+    def resolve(cls, name: str, value: object = None) -> Alias | None:
+        """What a name means here; None if it is known and has no effect, at least with this value.
+        Raises `ConfigError`.
+        """
+        canonical = normalised(name)
+        alias = ALIASES.get(canonical, Alias(canonical))
+        if alias.name in cls.declared:
+            return alias
+        if alias.name in REFUSED and HARMLESS.get(alias.name) == str(value).lower():
+            return None
+        if alias.name in REFUSED:
+            raise ConfigError(f"{name} is not for this {cls.kind}: {REFUSED[alias.name]}")
+        if alias.name in WITHOUT_EFFECT or alias.name.startswith(SECURITY_PREFIXES):
+            return None
+        if is_known_elsewhere(alias.name):
+            return None
+        near = nearest(canonical, (*cls.declared, *ALIASES))
+        raise ConfigError(f"Unknown setting of this {cls.kind}: {name}{near}")
+
+    def check(self) -> None:
+        """What must hold between settings. Raises `ConfigError`."""
+
+    def given(self, name: str) -> bool:
+        """Whether a setting was given, and is not its default."""
+        return self.layer_of(name) is not None
+
+    def corrected(self, **values: object) -> Self:
+        """These settings, but some by their attributes' names."""
+        changed = type(self)(self.layers)
+        changed.__dict__.update(values)
+        return changed
+
+
+def is_known_elsewhere(name: str) -> bool:
+    """Whether another kind of client has such a setting."""
+    from odradek.config.clients import KINDS  # Not above: they are made of what is here.
+
+    return any(name in kind.declared for kind in KINDS)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question for the end of a message, if there is a name much like this one."""
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def text_of(name: str, value: object) -> str:
+    """A value as text. Raises `ConfigError` for what can be none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(text_of(name, part) for part in value)
+    if isinstance(value, type):
+        return value.__name__
+    raise ConfigError(f"{name} cannot be {value!r}: give text, a number, or a list of them")

@@ -1,0 +1,232 @@
+"""The names by which people know the settings of clients, and what becomes of each.
+
+One table for Kafka's own names, librdkafka's (confluent-kafka's), and the keywords of kafka-python
+and aiokafka. Case does not matter, and `_` is as good as `.`: `linger_ms`, `LINGER.MS` and
+`queue.buffering.max.ms` all are `linger.ms`.
+
+A name is one of
+
+- a setting of this kind of client, or another name for one (`ALIASES`);
+- one that other clients have and that has no effect here (`WITHOUT_EFFECT`, or a setting of
+  another kind of client): told in one warning, for what works elsewhere shall work here;
+- one that promises what this client does not do (`REFUSED`): an error, for it would be missed;
+- unknown: an error with the nearest name there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Alias(NamedTuple):
+    """Another name for a setting, and what its values are there."""
+
+    name: str
+    value: Callable[[str], str] = str
+
+
+def kibibytes(text: str) -> str:
+    """librdkafka gives some sizes in KiB."""
+    return str(int(text) * 1024) if text.strip().isdecimal() else text
+
+
+def offset_reset(text: str) -> str:
+    """librdkafka's words for where to begin."""
+    words = {
+        "smallest": "earliest",
+        "beginning": "earliest",
+        "largest": "latest",
+        "end": "latest",
+        "error": "none",
+    }
+    return words.get(text.strip().lower(), text.strip())
+
+
+def assignors(text: str) -> str:
+    """Java names its classes; librdkafka, and this client, what they do."""
+    return ",".join(assignor(name.strip()) for name in text.split(",") if name.strip())
+
+
+def assignor(name: str) -> str:
+    short = name.rpartition(".")[2].removesuffix("Assignor").lower().replace("_", "-")
+    return {"cooperativesticky": "cooperative-sticky", "round-robin": "roundrobin"}.get(
+        short, short
+    )
+
+
+def lower(text: str) -> str:
+    return text.strip().lower()
+
+
+def upper(text: str) -> str:
+    return text.strip().upper()
+
+
+ALIASES: dict[str, Alias] = {
+    # Kafka's own, where a value may be written in several ways.
+    "acks": Alias("acks", lambda text: "all" if text.strip() == "-1" else lower(text)),
+    "auto.offset.reset": Alias("auto.offset.reset", offset_reset),
+    "compression.type": Alias("compression.type", lower),
+    "group.protocol": Alias("group.protocol", lower),
+    "isolation.level": Alias("isolation.level", lower),
+    "metadata.recovery.strategy": Alias("metadata.recovery.strategy", lower),
+    "partition.assignment.strategy": Alias("partition.assignment.strategy", assignors),
+    "security.protocol": Alias("security.protocol", upper),
+    # librdkafka.
+    "bootstrap.server": Alias("bootstrap.servers"),
+    "brokers": Alias("bootstrap.servers"),
+    "compression.codec": Alias("compression.type", lower),
+    "fetch.message.max.bytes": Alias("max.partition.fetch.bytes"),
+    "fetch.wait.max.ms": Alias("fetch.max.wait.ms"),
+    "max.in.flight": Alias("max.in.flight.requests.per.connection"),
+    "message.max.bytes": Alias("max.request.size"),
+    "message.send.max.retries": Alias("retries"),
+    "message.timeout.ms": Alias("delivery.timeout.ms"),
+    "metadata.broker.list": Alias("bootstrap.servers"),
+    "queue.buffering.max.kbytes": Alias("buffer.memory", kibibytes),
+    "queue.buffering.max.ms": Alias("linger.ms"),
+    "queued.max.messages.kbytes": Alias("prefetch.max.bytes", kibibytes),
+    "request.required.acks": Alias(
+        "acks", lambda text: "all" if text.strip() == "-1" else lower(text)
+    ),
+    "socket.timeout.ms": Alias("request.timeout.ms"),
+    "topic.metadata.refresh.interval.ms": Alias("metadata.max.age.ms"),
+    "auto.commit.enable": Alias("enable.auto.commit"),
+    # kafka-python and aiokafka.
+    "max.batch.size": Alias("batch.size"),
+    "rebalance.timeout.ms": Alias("max.poll.interval.ms"),
+}
+
+WITHOUT_EFFECT: frozenset[str] = frozenset(
+    {
+        # Kafka's.
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "config.providers",
+        "enable.metrics.push",
+        "interceptor.classes",
+        "internal.throw.on.fetch.stable.offset.unsupported",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "receive.buffer.bytes",
+        "security.providers",
+        "send.buffer.bytes",
+        "share.acknowledgement.mode",
+        "share.acquire.mode",
+        "transaction.timeout.ms",
+        "transaction.two.phase.commit.enable",
+        # librdkafka's.
+        "allow.auto.create.topics",
+        "api.version.fallback.ms",
+        "api.version.request",
+        "api.version.request.timeout.ms",
+        "batch.num.messages",
+        "broker.address.family",
+        "broker.address.ttl",
+        "broker.version.fallback",
+        "builtin.features",
+        "client.software.name",
+        "client.software.version",
+        "consume.callback.max.messages",
+        "coordinator.query.interval.ms",
+        "debug",
+        "delivery.report.only.error",
+        "enable.gapless.guarantee",
+        "enable.random.seed",
+        "enable.sparse.connections",
+        "enabled.events",
+        "fetch.error.backoff.ms",
+        "fetch.queue.backoff.ms",
+        "internal.termination.signal",
+        "log.connection.close",
+        "log.queue",
+        "log.thread.name",
+        "log.level",
+        "message.copy.max.bytes",
+        "offset.store.method",
+        "offset.store.path",
+        "offset.store.sync.interval.ms",
+        "opaque",
+        "plugin.library.paths",
+        "produce.offset.report",
+        "queue.buffering.backpressure.threshold",
+        "queue.buffering.max.messages",
+        "queued.min.messages",
+        "queuing.strategy",
+        "receive.message.max.bytes",
+        "reconnect.backoff.jitter.ms",
+        "socket.blocking.max.ms",
+        "socket.keepalive.enable",
+        "socket.max.fails",
+        "socket.nagle.disable",
+        "socket.receive.buffer.bytes",
+        "socket.send.buffer.bytes",
+        "statistics.interval.ms",
+        "sticky.partitioning.linger.ms",
+        "topic.blacklist",
+        "topic.metadata.propagation.max.ms",
+        "topic.metadata.refresh.fast.cnt",
+        "topic.metadata.refresh.fast.interval.ms",
+        "topic.metadata.refresh.sparse",
+        # kafka-python's and aiokafka's.
+        "api.version",
+        "api.version.auto.timeout.ms",
+        "bootstrap.timeout.ms",
+        "bootstrap.topics.filter",
+        "enable.incremental.fetch.sessions",
+        "kafka.client",
+        "legacy.iterator",
+        "loop",
+        "max.poll.timeout.ms",
+        "metric.group.prefix",
+        "metrics.enabled",
+        "selector",
+        "sock.chunk.bytes",
+        "socket.options",
+        "wakeup.timeout.ms",
+    }
+)
+
+REFUSED: dict[str, str] = {
+    "bootstrap.controllers": "controllers are not spoken to directly yet: name brokers",
+    "consume.cb": "iterate over the consumer",
+    "consumer.timeout.ms": "give the iteration its own end, or use consume(timeout=...)",
+    "default.offset.commit.callback": "commit() raises what goes wrong with it",
+    "default.topic.config": "give its settings beside the others",
+    "dr.cb": "give on_delivery to send() or produce()",
+    "dr.msg.cb": "give on_delivery to send() or produce()",
+    "enable.auto.offset.store": "set enable.auto.commit=false and commit what was processed",
+    "enable.partition.eof": "compare position() with the end offsets",
+    "error.cb": "errors are raised where they concern you; the rest is logged",
+    "group.remote.assignor": "it is of the consumer group protocol (KIP-848), not spoken yet",
+    "key.deserializer": "give it to the constructor as key=...",
+    "key.serializer": "give it to the constructor as key=...",
+    "log.cb": "the client logs to the logger `odradek`",
+    "oauth.cb": "security protocols are not spoken yet",
+    "offset.commit.cb": "commit() raises what goes wrong with it",
+    "on.delivery": "give it to send() or produce()",
+    "partitioner.class": "give a function to the constructor as partitioner=...",
+    "proxy.url": "proxies are not spoken to",
+    "rebalance.cb": "give on_assign, on_revoke and on_lost to subscribe()",
+    "socks5.proxy": "proxies are not spoken to",
+    "stats.cb": "ask the client for its metrics",
+    "throttle.cb": "ask the client for its metrics",
+    "transactional.id": "this producer has no transactions yet",
+    "value.deserializer": "give it to the constructor as value=...",
+    "value.serializer": "give it to the constructor as value=...",
+}
+"""Names whose effect would be missed, with what to do instead."""
+
+HARMLESS: dict[str, str] = {"enable.auto.offset.store": "true", "enable.partition.eof": "false"}
+"""Values with which names of `REFUSED` ask for nothing."""
+
+SECURITY_PREFIXES = ("ssl.", "sasl.", "security.inter.broker.", "enable.ssl.")
+"""Settings of security protocols: without effect on PLAINTEXT, the only one there is."""
+
+
+def normalised(name: str) -> str:
+    """The name in Kafka's style of writing."""
+    return name.strip().lower().replace("_", ".")

@@ -1,0 +1,92 @@
+"""The reference page of the clients' settings, in Markdown, rendered from the tables.
+
+    python -m odradek.config.client_reference > docs/reference/client-settings.md
+
+A test holds the page in the repository to what this renders.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.config.admin import AdminConfig
+from odradek.config.client import ClientConfig, ConnectionSettings, MetadataSettings
+from odradek.config.client_loading import ClientSettings
+from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT
+from odradek.config.consumer import FetchSettings, GroupSettings, OffsetSettings
+from odradek.config.producer import BatchingSettings, DeliverySettings, PartitioningSettings
+from odradek.config.setting import Setting
+
+GROUPS: tuple[tuple[str, tuple[tuple[str, type[ClientSettings]], ...]], ...] = (
+    ("All clients", (("Connections", ConnectionSettings), ("Metadata", MetadataSettings))),
+    (
+        "Producer",
+        (
+            ("Batching", BatchingSettings),
+            ("Delivery", DeliverySettings),
+            ("Partitioning", PartitioningSettings),
+        ),
+    ),
+    (
+        "Consumer",
+        (("Group", GroupSettings), ("Offsets", OffsetSettings), ("Fetching", FetchSettings)),
+    ),
+)
+INTRODUCTION = """\
+# Settings of the clients
+
+<!-- Rendered: python -m odradek.config.client_reference > docs/reference/client-settings.md -->
+
+Names, meanings and defaults are Kafka's; those marked *ours* Kafka does not have. `_` is as good as
+`.`, and case does not matter: `linger_ms=5` and `{"linger.ms": "5"}` say the same. The names by
+which librdkafka (confluent-kafka), kafka-python and aiokafka know a setting are understood as well.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION
+    for kind, groups in GROUPS:
+        yield f"## {kind}\n"
+        for title, group in groups:
+            yield f"### {title}\n"
+            for setting in group.declared.values():
+                yield from entry(setting)
+    yield "## Admin client\n"
+    for name, setting in AdminConfig.declared.items():
+        if setting is not ClientConfig.declared.get(name):
+            yield from entry(setting)
+    yield "## Known, and without effect\n"
+    yield "A warning names them. So it does for settings of TLS and SASL, and of other clients.\n"
+    yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
+    yield "## Refused, for their effect would be missed\n"
+    for name, instead in sorted(REFUSED.items()):
+        yield f"- `{name}`: {instead}"
+    yield ""
+
+
+def entry(setting: Setting[Any]) -> Iterator[str]:
+    """One setting."""
+    yield f"#### `{setting.name}`" + (" (ours)\n" if setting.ours else "\n")
+    yield f"{setting.doc}\n"
+    default = setting.text(setting.default)
+    shown = "null" if default is None else f"`{default}`" if default else "empty"
+    facts = [setting.kind.name.lower(), f"default {shown}", *(c.text for c in setting.checks)]
+    others = [name for name, alias in ALIASES.items() if alias.name == setting.name != name]
+    if others:
+        facts.append("also " + ", ".join(f"`{name}`" for name in others))
+    yield "; ".join(facts) + "\n"
+
+
+def main() -> None:
+    sys.stdout.write(page())
+
+
+if __name__ == "__main__":
+    main()

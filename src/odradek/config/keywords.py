@@ -1,0 +1,86 @@
+"""The settings of the clients as keywords, for editors and type checkers to know.
+
+Faces take them as `**settings: Unpack[ProducerKeywords]`. A test holds them to the table of
+settings. Other names for the same (see `client_names`) are understood all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+
+class ClientKeywords(TypedDict, total=False):
+    """What all clients have."""
+
+    metadata_max_age_ms: int
+    metadata_recovery_strategy: Literal["none", "rebootstrap"]
+    metadata_recovery_rebootstrap_trigger_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    security_protocol: Literal["PLAINTEXT"]
+    request_timeout_ms: int
+    connections_max_idle_ms: int
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
+
+
+class ProducerKeywords(ClientKeywords, total=False):
+    """Of a producer."""
+
+    partitioner: Literal["murmur2_random"]
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    metadata_max_idle_ms: int
+    acks: Literal["all", "1", "0"] | int
+    enable_idempotence: bool
+    retries: int
+    max_in_flight_requests_per_connection: int
+    delivery_timeout_ms: int
+    batch_size: int
+    linger_ms: int
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+
+
+class ConsumerKeywords(ClientKeywords, total=False):
+    """Of a consumer."""
+
+    max_poll_records: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_partition_fetch_bytes: int
+    prefetch_max_bytes: int
+    check_crcs: bool
+    default_api_timeout_ms: int
+    auto_offset_reset: str
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    exclude_internal_topics: bool
+    allow_auto_create_topics: bool
+    group_id: str
+    group_instance_id: str
+    group_protocol: Literal["classic"]
+    partition_assignment_strategy: str | Sequence[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    client_rack: str
+
+
+class AdminKeywords(ClientKeywords, total=False):
+    """Of an admin client."""
+
+    default_api_timeout_ms: int

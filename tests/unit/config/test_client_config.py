@@ -1,0 +1,321 @@
+"""The settings of clients: Kafka's names and defaults, and the other names people know them by."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import aiokafka
+import kafka
+import pytest
+
+from odradek.config.addresses import parse_address, parse_addresses
+from odradek.config.admin import AdminConfig
+from odradek.config.client import ClientConfig
+from odradek.config.client_loading import ClientSettings
+from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT, normalised
+from odradek.config.clients import KINDS
+from odradek.config.consumer import ConsumerConfig
+from odradek.config.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
+from odradek.config.producer import ProducerConfig
+from odradek.config.setting import ConfigError, ConfigType
+
+OF_KAFKA = [
+    line.split("\t")
+    for line in (Path(__file__).parent / "kafka_client_settings.tsv").read_text().splitlines()
+]
+"""Kind of client, name, type and default of every setting of Kafka 4.3.1's clients."""
+
+BY_NAME = {"producer": ProducerConfig, "consumer": ConsumerConfig, "admin": AdminConfig}
+OTHER_DEFAULTS = {
+    "client.id": "brokers log it, and an empty one says nothing",
+    "partition.assignment.strategy": "the same assignors, by what they do",
+}
+NEEDED = {"bootstrap.servers": "localhost:9092"}
+
+
+# Kafka's own.
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "default"), [(kind, name, default) for kind, name, _, default in OF_KAFKA]
+)
+def test_kafkas_settings_are_known_and_have_kafkas_defaults(
+    kind: str, name: str, default: str
+) -> None:
+    config = BY_NAME[kind]
+    setting = config.declared.get(name)
+    if setting is None:
+        assert name in REFUSED or config.resolve(name) is None
+    elif name not in OTHER_DEFAULTS and default != "(none)":
+        text = setting.text(setting.default)
+        assert ("null" if text is None else text) == default.strip("[]")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_our_settings_are_kafkas_or_marked_as_ours(kind: type[ClientSettings]) -> None:
+    known = {name for _, name, _, _ in OF_KAFKA}
+    for setting in kind.declared.values():
+        assert setting.ours == (setting.name not in known), setting.name
+        assert setting.attribute == setting.name.replace(".", "_")
+        assert setting.doc.endswith(".")
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({"linger.ms": "7"}, 7),
+        ({"linger_ms": 7}, 7),
+        ({"LINGER.ms": 7}, 7),
+        ({"queue.buffering.max.ms": 7}, 7),
+        ({}, 5),
+        ({"linger.ms": None}, 5),
+    ],
+)
+def test_a_setting_by_any_of_its_names(given: dict[str, Any], value: int) -> None:
+    assert ProducerConfig.load(given).linger_ms == value
+
+
+@pytest.mark.parametrize(
+    ("given", "attribute", "value"),
+    [
+        ({"compression.codec": "ZSTD"}, "compression_type", "zstd"),
+        ({"request.required.acks": -1}, "acks", "all"),
+        ({"acks": 1}, "acks", "1"),
+        ({"message.timeout.ms": 60_000}, "delivery_timeout_ms", 60_000),
+        ({"queue.buffering.max.kbytes": 64}, "buffer_memory", 65_536),
+        ({"metadata.broker.list": "a:1,b:2"}, "bootstrap_servers", ("a:1", "b:2")),
+        ({"bootstrap_servers": ["a:1", "b:2"]}, "bootstrap_servers", ("a:1", "b:2")),
+        ({"max.in.flight": 2}, "max_in_flight_requests_per_connection", 2),
+        ({"enable_idempotence": False}, "enable_idempotence", False),
+        ({"security.protocol": "plaintext"}, "security_protocol", "PLAINTEXT"),
+        ({"metadata.recovery.strategy": "NONE"}, "metadata_recovery_strategy", "none"),
+        ({"compression.type": "gzip", "compression.level": 4}, "compression_gzip_level", 4),
+        ({"compression.codec": "zstd", "compression.level": -1}, "compression_zstd_level", 3),
+    ],
+)
+def test_names_and_values_of_other_producers(
+    given: dict[str, Any], attribute: str, value: object
+) -> None:
+    assert getattr(ProducerConfig.load(given), attribute) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "attribute", "value"),
+    [
+        ({"auto.offset.reset": "smallest"}, "auto_offset_reset", "earliest"),
+        ({"auto.offset.reset": "largest"}, "auto_offset_reset", "latest"),
+        ({"auto.offset.reset": "end"}, "auto_offset_reset", "latest"),
+        ({"auto.offset.reset": "error"}, "auto_offset_reset", "none"),
+        ({"auto.offset.reset": "by_duration:P1DT2H"}, "auto_offset_reset", "by_duration:P1DT2H"),
+        ({"fetch.wait.max.ms": 9}, "fetch_max_wait_ms", 9),
+        ({"fetch.message.max.bytes": 9}, "max_partition_fetch_bytes", 9),
+        ({"queued.max.messages.kbytes": 9}, "prefetch_max_bytes", 9216),
+        (
+            {
+                "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor,"
+                "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+            },
+            "partition_assignment_strategy",
+            ("range", "cooperative-sticky"),
+        ),
+        (
+            {"partition_assignment_strategy": ["RoundRobinAssignor", "sticky"]},
+            "partition_assignment_strategy",
+            ("roundrobin", "sticky"),
+        ),
+        ({"group_protocol": "CLASSIC"}, "group_protocol", "classic"),
+    ],
+)
+def test_names_and_values_of_other_consumers(
+    given: dict[str, Any], attribute: str, value: object
+) -> None:
+    assert getattr(ConsumerConfig.load(given), attribute) == value
+
+
+def keywords_of(*clients: Any) -> list[str]:
+    return sorted({name for client in clients for name in client.DEFAULT_CONFIG})
+
+
+def parameters_of(client: Any) -> list[str]:
+    skipped = ("self", "loop", "topics", "kwargs")
+    return [name for name in inspect.signature(client.__init__).parameters if name not in skipped]
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (ProducerConfig, keywords_of(kafka.KafkaProducer)),
+        (ConsumerConfig, keywords_of(kafka.KafkaConsumer)),
+        (AdminConfig, keywords_of(kafka.KafkaAdminClient)),
+        (ProducerConfig, parameters_of(aiokafka.AIOKafkaProducer)),
+        (ConsumerConfig, parameters_of(aiokafka.AIOKafkaConsumer)),
+    ],
+)
+def test_no_keyword_of_other_python_clients_is_unknown(
+    config: type[ClientSettings], names: list[str]
+) -> None:
+    for name in names:
+        if normalised(name) not in REFUSED:
+            config.resolve(name)
+
+
+def test_a_name_nobody_knows_is_an_error_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"of this producer: linger\.m; did you mean linger\.ms"):
+        ProducerConfig.load({"linger.m": 1})
+    with pytest.raises(ConfigError, match=r"xyzzy$"):
+        ConsumerConfig.load({"xyzzy": 1})
+
+
+def test_what_has_no_effect_is_told_once_and_together(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        ProducerConfig.load({"statistics.interval.ms": 1, "group.id": "g", "ssl.ca.location": "x"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "without effect on this producer: group.id, ssl.ca.location, statistics.interval.ms"
+    ]
+
+
+def test_what_would_be_missed_is_refused_with_what_to_do_instead() -> None:
+    with pytest.raises(ConfigError, match=r"enable\.auto\.commit=false"):
+        ConsumerConfig.load({"enable.auto.offset.store": False})
+    assert ConsumerConfig.load({"enable.auto.offset.store": True, "enable.partition.eof": "false"})
+    with pytest.raises(ConfigError, match="no transactions yet"):
+        ProducerConfig.load({"transactional.id": "t"})
+
+
+def test_two_names_for_the_same_must_say_the_same() -> None:
+    assert ProducerConfig.load({"linger.ms": 5, "linger_ms": "5"}).linger_ms == 5
+    with pytest.raises(ConfigError, match=r"queue\.buffering\.max\.ms both mean linger\.ms"):
+        ProducerConfig.load({"linger.ms": 5, "queue.buffering.max.ms": 6})
+
+
+def test_the_table_of_names_is_consistent() -> None:
+    declared = {name for kind in KINDS for name in kind.declared}
+    for name, alias in ALIASES.items():
+        assert name == normalised(name) and alias.name in declared
+    for name in (*WITHOUT_EFFECT, *REFUSED):
+        assert name == normalised(name) and name not in ALIASES
+    assert not WITHOUT_EFFECT & REFUSED.keys()
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "problem"),
+    [
+        (ProducerConfig, {"linger.ms": -1}, "must be at least 0"),
+        (ProducerConfig, {"linger.ms": "soon"}, "Not a number"),
+        (ProducerConfig, {"compression.type": "rar"}, "must be one of: none, gzip"),
+        (ProducerConfig, {"acks": 2}, "must be one of: all, 1, 0"),
+        (ProducerConfig, {"bootstrap.servers": object()}, "give text, a number, or a list"),
+        (ProducerConfig, {"partitioner": "consistent_random"}, "leave it at murmur2_random"),
+        (ProducerConfig, {"security.protocol": "SSL"}, "PLAINTEXT only"),
+        (ProducerConfig, {"delivery.timeout.ms": 30_000}, r"less than linger\.ms plus"),
+        (
+            ProducerConfig,
+            {"enable.idempotence": True, "acks": 1},
+            "enable.idempotence is true, and acks is 1",
+        ),
+        (ProducerConfig, {"enable.idempotence": True, "retries": 0}, "retries is 0"),
+        (ProducerConfig, {"enable.idempotence": True, "max.in.flight": 6}, "at most 5"),
+        (ConsumerConfig, {"auto.offset.reset": "somewhere"}, "expected earliest, latest, none"),
+        (ConsumerConfig, {"group.protocol": "consumer"}, "KIP-848"),
+        (ConsumerConfig, {"heartbeat.interval.ms": 45_000}, "has to be less than"),
+        (ConsumerConfig, {"enable.auto.commit": True}, r"there is no group\.id"),
+        (ConsumerConfig, {"group.instance.id": "me"}, r"there is no group\.id"),
+        (ConsumerConfig, {"group.id": ""}, "group.id is empty"),
+        (ConsumerConfig, {"partition.assignment.strategy": "best"}, "must be one of: range"),
+    ],
+)
+def test_what_cannot_stand(
+    config: type[ClientSettings], given: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        config.load(given)
+
+
+def test_idempotence_is_off_by_itself_where_the_rest_rules_it_out() -> None:
+    assert ProducerConfig.load({}).idempotent
+    assert not ProducerConfig.load({"acks": 0}).idempotent
+    assert not ProducerConfig.load({"max.in.flight": 100}).idempotent
+    assert not ProducerConfig.load({"enable.idempotence": False}).idempotent
+
+
+def test_derived_values() -> None:
+    assert ProducerConfig.load({}).required_acks == -1
+    assert ProducerConfig.load({"acks": 0}).required_acks == 0
+    slow = ProducerConfig.load({"linger.ms": 200_000})
+    assert slow.delivery_limit_ms == 230_000
+    assert ProducerConfig.load({"compression.type": "lz4"}).compression_level is None
+    leveled = ProducerConfig.load({"compression.type": "zstd", "compression.zstd.level": 9})
+    assert leveled.compression_level == 9
+    assert not ConsumerConfig.load({}).commits_by_itself
+    assert ConsumerConfig.load({"group.id": "g"}).commits_by_itself
+    assert ConsumerConfig.load({"isolation.level": "READ_COMMITTED"}).read_committed
+
+
+def test_the_origin_of_a_value_is_told_in_errors() -> None:
+    with pytest.raises(ConfigError, match=r"^client\.properties: Invalid value x"):
+        ClientConfig.load({"request.timeout.ms": "x"}, "client.properties")
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:9092", ("localhost", 9092)),
+        (" broker-1.example.com:19092 ", ("broker-1.example.com", 19092)),
+        ("[::1]:9092", ("::1", 9092)),
+        ("PLAINTEXT://localhost:9092", ("localhost", 9092)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["localhost", ":9092", "host:", "host:port", "host:0", "h:70000"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ConfigError, match="Write host:port"):
+        parse_address(text)
+
+
+def test_addresses_are_kept_once_and_there_must_be_one() -> None:
+    assert parse_addresses(["a:1", "b:2", "a:1", ""]) == [("a", 1), ("b", 2)]
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers is empty"):
+        parse_addresses([])
+
+
+# Keywords.
+
+
+@pytest.mark.parametrize(
+    ("keywords", "config"),
+    [
+        (ProducerKeywords, ProducerConfig),
+        (ConsumerKeywords, ConsumerConfig),
+        (AdminKeywords, AdminConfig),
+    ],
+)
+def test_keywords_are_the_settings(keywords: Any, config: type[ClientSettings]) -> None:
+    hints = get_type_hints(keywords)
+    assert set(hints) == {setting.attribute for setting in config.declared.values()}
+    numbers = (ConfigType.INT, ConfigType.LONG)
+    for setting in config.declared.values():
+        hint = hints[setting.attribute]
+        if setting.kind is ConfigType.BOOLEAN:
+            assert hint is bool
+        elif setting.kind in numbers:
+            assert hint is int
+        else:
+            assert hint is str or get_origin(hint) is not None
+        for choice in get_args(hint):
+            if isinstance(choice, str):
+                setting.parse(choice)
