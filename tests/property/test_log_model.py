@@ -164,6 +164,10 @@ class LogMachine(RuleBasedStateMachine):
                 del self.values[self.bases.pop() :]
         self.disk.locks.clear()
         self.open()
+        if self.log.log_end_offset > len(self.values):
+            # Records were deleted before they were durable, and more is lost than was deleted.
+            assert self.log.log_end_offset == self.log.log_start_offset
+            self.values += [b""] * (self.log.log_end_offset - len(self.values))
         assert self.log.log_end_offset == len(self.values)
         # The log start offset is recorded by checkpoints only.
         assert self.log.log_start_offset <= self.start
