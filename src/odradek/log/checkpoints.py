@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.model.env import Disk
 from odradek.model.ids import TopicIdPartition, uuid_from_text, uuid_text
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
@@ -58,10 +57,10 @@ def decode(data: bytes, path: str, columns: int) -> list[list[str]]:
     return rows
 
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicIdPartition, int]:
-    """What a checkpoint of offsets says. Raises `BadCheckpoint`, `OSError`."""
+def decode_offsets(data: bytes, path: str) -> dict[TopicIdPartition, int]:
+    """What a checkpoint of offsets says. Raises `BadCheckpoint`."""
     offsets = {}
-    for topic, partition, offset in decode(disk.read_file(path), path, 3):
+    for topic, partition, offset in decode(data, path, 3):
         try:
             key = TopicIdPartition(uuid_from_text(topic), int(partition))
             offsets[key] = int(offset)

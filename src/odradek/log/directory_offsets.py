@@ -42,6 +42,7 @@ class DirectoryOffsets:
         self._path = path
         self._fence = fence
         self._problems = problems
+        self._written: dict[str, bytes] = {}
         self._recovery_points = self._read(RECOVERY_POINT_FILE) or {}
         self._high_watermarks = self._read(HIGH_WATERMARK_FILE) or {}
         log_starts = self._read(LOG_START_FILE)
@@ -50,16 +51,20 @@ class DirectoryOffsets:
         self.first_dirty = self._read(CLEANER_OFFSET_FILE) or {}
         """Of every log that was ever compacted, the first offset that compaction has not seen."""
         self._durable_ends = DurableEnds(disk, path)
-        self._written: dict[str, bytes] = {}
 
     def _read(self, name: str) -> dict[TopicIdPartition, int] | None:
         """A checkpoint's offsets; None if it is missing, or a problem to tell of."""
         path = f"{self._path}/{name}"
+        if not self._disk.exists(path):
+            return None
+        data = self._disk.read_file(path)
         try:
-            return checkpoints.read_offsets(self._disk, path) if self._disk.exists(path) else None
+            offsets = checkpoints.decode_offsets(data, path)
         except BadCheckpoint as error:
             self._problems.append(str(error))
             return None
+        self._written[name] = data
+        return offsets
 
     def keep_only(self, partitions: Mapping[TopicIdPartition, object]) -> None:
         """Free the slots of all others."""

@@ -9,7 +9,8 @@ A log has at most one flush under way; what is appended meanwhile is the next on
 at once: that is the group in group commit.
 
 A flush that also moves the recovery point ("checkpoint") syncs indexes, writes the leader epochs
-and a producer snapshot as of the captured offset, and thins out older snapshots. If there is no
+and, if the last one is too far back, a producer snapshot as of the captured offset, and thins out
+older snapshots. If there is no
 room for those (see `fence`), the records are durable all the same: the recovery point stays where
 it was, from which a recovery finds all of it in the log, and the next flush tries again.
 """
@@ -44,6 +45,7 @@ class LogFlush:
         "epochs",
         "files",
         "generation",
+        "moves_recovery_point",
         "put_off",
         "recovery_point",
         "snapshot",
@@ -62,7 +64,7 @@ class LogFlush:
         end_offset: int,
         recovery_point: int,
     ) -> None:
-        """`recovery_point`: where it is; a `snapshot` moves it to `end_offset`."""
+        """`recovery_point`: where it is, and stays unless `moves_recovery_point` is set."""
         self._disk = disk
         self._fence = fence
         self.directory = directory
@@ -73,6 +75,7 @@ class LogFlush:
         self.recovery_point = recovery_point
         self.sync_directories: list[str] = []
         self.epochs: tuple[str, bytes] | None = None
+        self.moves_recovery_point = False
         self.snapshot: list[SnapshotEntry] | None = None
         self.succeeded = False
         self.put_off = False
@@ -110,6 +113,7 @@ class LogFlush:
                 self._disk.replace_file(*self.epochs)
             if self.snapshot is not None:
                 self._write_snapshot(self.snapshot)
+            if self.moves_recovery_point:
                 self.recovery_point = self.end_offset
         except OSError as error:
             if self.abandoned or isinstance(self._fence.judge(error), LogDirFailure):

@@ -9,7 +9,10 @@
 
 `begin_flush` captures what is to be done, a worker does it (see `flush`), `end_flush` takes over
 what came of it. There is at most one flush of a log under way; what is appended meanwhile is the
-next one's. A flush that "checkpoints" moves the recovery point too.
+next one's. A flush that "checkpoints" moves the recovery point too: what a start reads instead of
+the log is brought up to there. Where that would be a file for next to nothing it is left out: an
+index without entries, a producer snapshot less than an index interval after the last. So a log that
+has just been written to, one of thousands, costs a clean stop no file.
 
 What was only renamed, created or removed is flushed as well: the directories of new files are
 remembered until they are synced.
@@ -20,6 +23,7 @@ Not here: appending, reading and deleting (see `log`).
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence, LogDirFailure
@@ -31,6 +35,8 @@ from odradek.log.producer_state import ProducerState
 from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 from odradek.model.env import Disk, File
+
+NO_SEGMENT: Final = -1
 
 
 class FlushedLog:
@@ -68,6 +74,8 @@ class FlushedLog:
         self.unsynced_segments: list[Segment] = []  # below flushed_offset, but perhaps cut unsynced
         self.unflushed_since_ms = -1
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
+        self.snapshot_base = NO_SEGMENT  # the segment that was active at the last producer snapshot
+        self.snapshot_size = 0  # and how large it was then, or less
         self.rolled = False
         self.cleaning = False  # compaction is about to replace segments; a cut ends that
         self.configure(config)
@@ -132,13 +140,15 @@ class FlushedLog:
 
     def _capture(self, checkpoint: bool) -> LogFlush:
         end = self.log_end_offset
-        unsynced = self.segments.from_offset(self.flushed_offset)
+        unsynced = (
+            self.segments.from_offset(self.flushed_offset) if self.flushed_offset < end else []
+        )
         again = [segment for segment in self.unsynced_segments if segment not in unsynced]
         files = [segment.file for segment in (*again, *unsynced)]
         if checkpoint:
             indexes = self._written_indexes()
-            checkpoint = bool(indexes)
-            files += indexes
+            checkpoint = indexes is not None
+            files += indexes or []
         try:
             flush = LogFlush(
                 self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
@@ -151,27 +161,42 @@ class FlushedLog:
             flush.epochs = (self.epochs.path, self.epochs.encode())
             self.epochs.dirty = False
         if checkpoint:
-            flush.snapshot = self.producers.snapshot()
+            flush.moves_recovery_point = True
+            if self._far_from_snapshot():
+                flush.snapshot = self.producers.snapshot()
+                self.snapshot_base = self.segments.active.base_offset
+                self.snapshot_size = self.segments.active.size
             self.checkpointed_bytes = 0
             self.rolled = False
         return flush
 
-    def _written_indexes(self) -> list[File]:
-        """The index files since the recovery point, up to date; none if there is no room for that,
+    def _far_from_snapshot(self) -> bool:
+        """Whether a start would have more to read for the producers than it reads anyway for the
+        last index interval; or would have to read in segments that may have been deleted by then.
+        """
+        active = self.segments.active
+        since = active.size - self.snapshot_size
+        return self.snapshot_base != active.base_offset or since > self.config.index_interval_bytes
+
+    def _written_indexes(self) -> list[File] | None:
+        """The index files since the recovery point, up to date; None if there is no room for that,
         and the recovery point has to stay.
         """
         files = []
         try:
             for segment in self.segments.from_offset(self.recovery_point):
-                if segment is self.segments.active:
-                    segment.write_indexes()
-                files += [segment.offset_index.file(), segment.time_index.file()]
+                for index in (segment.offset_index, segment.time_index):
+                    if segment is not self.segments.active:
+                        files.append(index.file())
+                    elif index.needs_file():
+                        index.write_out()
+                        files.append(index.file())
         except OSError as error:
             judged = self.fence.judge(error)
             if isinstance(judged, LogDirFailure):
                 raise judged from error
             self.rolled = True  # due again
-            return []
+            return None
         return files
 
     def end_flush(self, flush: LogFlush) -> int:
@@ -187,6 +212,7 @@ class FlushedLog:
             if flush.put_off:
                 self.epochs.dirty = True
                 self.rolled = True
+                self.snapshot_base = NO_SEGMENT
         return self.flushed_offset
 
     def void_flush(self) -> None:
@@ -209,8 +235,8 @@ class FlushedLog:
             self.end_flush(work)
         return self.flushed_offset
 
-    def close(self) -> None:
+    def close(self, *, flush: bool = True) -> None:
         """Flush, move the recovery point to the end and give back descriptors. Blocks."""
-        if self.fence.failure is None:
+        if flush and self.fence.failure is None:
             self.flush(checkpoint=True)
         self.segments.close()

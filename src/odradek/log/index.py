@@ -129,6 +129,10 @@ class SparseIndex:
             self._file = self._disk.open(self.path, create=True)
         return self._file
 
+    def needs_file(self) -> bool:
+        """Whether there is something to say that a missing file would not say of a new segment."""
+        return len(self.entries) > 0 or self._file is not None or self._disk.exists(self.path)
+
     def write_out(self) -> None:
         """Bring the file up to the entries in memory. Not synced."""
         file = self.file()

@@ -3,7 +3,8 @@ loss.
 
 What is known before a byte of the log is read:
 
-    R  recovery point   bytes, indexes, leader epochs and a producer snapshot below it were synced
+    R  recovery point   bytes, indexes and leader epochs below it were synced, and so was a producer
+                        snapshot, at most an index interval further back
     K  durable end      bytes below it were synced, and may have been acknowledged; K >= R
 
 both from the log's slot in `durable-ends`, or, if that is absent, R from the checkpoint and K = R.
@@ -117,12 +118,23 @@ def open_log(
             never_flushed = is_new or opening.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
             log.recovery_point = min(opening.known.recovery_point, end)
+        _note_snapshot(log)
         changed = opening.found.truncated_bytes or opening.found.removed_segments
         if 0 < opening.found.scanned_bytes <= SYNC_AT_ONCE_BYTES or changed:
             log.flush(checkpoint=True)
         else:
             log.checkpointed_bytes = opening.found.scanned_bytes
     return log, opening.found
+
+
+def _note_snapshot(log: Log) -> None:
+    """What the newest producer snapshot covers of the active segment; without one, the log's own
+    beginning does.
+    """
+    offset, active = log.producers.snapshot_offset, log.segments.active
+    if offset >= active.base_offset or (offset < 0 and len(log.segments) == 1):
+        log.snapshot_base = active.base_offset
+        log.snapshot_size = active.size if offset == log.log_end_offset else 0
 
 
 @contextmanager

@@ -239,8 +239,11 @@ class Segment:
             self.max_timestamp = header.max_timestamp
             self.max_timestamp_offset = header.last_offset
 
-    def rebuild_indexes(self) -> int:
-        """Make both indexes anew from the log; returns the offset after its last batch."""
+    def rebuild_indexes(self, *, active: bool = False) -> int:
+        """Make both indexes anew from the log; returns the offset after its last batch.
+
+        Those of the `active` segment have files only if they have entries.
+        """
         self.clear_indexes(0, self.base_offset)
         end = self.base_offset
         try:
@@ -251,8 +254,11 @@ class Segment:
                 end = header.next_offset
         except BadBatch as bad:
             raise LogDamaged(self.file.path, str(bad)) from bad
-        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
-        self.write_indexes()
+        if not active:
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        for index in (self.offset_index, self.time_index):
+            if not active or index.needs_file():
+                index.write_out()
         return end
 
     def clear_indexes(self, position: int, offset: int) -> None:

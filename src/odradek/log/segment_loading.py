@@ -52,7 +52,7 @@ def reload_active(segment: Segment) -> int:
     Raises `BadBatch` if what follows the last index entry is not sound.
     """
     if not (segment.offset_index.load() and segment.time_index.load()):
-        return segment.rebuild_indexes()
+        return segment.rebuild_indexes(active=True)
     segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
     end, start = segment.base_offset, -1
     for position, header in segment.headers_from((1 << 63) - 1):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from odradek.log import producer_snapshot
+from odradek.log.flushed_log import NO_SEGMENT
 from odradek.log.log import Log
 from odradek.log.scan import walk
 from odradek.log.segment import Segment
@@ -18,7 +19,8 @@ from odradek.log.segment import Segment
 def truncate_to(log: Log, offset: int) -> None:
     """Forget everything from `offset` on, which must not be inside a batch. Blocks.
 
-    A flush under way comes to nothing, and so does compaction. Raises `LogDirFailure`, `LogDamaged`.
+    A flush under way comes to nothing, and so does compaction. Raises `LogDirFailure`,
+    `LogDamaged`.
     """
     if offset >= log.log_end_offset:
         return
@@ -35,6 +37,7 @@ def truncate_to(log: Log, offset: int) -> None:
     log.recovery_point = min(log.recovery_point, offset)
     log.high_watermark = min(log.high_watermark, offset)
     log.epochs.truncate_from_end(offset)
+    log.snapshot_base = NO_SEGMENT
     names = list(log.disk.list(log.directory))
     producer_snapshot.restore(
         log.disk, log.directory, log.producers, log.segments.items, offset, names

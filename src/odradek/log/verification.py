@@ -20,6 +20,10 @@ from odradek.log.segment_loading import indexes_agree
 from odradek.log.truncation import remove_segment, truncate_segment
 
 MAX_OFFSET = (1 << 63) - 1
+SMALL_SEGMENT_BYTES = 64 << 10
+"""Segments up to here do without indexes: the active one has no index file before its first entry,
+and that is no reason to read all of it.
+"""
 
 
 class Verification:
@@ -79,6 +83,9 @@ class Verification:
         """Position and offset of the first batch at or after R, indexes kept up to there."""
         point, path = self.known.recovery_point, segment.file.path
         loaded = segment.offset_index.load() and segment.time_index.load()
+        if not loaded and segment.size <= SMALL_SEGMENT_BYTES:
+            segment.clear_indexes(0, segment.base_offset)
+            loaded = True
         start = segment.start_before(point - 1) if loaded else -1
         if start < 0:
             segment.clear_indexes(0, segment.base_offset)

@@ -24,7 +24,7 @@ def test_a_checkpoint_of_offsets_is_kafkas_text():
     assert data == b"0\n2\n5NsPyF0SSqCQk9HqmHqoFQ 0 1042\n5NsPyF0SSqCQk9HqmHqoFQ 7 12\n"
     disk = MemoryDisk()
     disk.replace_file("c", data)
-    assert checkpoints.read_offsets(disk, "c") == {ZERO: 1042, SEVEN: 12}
+    assert checkpoints.decode_offsets(disk.read_file("c"), "c") == {ZERO: 1042, SEVEN: 12}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_anything_else_is_a_bad_checkpoint(data: bytes):
     disk = MemoryDisk()
     disk.replace_file("c", data)
     with pytest.raises(BadCheckpoint, match="c"):
-        checkpoints.read_offsets(disk, "c")
+        checkpoints.decode_offsets(disk.read_file("c"), "c")
 
 
 def test_leader_epochs_are_kafkas_text():

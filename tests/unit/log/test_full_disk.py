@@ -49,15 +49,16 @@ def test_records_get_durable_though_what_goes_with_a_recovery_point_finds_no_roo
     disk = FillingDisk()
     log = new_log(disk)
     log.flush(checkpoint=True)
-    log.append(batch(producer=(1, 0, 0)), 3, now_ms=0)
+    for sequence in range(3):  # more than an index interval, so there is something to write
+        log.append(batch(producer=(1, 0, sequence), size=200), 3, now_ms=0)
     disk.full_for = (name,)
-    assert log.flush(checkpoint=True) == 1
+    assert log.flush(checkpoint=True) == 3
     assert (log.fence.failure, log.recovery_point) == (None, 0)
     disk.full_for = ()
     assert log.dirty or log.checkpoint_due, "it is tried again"
     log.flush()
-    assert log.recovery_point == 1
-    again, _ = reopen(disk, recovery_point=1)
+    assert log.recovery_point == 3
+    again, _ = reopen(disk, recovery_point=3)
     assert again.latest_epoch == 3
     assert again.producers.entry(1) is not None
 

@@ -223,15 +223,15 @@ def test_a_second_crash_costs_nothing_twice():
 
 
 def test_leftovers_of_deletions_and_replacements_are_removed():
-    disk = crashed(2, durable=2)
+    disk = crashed(4, durable=4)
     for name in ("00000000000000000000.log.deleted", "x.tmp", "00000000000000000007.index"):
         disk.open(f"{DIRECTORY}/{name}", create=True)
-    reopen(disk, ONE_SEGMENT, recovery_point=4)
+    reopen(disk, ONE_SEGMENT, recovery_point=8)
     assert sorted(files(disk)) == [
         "00000000000000000000.index",
         "00000000000000000000.log",
         "00000000000000000000.timeindex",
-        "00000000000000000004.snapshot",
+        "00000000000000000008.snapshot",
         "leader-epoch-checkpoint",
     ]
 

@@ -1,0 +1,180 @@
+"""What a log does without: files that would say next to nothing, and writing what is written."""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+from log_making import batch, read
+
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory import MemoryDisk
+from odradek.log.retention import RetentionClock
+from odradek.log.truncation import truncate_to
+from odradek.model.ids import TopicIdPartition
+
+KEY = TopicIdPartition(UUID(int=5), 0)
+CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=1000)
+
+
+class RecordingDisk(MemoryDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.effects: list[tuple[str, str]] = []
+
+    def effect(self, kind: str, path: str) -> None:
+        self.effects.append((kind, path))
+
+    def take_effects(self) -> list[tuple[str, str]]:
+        taken, self.effects = self.effects, []
+        return taken
+
+    def names(self) -> list[str]:
+        """Of the files of the one log there is."""
+        start = f"data/{KEY}/"
+        return sorted(path.removeprefix(start) for path in self.files if path.startswith(start))
+
+
+def start(disk: MemoryDisk) -> LogDirectory:
+    disk.locks.clear()
+    return LogDirectory(disk, "data", random.Random(1), cluster_id="c", node_id=1)
+
+
+def open_log(directory: LogDirectory, config: LogConfig = CONFIG) -> Log:
+    return directory.open_log(KEY, config, 0)
+
+
+def produce(log: Log, sequence: int, size: int = 50) -> bool:
+    """Append one record of producer 7; whether it was a duplicate."""
+    return log.append(batch(producer=(7, 0, sequence), size=size), 0, now_ms=0).duplicate
+
+
+def test_a_log_just_written_to_costs_a_clean_stop_no_file():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    for sequence in range(3):
+        produce(log, sequence)
+    log.flush()
+    before = disk.names()
+    directory.close()
+    assert disk.names() == before == [f"{0:020d}.log", "leader-epoch-checkpoint"]
+    directory = start(disk)
+    assert directory.was_clean
+    again = open_log(directory)
+    assert (again.log_end_offset, again.recovery_point) == (3, 3)
+    assert [produce(again, sequence) for sequence in range(4)] == [True, True, True, False]
+
+
+def test_after_a_crash_it_is_all_there_without_those_files():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    for sequence in range(3):
+        produce(log, sequence)
+    log.flush(checkpoint=True)
+    log, found = start(disk).loading(KEY, CONFIG, 0)()
+    assert (log.recovery_point, log.log_end_offset, found.scanned_bytes) == (3, 3, 0)
+    assert [produce(log, sequence) for sequence in range(4)] == [True, True, True, False]
+
+
+def test_more_than_an_index_interval_gets_indexes_and_a_snapshot():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    for sequence in range(3):
+        produce(log, sequence, size=600)
+    directory.close()
+    stem = f"{0:020d}"
+    assert disk.names() == [
+        f"{stem}.index",
+        f"{stem}.log",
+        f"{stem}.timeindex",
+        f"{3:020d}.snapshot",
+        "leader-epoch-checkpoint",
+    ]
+
+
+def test_a_roll_is_followed_by_a_snapshot_for_old_segments_may_go():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    produce(log, 0)
+    log.roll(0)
+    log.append(batch(), 0, now_ms=0)
+    log.flush()
+    assert f"{2:020d}.snapshot" in disk.names()
+    log.high_watermark = 2
+    log.delete_records(1)
+    deleted = directory.retention(RetentionClock(0, 0), 0, 0)
+    assert deleted is not None
+    deleted.run()
+    directory.close()
+    assert produce(open_log(start(disk)), 0), "its record is gone, its sequence is not"
+
+
+def test_a_cut_below_the_last_snapshot_is_followed_by_another():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    for sequence in range(4):
+        produce(log, sequence, size=600)
+    log.flush(checkpoint=True)
+    truncate_to(log, 2)
+    log.append(batch(), 0, now_ms=0)
+    log.flush(checkpoint=True)
+    assert [name for name in disk.names() if name.endswith("snapshot")] == [f"{3:020d}.snapshot"]
+
+
+def test_a_clean_restart_writes_nothing_that_is_as_it_was():
+    disk = RecordingDisk()
+    directory = start(disk)
+    never_written = TopicIdPartition(UUID(int=6), 0)
+    log = open_log(directory)
+    for sequence in range(30):
+        produce(log, sequence, size=600)
+    roomy = LogConfig()
+    directory.open_log(never_written, roomy, 0)
+    directory.close()
+    disk.take_effects()
+    directory = start(disk)
+    log = open_log(directory)
+    assert len(read(log, 0)) == log.size
+    directory.open_log(never_written, roomy, 0)
+    directory.close()
+    assert disk.take_effects() == [
+        ("sync_directory", "."),
+        ("remove", "data/.kafka_cleanshutdown"),
+        ("sync_directory", "data"),
+        ("sync", "data/durable-ends"),
+        ("replace", "data/.kafka_cleanshutdown"),
+    ]
+
+
+def test_what_is_durable_already_is_not_synced_again():
+    disk = RecordingDisk()
+    log = open_log(start(disk))
+    produce(log, 0)
+    log.flush()
+    disk.take_effects()
+    log.flush(checkpoint=True)
+    assert [path for kind, path in disk.take_effects() if kind == "sync"] == []
+
+
+def test_a_lost_index_of_a_large_active_segment_is_written_once():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    for sequence in range(10):
+        produce(log, sequence, size=600)
+    directory.close()
+    for suffix in ("index", "timeindex"):
+        disk.remove(f"data/{KEY}/{0:020d}.{suffix}")
+    directory = start(disk)
+    open_log(directory)
+    directory.close()
+    disk.take_effects()
+    open_log(start(disk))
+    assert [path for kind, path in disk.take_effects() if kind in ("create", "append")] == []
