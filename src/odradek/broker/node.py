@@ -21,6 +21,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.partitions import Partitions
+from odradek.broker.stopping import Progress, Stopping
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.controller.brokers import bootstrap, register_broker
@@ -248,25 +249,18 @@ class Node:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def stop(self, stopped: Callable[[], None]) -> None:
-        """Stop cleanly: everything appended is on disk when `stopped` is called."""
+    def stop(self, stopped: Callable[[], None], progress: Progress | None = None) -> None:
+        """Stop cleanly: everything appended is on disk when `stopped` is called. See `stopping`.
+
+        `progress` is told every second how many of how many logs are flushed.
+        """
         self.sockets.close()
         self.groups.runtime.close()
         self.housekeeping.stop()
         self.replicas.flusher.stop()
-        self.background.when_idle(lambda: self._close(stopped))
-
-    def _close(self, stopped: Callable[[], None]) -> None:
-        try:
-            try:
-                self.metadata.close()
-            except BaseException:
-                self.directory.release()
-                raise
-            self.directory.close()
-        except OSError as error:
-            log.critical("not a clean stop, the next start will recover: %s", error)
-        stopped()
+        Stopping(
+            self.timer, self.background, self.directory, self.metadata, stopped, progress
+        ).begin()
 
 
 def limits_of(config: BrokerConfig, most_connections: int) -> ConnectionLimits:

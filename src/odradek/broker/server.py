@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping
 
 from odradek.broker.node import Node, StartFailed
+from odradek.broker.stopping import Progress
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
@@ -114,11 +115,15 @@ class Server:
         finally:
             self._close()
 
-    def request_stop(self) -> None:
-        """From any thread or signal handler; more than once does no harm."""
+    def request_stop(self, progress: Progress | None = None) -> None:
+        """From any thread or signal handler; more than once does no harm.
+
+        If it takes longer than a second, `progress` is told on the owner thread how many of how
+        many logs are flushed.
+        """
         if not self._stopping:
             self._stopping = True
-            self._reactor.call_soon_threadsafe(lambda: self.node.stop(self._reactor.stop))
+            self._reactor.call_soon_threadsafe(lambda: self.node.stop(self._reactor.stop, progress))
 
     def _close(self) -> None:
         self._workers.close()

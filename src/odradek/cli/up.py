@@ -107,6 +107,10 @@ def ready_line(server: Server, as_json: bool) -> str:
     )
 
 
+def tell_progress(flushed: int, total: int) -> None:
+    click.echo(f"odradek: stopping, {flushed:,} of {total:,} logs are flushed", err=True)
+
+
 def stop_on_signals(server: Server) -> None:
     seen = 0
 
@@ -116,7 +120,7 @@ def stop_on_signals(server: Server) -> None:
         if seen > 1:
             os._exit(130)
         click.echo("odradek: stopping (again to stop at once)", err=True)
-        server.request_stop()
+        server.request_stop(tell_progress)
 
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)

@@ -257,8 +257,9 @@ class LogDirectory:
         """
         return self.offsets.checkpoint(self.logs)
 
-    def close(self, broker_epoch: int = -1) -> None:
-        """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks.
+    def close(self, broker_epoch: int = -1, *, flush: bool = True) -> None:
+        """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks,
+        which thousands of logs should not wait for: see `last_flush`. Not `flush`: without.
 
         If the directory is fenced, only the lock is released. There is no marker if a log could not
         be opened, and so was not recovered, since the last stop without one, or if not all of a log
@@ -266,7 +267,7 @@ class LogDirectory:
         """
         try:
             for log in self.logs.values():
-                log.close()
+                log.close(flush=flush)
             if self.fence.failure is None:
                 self.checkpoint()()
                 if self._all_is_known():

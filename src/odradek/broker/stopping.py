@@ -1,0 +1,89 @@
+"""A clean stop: from the last request to the clean-shutdown marker, in bounded time.
+
+    connections closed, no more housekeeping ─► what is out on workers comes back
+        ─► every log flushed to its end, many at once (`log.last_flush`)
+        ─► metadata closed, checkpoints and marker written, lock released ─► `stopped`
+
+The flushes have `FLUSH_TIME_MS`. What is not flushed by then stays as it is, and there is no
+marker: the next start recovers, as after a crash, from the recovery points that were reached.
+With `log.durability=fsync` nothing that was acknowledged was waiting for those flushes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.broker.background import Background
+from odradek.controller.metadata_log import MetadataLog
+from odradek.log.last_flush import LastFlush
+from odradek.log.log_directory import LogDirectory
+from odradek.timing import SystemTimer
+
+log = logging.getLogger(__name__)
+
+FLUSH_TIME_MS = 30_000
+PROGRESS_MS = 1_000
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many logs are flushed."""
+
+
+class Stopping:
+    """One stop. Owner thread; nothing that serves may run any more when it begins."""
+
+    def __init__(
+        self,
+        timer: SystemTimer,
+        background: Background,
+        directory: LogDirectory,
+        metadata: MetadataLog,
+        stopped: Callable[[], None],
+        progress: Progress | None,
+    ) -> None:
+        self._timer = timer
+        self._background = background
+        self._directory = directory
+        self._metadata = metadata
+        self._stopped = stopped
+        self._progress = progress
+
+    def begin(self) -> None:
+        """Once nothing is out on a worker."""
+        self._background.when_idle(self._flush)
+
+    def _flush(self) -> None:
+        logs = self._directory.logs.values()
+        self._flushes = LastFlush(logs, self._background, self._flushed)
+        self._limit = self._timer.call_later(FLUSH_TIME_MS, self._out_of_time)
+        self._telling = self._timer.call_later(PROGRESS_MS, self._tell)
+        self._flushes.start()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._flushes.ended, self._flushes.total)
+        self._telling = self._timer.call_later(PROGRESS_MS, self._tell)
+
+    def _out_of_time(self) -> None:
+        flushes = self._flushes
+        log.error(
+            "not a clean stop, the next start will recover: %d of %d logs were flushed in %d s",
+            flushes.ended,
+            flushes.total,
+            FLUSH_TIME_MS // 1000,
+        )
+        flushes.give_up()
+
+    def _flushed(self) -> None:
+        self._limit.cancel()
+        self._telling.cancel()
+        try:
+            try:
+                self._metadata.close()
+            except BaseException:
+                self._directory.release()
+                raise
+            self._directory.close(flush=not self._flushes.gave_up)
+        except OSError as error:
+            log.critical("not a clean stop, the next start will recover: %s", error)
+        self._stopped()

@@ -1,0 +1,153 @@
+"""Before a clean stop every log is flushed, many at once; what fails is left to the next start."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from log_making import fill
+
+from odradek.log.last_flush import LastFlush
+from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory import MemoryDisk
+from odradek.model.ids import TopicIdPartition
+
+
+class FailingDisk(MemoryDisk):
+    """Refuses the changes whose path has `part` in it."""
+
+    part = "nothing"
+    kinds: tuple[str, ...] = ()
+    error = errno.EIO
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.part in path and kind in self.kinds:
+            raise OSError(self.error, "refused", path)
+
+
+class Workers:
+    """Runs what was submitted when told to, the newest first: order must not matter."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[..., None]]] = []
+        self.most = 0
+
+    def submit(
+        self, work: Callable[[], Any], done: Callable[[Any], None], failed: Callable[..., None]
+    ) -> None:
+        self.work.append((work, done, failed))
+        self.most = max(self.most, len(self.work))
+
+    def run_one(self) -> None:
+        work, done, failed = self.work.pop()
+        try:
+            result = work()
+        except OSError as error:
+            failed(error)
+        else:
+            done(result)
+
+    def run_all(self) -> None:
+        while self.work:
+            self.run_one()
+
+
+def key(number: int) -> TopicIdPartition:
+    return TopicIdPartition(UUID(int=1), number)
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+def directory(disk: FailingDisk) -> LogDirectory:
+    """Ten logs with something to flush, and one without."""
+    made = start(disk)
+    for number in range(10):
+        fill(made.open_log(key(number), LogConfig(), 0), 3)
+    made.open_log(key(10), LogConfig(), 0).flush()
+    return made
+
+
+def start(disk: MemoryDisk) -> LogDirectory:
+    disk.locks.clear()
+    return LogDirectory(disk, "data", random.Random(1), cluster_id="c", node_id=1)
+
+
+def begin(directory: LogDirectory, workers: Workers) -> tuple[LastFlush, list[str]]:
+    told: list[str] = []
+    flushes = LastFlush(directory.logs.values(), workers, lambda: told.append("done"), at_once=4)
+    flushes.start()
+    return flushes, told
+
+
+def test_all_are_flushed_several_at_once_and_the_end_is_told_once(
+    disk: FailingDisk, directory: LogDirectory
+):
+    workers = Workers()
+    flushes, told = begin(directory, workers)
+    assert (flushes.total, len(workers.work), told) == (10, 4, [])
+    workers.run_one()
+    assert (flushes.ended, len(workers.work)) == (1, 4)
+    workers.run_all()
+    assert (flushes.ended, workers.most, told) == (10, 4, ["done"])
+    assert all(log.recovery_point == log.log_end_offset for log in directory.logs.values())
+    flushes.give_up()
+    assert told == ["done"]
+    directory.close()
+    assert start(disk).was_clean
+
+
+def test_nothing_to_flush_is_told_at_once(directory: LogDirectory):
+    directory.close()
+    assert begin(directory, Workers())[1] == ["done"]
+
+
+def test_giving_up_waits_for_what_is_under_way_and_leaves_no_marker(
+    disk: FailingDisk, directory: LogDirectory
+):
+    workers = Workers()
+    flushes, told = begin(directory, workers)
+    workers.run_one()
+    flushes.give_up()
+    assert told == []
+    workers.run_all()
+    assert (flushes.ended, told) == (5, ["done"])
+    directory.close(flush=False)
+    again = start(disk)
+    assert not again.was_clean
+    ends = [again.open_log(key(number), LogConfig(), 0).log_end_offset for number in range(10)]
+    assert ends == [6] * 10
+
+
+def test_a_log_for_whose_flush_there_is_no_room_is_passed_over(
+    disk: FailingDisk, directory: LogDirectory
+):
+    for log in directory.logs.values():
+        log.configure(LogConfig(index_interval_bytes=10))
+        fill(log, 2)
+    disk.part, disk.kinds, disk.error = f"{key(3)}", ("create",), errno.ENOSPC
+    workers = Workers()
+    flushes, told = begin(directory, workers)
+    workers.run_all()
+    assert (flushes.ended, flushes.gave_up, told) == (11, False, ["done"])
+    behind = [name for name, log in directory.logs.items() if log.recovery_point == 0]
+    assert behind == [key(3)]
+
+
+def test_a_failed_sync_ends_it(disk: FailingDisk, directory: LogDirectory):
+    disk.part, disk.kinds = f"{key(9)}", ("sync",)
+    workers = Workers()
+    _, told = begin(directory, workers)
+    workers.run_all()
+    assert told == ["done"]
+    assert directory.fence.failure is not None
+    directory.close()
+    assert not start(disk).was_clean
