@@ -57,7 +57,9 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(3_000):
                 key = None if number % 5 == 0 else str(number)
                 headers = [("h", b"1"), ("empty", None)] if number % 7 == 0 else None
-                value = None if number % 11 == 0 else f"{number}-{codec}" * 30
+                # Uncompressed alone it is more than a segment, however well the rest compresses.
+                times = 90 if codec == "none" else 30
+                value = None if number % 11 == 0 else f"{number}-{codec}" * times
                 producer.produce("dumped", value, key, 0, headers=headers)
             assert producer.flush(30) == 0
     return directory
