@@ -1,0 +1,222 @@
+"""ConsumerCoordinator: a consumer's group side as one state machine without I/O.
+
+    inputs                                          effects (`group_effects`), in order
+    polled, callback_returned, answered, ticked, ─► Send, Callback, Raise, Resolve, WatchTopics,
+    cluster_seen, subscription_changed, commit,     PollWanted
+    committed, unsubscribe, close                   and `next_ms`: when to call `ticked`
+
+Who does what:
+
+    GroupMember        state, generation, coordinator; collects the effects
+    CoordinatorLookup  FindCoordinator
+    Rebalance          when to join, and the turns of the application (RebalanceTurns)
+    Joining, Leader    JoinGroup, the leader's assignment, SyncGroup
+    GroupTopics        which topics, and whether they changed
+    Membership         Heartbeat, LeaveGroup
+    Commits            OffsetCommit, on demand and automatically
+    OffsetQuestion     OffsetFetch
+    Closing            the last commit, the last call, the last request
+
+The same inputs give the same effects: time and chance are arguments. Owner thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from odradek.client.consumer.assignor.partition_assignor import (
+    ConsumerGroupMetadata,
+    PartitionAssignor,
+)
+from odradek.client.consumer.assignor.registry import rebalance_protocol
+from odradek.client.consumer.closing import Closing, MembershipOperation
+from odradek.client.consumer.commits import Commits, Offsets
+from odradek.client.consumer.committed_offsets import Found, OffsetQuestion
+from odradek.client.consumer.coordinator_lookup import CoordinatorLookup
+from odradek.client.consumer.coordinator_requests import CoordinatorRequests
+from odradek.client.consumer.group_config import GroupConfig
+from odradek.client.consumer.group_effects import Effect, GroupCall, Resolve
+from odradek.client.consumer.group_member import GroupMember
+from odradek.client.consumer.group_topics import GroupTopics
+from odradek.client.consumer.leader import LeaderParts
+from odradek.client.consumer.membership import Membership
+from odradek.client.consumer.rebalance import Rebalance
+from odradek.client.consumer.subscription_state import IllegalState, SubscriptionState
+from odradek.client.errors.base import KafkaError
+from odradek.client.waiter import Waiter
+from odradek.model.env import Random
+from odradek.model.ids import TopicPartition
+
+
+class ConsumerCoordinator:
+    """One consumer's. Every input takes the time; effects are collected until `take_effects`.
+
+    Raises `ValueError` if the assignors have no rebalance protocol in common.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        subscriptions: SubscriptionState,
+        assignors: Sequence[PartitionAssignor],
+        random: Random,
+        now_ms: int,
+    ) -> None:
+        protocol = rebalance_protocol(assignors)
+        member = GroupMember(config, random, now_ms)
+        self.config = config
+        self.subscriptions = subscriptions
+        self.member = member
+        self.lookup = CoordinatorLookup(member, self._found_coordinator)
+        self.topics = GroupTopics(member, subscriptions)
+        parts = LeaderParts(self.topics, assignors, protocol)
+        self.membership = Membership(member, self.lookup, parts)
+        self.commits = Commits(member, self.lookup, subscriptions)
+        self.questions = CoordinatorRequests(member, self.lookup)
+        self.rebalance = Rebalance(
+            member, self.membership, self.commits, subscriptions, assignors, protocol
+        )
+        self.closing: Closing | None = None
+
+    @property
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer was in the group when it was last assigned something."""
+        return self.rebalance.group_metadata
+
+    # Inputs.
+
+    def polled(self, now_ms: int) -> None:
+        """The application polls, and waits until the effects are carried out."""
+        member = self.member
+        member.now_ms = now_ms
+        self.membership.heartbeat.polled(now_ms)
+        if self.rebalance.in_turn:
+            return
+        member.poll_wanted = False
+        if member.raise_failure():
+            member.want_poll()
+            return
+        self.membership.joining.halted = False
+        self._advance(present=True)
+
+    def callback_returned(self, error: BaseException | None, now_ms: int) -> None:
+        """The application's listener returned, or raised."""
+        self.member.now_ms = now_ms
+        self.membership.heartbeat.polled(now_ms)
+        self.rebalance.callback_returned(error)
+
+    def answered(
+        self, call: GroupCall, response: Any, error: KafkaError | None, now_ms: int
+    ) -> None:
+        """The outcome of a `Send`."""
+        self.member.now_ms = now_ms
+        call.answered(call, response, error)
+        self._advance()
+
+    def ticked(self, now_ms: int) -> None:
+        """It is `next_ms`, or later."""
+        self.member.now_ms = now_ms
+        self.lookup.ticked()
+        self.membership.ticked()
+        self.commits.ticked()
+        self.questions.ticked()
+        self._advance()
+
+    def cluster_seen(
+        self,
+        counts: Mapping[str, int],
+        internal: Collection[str],
+        now_ms: int,
+        *,
+        up_to_date: bool,
+    ) -> None:
+        """The topics that exist, with their partitions. `up_to_date` unless newer ones have been
+        asked for, or some of the topics of interest are not known yet."""
+        self.member.now_ms = now_ms
+        self.topics.seen(counts, internal, up_to_date=up_to_date)
+        self.membership.joining.leader.cluster_seen(up_to_date=up_to_date)
+        self._advance()
+
+    def subscription_changed(self, now_ms: int) -> None:
+        """The application subscribed."""
+        self.member.now_ms = now_ms
+        self.topics.pattern_is_known = False
+        self.topics.watch()
+        self.member.want_poll()
+
+    def commit(self, offsets: Offsets, now_ms: int, deadline_ms: int | None = None) -> Waiter[None]:
+        """Commit, trying until the deadline; without one, once."""
+        self.member.now_ms = now_ms
+        return self.commits.commit(offsets, deadline_ms).waiter
+
+    def committed(
+        self, partitions: Collection[TopicPartition], now_ms: int, deadline_ms: int
+    ) -> Waiter[Found]:
+        """What is committed, by partition; None where nothing is."""
+        self.member.now_ms = now_ms
+        question = OffsetQuestion(self.member, partitions, deadline_ms)
+        if partitions:
+            self.questions.start(question)
+        else:
+            self.questions.end(question, {})
+        return question.waiter
+
+    def unsubscribe(self, now_ms: int) -> Waiter[None]:
+        """Leave the group, and want nothing; what the listener raised is the waiter's error."""
+        self.member.now_ms = now_ms
+        done: Waiter[None] = Waiter()
+        if self.rebalance.in_turn:
+            wrong = IllegalState("unsubscribe() may not be called by a rebalance listener")
+            self.member.effects.append(Resolve(done, error=wrong))
+            return done
+
+        def left(error: BaseException | None) -> None:
+            if self.subscriptions.is_auto_assigned:
+                self.membership.leave("the consumer unsubscribed from all topics")
+            self.subscriptions.unsubscribe()
+            self.rebalance.joined_subscription = None
+            self.topics.assigned = None
+            self.topics.watch()
+            self.member.effects.append(Resolve(done, error=error))
+
+        self.rebalance.begin(self.rebalance.turns.leave(), left)
+        return done
+
+    def close(
+        self,
+        now_ms: int,
+        deadline_ms: int,
+        operation: MembershipOperation = MembershipOperation.DEFAULT,
+    ) -> Waiter[None]:
+        """Commit, call the listener, leave; done at the deadline at the latest."""
+        self.member.now_ms = now_ms
+        if self.closing is None:
+            parts = self.rebalance, self.membership, self.commits, self.questions
+            self.closing = Closing(*parts, deadline_ms, operation)
+        self._advance()
+        return self.closing.waiter
+
+    # Outputs.
+
+    def take_effects(self) -> list[Effect]:
+        """What to do now, in order."""
+        effects, self.member.effects = self.member.effects, []
+        return effects
+
+    @property
+    def next_ms(self) -> int:
+        """When to call `ticked`, if nothing else happens."""
+        parts = (self.lookup, self.membership, self.commits, self.questions)
+        due_ms = min(part.next_ms for part in parts)
+        return due_ms if self.closing is None else min(due_ms, self.closing.next_ms)
+
+    def _advance(self, *, present: bool = False) -> None:
+        self.membership.look_for_coordinator()
+        if self.closing is None:
+            self.rebalance.advance(present=present)
+        elif not self.rebalance.in_turn:
+            self.closing.advance()
+
+    def _found_coordinator(self) -> None:
+        self.membership.found_coordinator()

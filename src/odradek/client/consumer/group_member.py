@@ -1,0 +1,150 @@
+"""A member's knowledge of itself: its state, its generation, its coordinator, and what it lacks.
+
+                 join sent              joined                 synced
+    UNJOINED ───────────────► PREPARING ────────► COMPLETING ────────► STABLE
+        ▲                     REBALANCE           REBALANCE              │
+        └──────────── reset: fenced, forgotten, left, poll too late ─────┘
+
+A rebalance does not end STABLE: the member goes on consuming and heartbeating until it joins again,
+which it does when the application next polls (`rejoin_needed`). `Generation` is what requests are
+signed with; one that was reset has lost its number, and its member id too where the coordinator
+has forgotten it.
+
+All parts of the group side share this one object: it holds the time of the current step, collects
+effects, and is the only place where state and generation change.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.consumer.generation import Generation
+from odradek.client.consumer.group_config import GroupConfig
+from odradek.client.consumer.group_effects import (
+    AnswerHandler,
+    CoordinatorNode,
+    Effect,
+    GroupCall,
+    PollWanted,
+    Raise,
+    Send,
+)
+from odradek.model.env import Random
+from odradek.model.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+"""Answers of a broker that is not the coordinator (any more)."""
+
+
+class MemberState(Enum):
+    """Where a member is in the cycle of a rebalance."""
+
+    UNJOINED = "unjoined"
+    PREPARING_REBALANCE = "joining"
+    COMPLETING_REBALANCE = "syncing"
+    STABLE = "stable"
+
+
+class GroupMember:
+    """One consumer as a member of its group."""
+
+    def __init__(self, config: GroupConfig, random: Random, now_ms: int) -> None:
+        self.config = config
+        self.now_ms = now_ms
+        """The time of the current step."""
+        self.effects: list[Effect] = []
+        self.state = MemberState.UNJOINED
+        self.generation = Generation()
+        self.coordinator: CoordinatorNode | None = None
+        self.rejoin_needed = True
+        self.rejoin_reason = ""
+        """Told to the coordinator, for its log."""
+        self.failure: BaseException | None = None
+        """What the application's next poll raises."""
+        self.poll_wanted = False
+        self.backoff = ExponentialBackoff(
+            config.retry_backoff_ms, config.retry_backoff_max_ms, random
+        )
+
+    @property
+    def rebalance_in_progress(self) -> bool:
+        """Whether this member has joined and does not have its assignment yet."""
+        return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+    @property
+    def stable_generation(self) -> Generation | None:
+        """The generation while the member is active in it."""
+        return self.generation if self.state is MemberState.STABLE else None
+
+    # Effects.
+
+    def send(
+        self,
+        node: CoordinatorNode | None,
+        builder: RequestBuilder,
+        answered: AnswerHandler,
+        timeout_ms: int | None = None,
+    ) -> GroupCall:
+        """Send a request to a node, or (None) to any."""
+        if timeout_ms is None:
+            timeout_ms = self.config.request_timeout_ms
+        call = GroupCall(node, builder, answered, timeout_ms, self.generation)
+        self.effects.append(Send(call))
+        return call
+
+    def want_poll(self) -> None:
+        """Something waits for the application to poll."""
+        if not self.poll_wanted:
+            self.poll_wanted = True
+            self.effects.append(PollWanted())
+
+    def fail(self, error: BaseException) -> None:
+        """Let the application know at its next poll (the first of several errors)."""
+        if self.failure is None:
+            self.failure = error
+        self.want_poll()
+
+    def raise_failure(self) -> bool:
+        """The application is there: whether it had to be told of a failure."""
+        failure, self.failure = self.failure, None
+        if failure is None:
+            return False
+        self.effects.append(Raise(failure))
+        return True
+
+    # Changes of state.
+
+    def request_rejoin(self, reason: str) -> None:
+        """Join again; `rejoin_needed` is looked at after every input."""
+        log.info("group %s: join again: %s", self.config.group_id, reason)
+        self.rejoin_reason = reason
+        self.rejoin_needed = True
+
+    def request_rejoin_if_necessary(self, reason: str) -> None:
+        """The same, unless there was a reason before."""
+        if not self.rejoin_needed:
+            self.request_rejoin(reason)
+
+    def reset_generation(self, reason: str, *, forget_member_id: bool) -> None:
+        """The generation is lost. The member id is kept where it may still be known."""
+        log.info("group %s: %s is out of its generation: %s", *self._names, reason)
+        self.state = MemberState.UNJOINED
+        member_id = "" if forget_member_id else self.generation.member_id
+        self.generation = Generation(member_id=member_id)
+        self.request_rejoin(reason)
+
+    def lose_coordinator(self, reason: str, node: CoordinatorNode | None = None) -> None:
+        """The coordinator (if it is still that node) is elsewhere, or not to be reached."""
+        if self.coordinator is not None and node in (None, self.coordinator):
+            log.info("group %s: coordinator %s: %s", *self._names[:1], self.coordinator, reason)
+            self.coordinator = None
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        who = self.config.group_instance_id or self.generation.member_id
+        return self.config.group_id, f"member {who!r}"

@@ -1,0 +1,255 @@
+"""Rebalance: when a member joins, and how it brings an assignment home.
+
+    rejoin needed ─► [commit] ─► turn: prepare ─► join ─► sync ─► turn: complete ─► stable
+                     └── when the application polls ──┘         └─ when it polls ─┘
+
+As in Java it is the application's poll that drives a rebalance: partitions are given up, and an
+assignment is taken, only in its turn, with its listener called inside its poll. What needs no turn
+- finding the coordinator, the exchange of JoinGroup and SyncGroup, retries - goes on in the
+background, but not when the application has stayed away for max.poll.interval.ms.
+
+Before partitions are given up, what was read of them is committed, if automatic commits are on.
+Eager members fetch no more of them meanwhile, or the application would get ahead of that commit.
+
+A member joins again when the coordinator says so, when the application subscribed to something
+else, when the topics of the group changed under the leader, when a cooperative member has revoked
+something, and when an attempt failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from odradek.client.consumer.assignor.partition_assignor import (
+    ConsumerGroupMetadata,
+    PartitionAssignor,
+    RebalanceProtocol,
+)
+from odradek.client.consumer.commits import Commit, Commits
+from odradek.client.consumer.group_effects import Raise
+from odradek.client.consumer.group_member import GroupMember, MemberState
+from odradek.client.consumer.membership import Membership
+from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn
+from odradek.client.consumer.subscription_state import SubscriptionState, SubscriptionType
+from odradek.client.errors.base import KafkaError
+from odradek.model.errors import ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.consumer_protocol import (
+    Subscription,
+    decode_assignment,
+    encode_subscription,
+)
+
+TurnEnded = Callable[[BaseException | None], None]
+
+
+def ignore(error: BaseException | None) -> None:
+    """Where no turn is."""
+
+
+class Rebalance:
+    """One consumer's way through rebalances."""
+
+    def __init__(
+        self,
+        member: GroupMember,
+        membership: Membership,
+        commits: Commits,
+        subscriptions: SubscriptionState,
+        assignors: Sequence[PartitionAssignor],
+        protocol: RebalanceProtocol,
+    ) -> None:
+        self.member = member
+        self.membership = membership
+        self.joining = membership.joining
+        self.topics = membership.joining.leader.topics
+        self.commits = commits
+        self.subscriptions = subscriptions
+        self.assignors = {assignor.name: assignor for assignor in assignors}
+        self.protocol = protocol
+        self.turns = RebalanceTurns(member, subscriptions, protocol)
+        self.group_metadata = ConsumerGroupMetadata(
+            member.config.group_id, group_instance_id=member.config.group_instance_id
+        )
+        self.joined_subscription: frozenset[str] | None = None
+        """What the coordinator was last told that this member wants."""
+        self._turn: Turn | None = None
+        self._ended: TurnEnded = ignore
+        self._needs_prepare = True
+        self._parting_commit: Commit | None = None
+        """Of what was read of partitions that are about to be given up."""
+
+    # Turns of the application.
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a callback of the application is waited for."""
+        return self._turn is not None
+
+    def begin(self, turn: Turn, ended: TurnEnded) -> None:
+        """Make the listener's calls; `ended` is told the first error."""
+        assert self._turn is None
+        self._turn, self._ended = turn, ended
+        self.callback_returned(None)
+
+    def callback_returned(self, error: BaseException | None) -> None:
+        """The listener returned, or raised."""
+        assert self._turn is not None, "no callback is waited for"
+        try:
+            self.member.effects.append(self._turn.send(error))
+        except StopIteration as end:
+            ended, self._turn = self._ended, None
+            ended(end.value)
+
+    # The way.
+
+    def advance(self, *, present: bool = False) -> None:
+        """Go on as far as it goes now. `present`: the application waits."""
+        while self._turn is None and self._wanted():
+            if self.joining.assignment is not None:
+                if not self._has_turn(present):
+                    return
+                self._take_assignment(self.joining.assignment)
+            elif not self._may_join(present):
+                return
+            elif self._needs_prepare:
+                if not self._has_turn(present or self._parting_commit is not None):
+                    return
+                if not self._committed() or not self._has_turn(present):
+                    return
+                self._needs_prepare = False
+                self.begin(self.turns.prepare(), self._parted)
+            else:
+                self._join()
+                return
+
+    def _has_turn(self, present: bool) -> bool:
+        """Whether the application is there; if not, it is called for."""
+        if not present:
+            self.member.want_poll()
+        return present
+
+    def _wanted(self) -> bool:
+        """Whether there is something to do about the assignment."""
+        if not self.subscriptions.is_auto_assigned:
+            return False
+        member = self.member
+        if self.topics.changed_since_assigned():
+            member.request_rejoin_if_necessary("cached metadata has changed since the assignment")
+        elif self.joined_subscription not in (None, self.subscriptions.subscription):
+            member.request_rejoin_if_necessary("subscription has changed since the last join")
+        return self.membership.rejoin_needed_or_pending
+
+    def _may_join(self, present: bool) -> bool:
+        """Whether nothing stands in the way of joining; what can be done about it is begun."""
+        joining, member = self.joining, self.member
+        if joining.under_way or joining.halted or member.now_ms < joining.retry_ms:
+            return False
+        stayed_away = self.membership.heartbeat.poll_expired(member.now_ms)
+        if (self.joined_subscription is None or stayed_away) and not self._has_turn(present):
+            return False  # Only the application's poll brings a member in, or in again.
+        if member.coordinator is None:
+            self.membership.lookup.start(self._looked)
+            return False
+        by_pattern = self.subscriptions.type is SubscriptionType.AUTO_PATTERN
+        return self.topics.pattern_is_known or not by_pattern
+
+    def _looked(self, error: KafkaError | None) -> None:
+        """The coordinator was looked for in order to join."""
+        if error is not None and not error.retriable:
+            self.joining.halted = True
+            self.member.fail(error)
+
+    def _committed(self) -> bool:
+        """Whether what was read has been committed, or cannot be."""
+        config = self.member.config
+        if not config.enable_auto_commit:
+            return True
+        if self._parting_commit is None:
+            if self.protocol is RebalanceProtocol.EAGER:
+                assigned = self.subscriptions.assigned_partitions
+                self.subscriptions.mark_pending_revocation(assigned)
+            deadline_ms = self.member.now_ms + config.max_poll_interval_ms
+            self._parting_commit = self.commits.auto_commit(deadline_ms)
+        return self._parting_commit not in self.commits.requests
+
+    def _parted(self, error: BaseException | None) -> None:
+        """The listener knows what it loses."""
+        self._parting_commit = None
+        if self.joining.leader.is_leader:
+            self.joining.leader.is_leader = False
+            self.subscriptions.reset_group_subscription()
+            self.topics.watch()
+        if error is not None:
+            self.member.effects.append(Raise(error))
+        self.advance(present=True)
+
+    def _join(self) -> None:
+        wanted = self.joined_subscription = self.subscriptions.subscription
+        topics = sorted(wanted)
+        owned = self.subscriptions.assigned_partitions
+        generation_id = self.member.generation.generation_id
+        rack = self.member.config.client_rack
+        protocols = []
+        for assignor in self.assignors.values():
+            user_data = assignor.subscription_user_data(wanted)
+            subscription = Subscription(topics, user_data, owned, generation_id, rack)
+            protocols.append((assignor.name, encode_subscription(subscription)))
+        self.joining.join(protocols)
+
+    # Taking an assignment.
+
+    def _take_assignment(self, data: bytes) -> None:
+        member, generation = self.member, self.member.generation
+        if member.state is not MemberState.STABLE or generation.is_reset:
+            # A heartbeat was told in the meantime that the member is out.
+            self.joining.assignment = None
+            return
+        try:
+            assignment = decode_assignment(data)
+            assignor = self.assignors[generation.protocol_name or ""]
+        except (ProtocolError, KeyError) as error:
+            self.joining.assignment = None
+            self.joining.halted = True
+            member.request_rejoin("received an assignment that cannot be used")
+            member.fail(error)
+            return
+        if not self.joining.leader.is_leader:
+            self.topics.assigned = None
+        if not self.subscriptions.assignment_fits(assignment.partitions):
+            self.joining.assignment = None
+            self._needs_prepare = True
+            member.request_rejoin("received assignment does not match the current subscription")
+            return
+        self.group_metadata = ConsumerGroupMetadata(
+            member.config.group_id,
+            generation.generation_id,
+            generation.member_id,
+            member.config.group_instance_id,
+        )
+        self._follow_leader(assignment.partitions)
+        self.commits.restart_interval()
+        turn = self.turns.complete(assignment, assignor, self.group_metadata)
+        self.begin(turn, self._completed)
+
+    def _follow_leader(self, partitions: Collection[TopicPartition]) -> None:
+        """The leader may have seen topics that match the pattern before this member did."""
+        if self.subscriptions.type is not SubscriptionType.AUTO_PATTERN:
+            return
+        joined = self.joined_subscription or frozenset()
+        added = {partition.topic for partition in partitions} - joined
+        if added:
+            self.joined_subscription = joined | added
+            if self.subscriptions.subscribe_from_pattern(self.subscriptions.subscription | added):
+                self.topics.watch()
+
+    def _completed(self, error: BaseException | None) -> None:
+        """The listener knows what it has. If it raised, the assignment is taken once more at the
+        next poll, as in Java: it is called again, with nothing new."""
+        if error is not None:
+            self.member.effects.append(Raise(error))
+            self.member.want_poll()
+            return
+        self.joining.assignment = None
+        self._needs_prepare = True
+        self.advance(present=True)

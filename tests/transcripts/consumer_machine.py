@@ -1,0 +1,257 @@
+"""The consumer coordinator as a transcript's machine: commands in, effects out, as text.
+
+    consumer topics=t,u assignors=range instance=i auto-commit=off max-poll=60000
+    assigned t-0,t-1              a consumer that assigns itself
+    cluster t=3 u=2 stale         news of the cluster; stale: newer ones are under way
+    poll | returned | returned raising=ValueError
+    answer Api error=CODE key=value …   to the oldest request of that kind; `lost Api` instead
+    wait 3000                     time goes by; what is due happens when it is
+    consumed t-0=5                the application is done with records
+    commit c1 t-0=5 within=1000 | committed q1 t-0 within=1000
+    subscribe u | unsubscribe u1 | close x1 within=1000 how=leave
+
+Partitions are `topic-number`. Names after commands are of waiters, whose end is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from odradek.client.alarm import NEVER_MS
+from odradek.client.consumer.assignor.registry import assignors
+from odradek.client.consumer.closing import MembershipOperation
+from odradek.client.consumer.consumer_coordinator import ConsumerCoordinator
+from odradek.client.consumer.group_config import GroupConfig
+from odradek.client.consumer.group_effects import (
+    Callback,
+    Effect,
+    GroupCall,
+    PollWanted,
+    Raise,
+    Resolve,
+    Send,
+    WatchTopics,
+)
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.partition_state import FetchPosition
+from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.errors import Disconnected, KafkaError
+from odradek.client.waiter import Waiter
+from odradek.config.offset_reset import LATEST
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.schema import declaration
+from transcripts.coordinator_answers import ANSWERS
+from transcripts.request_lines import describe
+
+
+def arguments(line: str) -> tuple[str, list[str], dict[str, str]]:
+    """Command, words, and `key=value`s of a line."""
+    command, *rest = line.split()
+    words = [word for word in rest if "=" not in word]
+    values = dict(word.split("=", 1) for word in rest if "=" in word)
+    return command, words, values
+
+
+class Jitterless:
+    """Chance that makes every back-off exact."""
+
+    def getrandbits(self, bits: int, /) -> int:
+        return 1 << (bits - 1)
+
+
+def partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def joined(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions)) or "nothing"
+
+
+class ConsumerMachine:
+    """One coordinator and the requests under way."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.calls: list[GroupCall] = []
+        self.names: dict[int, str] = {}
+        self.kept: list[Waiter[Any]] = []
+
+    def run(self, line: str) -> list[str]:
+        """Carry out one command."""
+        command, words, values = arguments(line)
+        handler: Callable[[list[str], dict[str, str]], None] = getattr(self, f"do_{command}")
+        self.output: list[str] = []
+        handler(words, values)
+        self.drain()
+        if command not in ("consumed", "consumer"):
+            self.output.append(self.state())
+        return self.output
+
+    # Commands.
+
+    def do_consumer(self, words: list[str], values: dict[str, str]) -> None:
+        config = GroupConfig(
+            "g",
+            group_instance_id=values.get("instance"),
+            enable_auto_commit=values.get("auto-commit", "off") == "on",
+            max_poll_interval_ms=int(values.get("max-poll", 300_000)),
+        )
+        self.subscriptions = SubscriptionState(LATEST)
+        if "topics" in values:
+            self.subscriptions.subscribe(values["topics"].split(","))
+        strategy = assignors(values.get("assignors", "range").split(","))
+        self.coordinator = ConsumerCoordinator(
+            config, self.subscriptions, strategy, Jitterless(), self.now_ms
+        )
+
+    def do_assigned(self, words: list[str], values: dict[str, str]) -> None:
+        self.subscriptions.assign_from_user(map(partition, words))
+
+    def do_subscribe(self, words: list[str], values: dict[str, str]) -> None:
+        self.subscriptions.subscribe(words)
+        self.coordinator.subscription_changed(self.now_ms)
+
+    def do_cluster(self, words: list[str], values: dict[str, str]) -> None:
+        counts = {topic: int(count) for topic, count in values.items()}
+        self.coordinator.cluster_seen(counts, (), self.now_ms, up_to_date="stale" not in words)
+
+    def do_poll(self, words: list[str], values: dict[str, str]) -> None:
+        self.coordinator.polled(self.now_ms)
+
+    def do_returned(self, words: list[str], values: dict[str, str]) -> None:
+        error = ValueError("by the listener") if "raising" in values else None
+        self.coordinator.callback_returned(error, self.now_ms)
+
+    def do_answer(self, words: list[str], values: dict[str, str]) -> None:
+        call = self.take_call(words[0])
+        code = ErrorCode[values.pop("error", "NONE")]
+        response = ANSWERS[words[0]](code, values)
+        self.coordinator.answered(call, response, None, self.now_ms)
+
+    def do_lost(self, words: list[str], values: dict[str, str]) -> None:
+        call = self.take_call(words[0])
+        error = Disconnected("the connection was lost")
+        self.coordinator.answered(call, None, error, self.now_ms)
+
+    def do_wait(self, words: list[str], values: dict[str, str]) -> None:
+        until_ms = self.now_ms + int(words[0])
+        due_ms = self.coordinator.next_ms
+        for _ in range(1000):
+            if due_ms > until_ms:
+                break
+            self.now_ms = max(self.now_ms, due_ms)
+            self.coordinator.ticked(self.now_ms)
+            self.drain(f"{self.now_ms} ms: ")
+            due_ms = self.coordinator.next_ms
+        else:
+            raise AssertionError("time does not go by: something stays due")
+        self.now_ms = until_ms
+
+    def do_consumed(self, words: list[str], values: dict[str, str]) -> None:
+        for name, offset in values.items():
+            state = self.subscriptions.state(partition(name))
+            state.seek_unvalidated(FetchPosition(int(offset)))
+            state.position.settle()
+
+    def do_commit(self, words: list[str], values: dict[str, str]) -> None:
+        deadline = self.deadline(values)
+        offsets = {partition(name): OffsetAndMetadata(int(at)) for name, at in values.items()}
+        self.name(words[0], self.coordinator.commit(offsets, self.now_ms, deadline))
+
+    def do_committed(self, words: list[str], values: dict[str, str]) -> None:
+        deadline = self.deadline(values)
+        assert deadline is not None
+        wanted = [partition(word) for word in words[1:]]
+        self.name(words[0], self.coordinator.committed(wanted, self.now_ms, deadline))
+
+    def do_unsubscribe(self, words: list[str], values: dict[str, str]) -> None:
+        self.name(words[0], self.coordinator.unsubscribe(self.now_ms))
+
+    def do_close(self, words: list[str], values: dict[str, str]) -> None:
+        deadline = self.deadline(values)
+        assert deadline is not None
+        how = MembershipOperation(values.get("how", "default"))
+        self.name(words[0], self.coordinator.close(self.now_ms, deadline, how))
+
+    # What came of them.
+
+    def deadline(self, values: dict[str, str]) -> int | None:
+        within = values.pop("within", None)
+        return None if within is None else self.now_ms + int(within)
+
+    def name(self, name: str, waiter: Waiter[Any]) -> None:
+        self.names[id(waiter)] = name
+        self.kept.append(waiter)
+
+    def take_call(self, api: str) -> GroupCall:
+        for call in self.calls:
+            if call.builder.request_type.__name__ == f"{api}Request":
+                self.calls.remove(call)
+                return call
+        raise AssertionError(f"no {api} is under way")
+
+    def drain(self, when: str = "") -> None:
+        for effect in self.coordinator.take_effects():
+            text = self.told(effect)
+            if text:
+                self.output.append(when + text)
+
+    def told(self, effect: Effect) -> str:
+        match effect:
+            case Send(call):
+                self.calls.append(call)
+                builder = call.builder
+                newest = min(declaration(builder.request_type).versions[1], builder.max_version)
+                to = f"broker {call.node.id}" if call.node else "any broker"
+                return f"to {to}: {describe(builder.build(newest))}"
+            case Callback(occasion, partitions):
+                return f"the listener is told: {occasion.value} {joined(partitions)}"
+            case Raise(error):
+                return f"poll raises {kind(error)}"
+            case Resolve(waiter, value, error):
+                effect.carry_out()
+                name = self.names.get(id(waiter))
+                if name is None:
+                    return ""
+                outcome = f"fails: {kind(error)}" if error else f"is done{found(value)}"
+                return f"{name} {outcome}"
+            case WatchTopics():
+                return (
+                    f"topics of interest: {', '.join(sorted(self.subscriptions.metadata_topics))}"
+                )
+            case PollWanted():
+                return "a poll is wanted"
+
+    def state(self) -> str:
+        """A line about the member, after each command."""
+        member = self.coordinator.member
+        who = f" as {member.generation.member_id}" if member.generation.member_id else ""
+        generation = (
+            "no generation"
+            if member.generation.is_reset
+            else (f"generation {member.generation.generation_id}")
+        )
+        at = f"coordinator {member.coordinator.id}" if member.coordinator else "no coordinator"
+        owned = joined(sorted(self.subscriptions.assigned_partitions))
+        due_ms = self.coordinator.next_ms
+        due = "" if due_ms == NEVER_MS else f"; due in {due_ms - self.now_ms} ms"
+        return f"({member.state.value}, {generation}{who}, {at}, owns {owned}{due})"
+
+
+def kind(error: BaseException | None) -> str:
+    """An error in a word or two."""
+    if isinstance(error, KafkaError) and error.code is not None:
+        return f"{type(error).__name__} ({error.code.name})"
+    return type(error).__name__
+
+
+def found(value: Any) -> str:
+    """What a waiter has."""
+    if not isinstance(value, dict) or not value:
+        return ""
+    return ": " + ", ".join(
+        f"{tp}={'none' if at is None else at.offset}" for tp, at in value.items()
+    )

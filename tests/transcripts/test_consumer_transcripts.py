@@ -1,0 +1,24 @@
+"""The consumer coordinator does what its transcripts say (see `transcript`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from transcripts.consumer_machine import ConsumerMachine
+from transcripts.transcript import play
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "consumer").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path, rewrite: bool) -> None:
+    played = play(path, ConsumerMachine().run)
+    if rewrite:
+        path.write_text(played, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == played
+
+
+def test_there_are_transcripts() -> None:
+    assert len(TRANSCRIPTS) >= 10
