@@ -171,13 +171,16 @@ class Node:
         runtime = CoordinatorRuntime(
             CONSUMER_OFFSETS,
             self._offsets_partitions,
-            lambda: GroupShard(config, env.random),
+            lambda: GroupShard(config, env.random, self._topic_exists),
             self.replicas,
             env.clock,
             self.timer,
             env.call_soon,
         )
         return GroupCoordinator(config, runtime)
+
+    def _topic_exists(self, name: str) -> bool:
+        return self.metadata.committed.topic(name) is not None
 
     def _offsets_partitions(self) -> int:
         topic = self.metadata.committed.topic(CONSUMER_OFFSETS)
@@ -218,6 +221,7 @@ class Node:
         """Metadata was committed: act on it, then let the answers go that waited for it."""
         for deleted in delta.deleted.values():
             self.partitions.topic_deleted(deleted)
+            self.groups.topic_deleted(deleted.name)
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             self._apply_broker_settings(image)
             self.partitions.configs_changed()

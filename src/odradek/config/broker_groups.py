@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.config.checks import at_least
-from odradek.config.setting import INT_MAX, MIB, integer, short
+from odradek.config.setting import INT_MAX, MIB, integer, long, short
 from odradek.config.settings import Settings
 
 
@@ -55,4 +55,22 @@ class GroupSettings(Settings):
         at_least(1),
         doc="Size at which a segment of __consumer_offsets is closed. Only closed segments are "
         "compacted, and a start reads all of them.",
+    )
+    offset_metadata_max_bytes = integer(
+        "offset.metadata.max.bytes",
+        4096,
+        doc="The longest text that a client may keep with a committed offset.",
+    )
+    offsets_retention_minutes = integer(
+        "offsets.retention.minutes",
+        7 * 24 * 60,
+        at_least(1),
+        doc="How long offsets are kept after their group lost its last member, or, of groups "
+        "without members, after they were committed.",
+    )
+    offsets_retention_check_interval_ms = long(
+        "offsets.retention.check.interval.ms",
+        600_000,
+        at_least(1),
+        doc="Time between two looks for offsets that have been kept long enough.",
     )

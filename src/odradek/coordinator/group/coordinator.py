@@ -6,7 +6,7 @@ group, as an operation. Answers come back later, through the callback that was g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from odradek.config.broker import BrokerConfig
@@ -17,6 +17,9 @@ from odradek.coordinator.group.heartbeat import heartbeat
 from odradek.coordinator.group.join import join
 from odradek.coordinator.group.listing import describe, described_error, listed
 from odradek.coordinator.group.member import Caller
+from odradek.coordinator.group.offset_commit import all_refused, commit
+from odradek.coordinator.group.offset_deletion import delete_offsets, refused
+from odradek.coordinator.group.offset_fetch import fetch, group_refused
 from odradek.coordinator.group.responses import join_error, sync_error
 from odradek.coordinator.group.sync import sync
 from odradek.coordinator.runtime import CoordinatorRuntime
@@ -36,6 +39,9 @@ from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from odradek.protocol.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from odradek.protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
 NOT_HERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -194,6 +200,62 @@ class GroupCoordinator:
             turn.answer(reply, deletion(group_id, shard.delete_group(turn, group_id)))
 
         self.runtime.write(group_id, operation, reply.refuse)
+
+    # -- offsets -----------------------------------------------------------------------------------
+
+    def commit_offsets(
+        self,
+        request: OffsetCommitRequest,
+        version: int,
+        respond: Callable[[OffsetCommitResponse], None],
+    ) -> None:
+        """For partitions that exist. A group without a name may commit, as it always could."""
+        reply = Reply(respond, partial(all_refused, request))
+        self.runtime.write(
+            request.group_id,
+            lambda shard, turn: commit(shard.groups, turn, request, version, reply),
+            reply.refuse,
+        )
+
+    def fetch_offsets(
+        self,
+        groups: Sequence[OffsetFetchRequestGroup],
+        respond: Callable[[list[OffsetFetchResponseGroup]], None],
+    ) -> None:
+        """Each group as its shard has it, in the order of the request."""
+        gathering = Gathering[OffsetFetchResponseGroup](len(groups), respond)
+        for index, group in enumerate(groups):
+            part = gathering.part(index, partial(group_refused, group.group_id))
+            self._fetch(group, part)
+
+    def _fetch(
+        self, group: OffsetFetchRequestGroup, reply: Reply[OffsetFetchResponseGroup]
+    ) -> None:
+        def operation(shard: GroupShard, turn: Turn) -> None:
+            turn.answer(reply, fetch(shard.offsets, group))
+
+        self.runtime.write(group.group_id, operation, reply.refuse)
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest, respond: Callable[[OffsetDeleteResponse], None]
+    ) -> None:
+        """Of partitions that exist."""
+        if not request.group_id:
+            respond(refused(ErrorCode.INVALID_GROUP_ID))
+            return
+        reply = Reply(respond, refused)
+        self.runtime.write(
+            request.group_id,
+            lambda shard, turn: delete_offsets(shard.groups, shard.offsets, turn, request, reply),
+            reply.refuse,
+        )
+
+    def topic_deleted(self, topic: str) -> None:
+        """What was committed for it goes. A shard that does not serve does so when it is loaded."""
+        for number in self.runtime.numbers:
+            self.runtime.write_to(
+                number, lambda shard, turn: shard.forget_topic(turn, topic), lambda error: None
+            )
 
 
 def heartbeat_refused(error: ErrorCode) -> HeartbeatResponse:

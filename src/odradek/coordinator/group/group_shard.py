@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.departures import session_over
 from odradek.coordinator.group.groups import Groups, tombstone
+from odradek.coordinator.group.offset_deletion import forget_missing, forget_topic
+from odradek.coordinator.group.offset_expiration import expire
+from odradek.coordinator.group.offsets import Offsets
 from odradek.coordinator.group.rebalance import (
     JOIN,
     SYNC,
@@ -26,12 +31,21 @@ from odradek.coordinator.turn import TimerKey, Turn
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 
+EXPIRE = "expire-offsets"
+FORGET = "forget-topic"
+FORGET_MISSING = "forget-missing-topics"
+SOON_MS = 1
+
 
 class GroupShard:
-    """A `shard.StateMachine`."""
+    """A `shard.StateMachine`. `topic_exists` tells of the cluster's metadata."""
 
-    def __init__(self, config: BrokerConfig, random: Random) -> None:
+    def __init__(
+        self, config: BrokerConfig, random: Random, topic_exists: Callable[[str], bool]
+    ) -> None:
         self.groups = Groups(config, random)
+        self.offsets = Offsets()
+        self._topic_exists = topic_exists
 
     def replay(self, record: CoordinatorRecord) -> None:
         """The only writer of what is kept."""
@@ -42,11 +56,16 @@ class GroupShard:
         else:
             assert isinstance(key, OffsetCommitKey)
             assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None:
+                self.groups.get_or_create(key.group, value.commit_timestamp)
+            self.offsets.replay(key, value)
 
     def loaded(self, turn: Turn) -> None:
         """Every member has a session's time to be heard of. A group that is larger than it may be
         now rebalances, and the last to come stay out.
         """
+        turn.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
+        self.expired((FORGET_MISSING,), turn)
         for group in self.groups:
             for member in group.members.values():
                 watch(turn, group, member)
@@ -54,7 +73,10 @@ class GroupShard:
                 prepare(self.groups, turn, group)
 
     def expired(self, key: TimerKey, turn: Turn) -> None:
-        """The time of a join, a sync or a session is over."""
+        """The time of a join, a sync or a session is over, or offsets are to be looked through."""
+        if key[0] in (EXPIRE, FORGET, FORGET_MISSING):
+            self._let_offsets_go(key, turn)
+            return
         group = self.groups.get(key[1])
         if group is None:
             return
@@ -65,6 +87,23 @@ class GroupShard:
         elif key[0] == SYNC:
             sync_timed_out(self.groups, turn, group)
 
+    def _let_offsets_go(self, key: TimerKey, turn: Turn) -> None:
+        """As many as go into one batch; the rest soon."""
+        if key[0] == FORGET:
+            more = forget_topic(self.offsets, turn, key[1])
+        elif key[0] == FORGET_MISSING:
+            more = forget_missing(self.offsets, turn, self._topic_exists)
+        else:
+            more = expire(self.groups, self.offsets, turn)
+            if not more:
+                turn.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
+        if more:
+            turn.schedule(key, SOON_MS)
+
+    def forget_topic(self, turn: Turn, topic: str) -> None:
+        """A topic was deleted: what was committed for it goes."""
+        self.expired((FORGET, topic), turn)
+
     def delete_group(self, turn: Turn, group_id: str) -> ErrorCode:
         """Let a group go that has no members, with its offsets."""
         group = self.groups.get(group_id)
@@ -72,6 +111,8 @@ class GroupShard:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
+        for record in self.offsets.tombstones(group_id):
+            turn.write(record)
         turn.write(tombstone(group_id))
         return ErrorCode.NONE
 

@@ -1,0 +1,72 @@
+"""OffsetDelete: v0. See `coordinator.group.offset_deletion`.
+
+Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; the group is asked about the others, if
+there are any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import LATER, Later
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Later:
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    wanted = []
+    for topic in request.topics:
+        found = broker.image.topic(topic.name)
+        numbers = {} if found is None else found.partitions
+        existing = [each for each in topic.partitions if each.partition_index in numbers]
+        missing = [
+            OffsetDeleteResponsePartition(
+                partition_index=each.partition_index,
+                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for each in topic.partitions
+            if each.partition_index not in numbers
+        ]
+        if missing:
+            add(topics, topic.name, missing)
+        if existing:
+            wanted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=existing))
+    if not wanted:
+        return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=list(topics.values()))
+    request.topics = wanted
+
+    def respond(response: OffsetDeleteResponse) -> None:
+        for answered in response.topics:
+            add(topics, answered.name, answered.partitions)
+        context.respond(
+            OffsetDeleteResponse(error_code=response.error_code, topics=list(topics.values()))
+        )
+
+    broker.groups.delete_offsets(request, respond)
+    return LATER
+
+
+def add(
+    topics: dict[str, OffsetDeleteResponseTopic],
+    name: str,
+    partitions: list[OffsetDeleteResponsePartition],
+) -> None:
+    """Partitions that were answered, whoever did."""
+    known = topics.get(name)
+    if known is None:
+        topics[name] = OffsetDeleteResponseTopic(name=name, partitions=partitions)
+    else:
+        known.partitions = [*known.partitions, *partitions]

@@ -1,0 +1,148 @@
+"""OffsetCommit: a group says how far it has read.
+
+Who may commit, and what the others are told:
+
+    a member of the current generation      in Stable and PreparingRebalance, which also counts as a
+                                            heartbeat; in CompletingRebalance REBALANCE_IN_PROGRESS:
+                                            the partitions may be somebody else's by now
+    nobody in particular (generation -1)    while the group has no members: consumers that assign
+                                            partitions to themselves, and tools
+    anybody else                            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+                                            ILLEGAL_GENERATION
+    a generation of a group that is not     ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND
+
+Each partition is answered by itself: metadata longer than `offset.metadata.max.bytes` is
+OFFSET_METADATA_TOO_LARGE. All that is kept of one request is one batch of records.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.group.classic_group import ClassicGroup
+from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.sessions import watch
+from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.group.static_members import member_error
+from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
+from odradek.coordinator.turn import Reply, Turn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
+AS_THE_BROKER_IS_SET = -1
+NEVER = -1
+LATEST_TIME_MS = (1 << 63) - 1
+ALIVE_WHEN_COMMITTING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
+
+
+def commit(
+    groups: Groups,
+    turn: Turn,
+    request: OffsetCommitRequest,
+    version: int,
+    reply: Reply[OffsetCommitResponse],
+) -> None:
+    """The operation of an OffsetCommit."""
+    group = groups.get(request.group_id)
+    if group is None and request.generation_id_or_member_epoch < 0:
+        group = groups.get_or_create(request.group_id, turn.now_ms)
+    error = _fault(group, request, version)
+    if error is not ErrorCode.NONE:
+        turn.answer(reply, all_refused(request, error))
+        return
+    if group is not None and group.state in ALIVE_WHEN_COMMITTING:
+        watch(turn, group, group.members[request.member_id])
+    longest = groups.config.offset_metadata_max_bytes
+    expires_ms = _expiry(turn.now_ms, request.retention_time_ms)
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            fits = len(metadata) <= longest
+            if fits:
+                turn.write(_record(request.group_id, topic, partition, turn.now_ms, expires_ms))
+            error = ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE
+            partitions.append(
+                OffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=error
+                )
+            )
+        topics.append(
+            OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    turn.answer(reply, OffsetCommitResponse(topics=topics))
+
+
+def _fault(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    """Why this request may not commit; NONE if it may."""
+    if group is None:
+        if version >= FIRST_VERSION_WITH_GROUP_NOT_FOUND:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.ILLEGAL_GENERATION
+    generation = request.generation_id_or_member_epoch
+    if generation < 0 and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _expiry(now_ms: int, retention_ms: int) -> int:
+    """When an offset goes; clients before 2.1 could say for how long theirs are to be kept."""
+    if retention_ms == AS_THE_BROKER_IS_SET:
+        return NEVER
+    return min(now_ms + retention_ms, LATEST_TIME_MS)
+
+
+def _record(
+    group_id: str,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    now_ms: int,
+    expires_ms: int,
+) -> CoordinatorRecord:
+    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=now_ms,
+        expire_timestamp=expires_ms,
+        topic_id=topic.topic_id,
+    )
+    return CoordinatorRecord(key, value)
+
+
+def all_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition of a request."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,106 @@
+"""Offsets that go because somebody wants it: OffsetDelete, a topic's or a group's deletion.
+
+OffsetDelete (KIP-496) is for topics that a group does not read any more: GROUP_SUBSCRIBED_TO_TOPIC
+for those it does. Of a group with members whose subscriptions the broker cannot read nothing is
+deleted: NON_EMPTY_GROUP.
+
+When a topic is deleted what was committed for it goes, so that the next one of its name begins
+without. That may be many records: they are written a thousand at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from odradek.coordinator.group.classic_group import CONSUMER, ClassicGroup
+from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.offsets import Offsets, tombstone
+from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.group.subscriptions import reads
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.turn import Reply, Turn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+RECORDS_AT_ONCE = 1000
+
+
+def delete_offsets(
+    groups: Groups,
+    offsets: Offsets,
+    turn: Turn,
+    request: OffsetDeleteRequest,
+    reply: Reply[OffsetDeleteResponse],
+) -> None:
+    """The operation of an OffsetDelete."""
+    group = groups.get(request.group_id)
+    error = _fault(group)
+    if group is None or error is not ErrorCode.NONE:
+        turn.answer(reply, refused(error))
+        return
+    topics = [_delete_topic(group, offsets, turn, topic) for topic in request.topics]
+    turn.answer(reply, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
+
+
+def _fault(group: ClassicGroup | None) -> ErrorCode:
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _delete_topic(
+    group: ClassicGroup, offsets: Offsets, turn: Turn, topic: OffsetDeleteRequestTopic
+) -> OffsetDeleteResponseTopic:
+    is_read = reads(group, topic.name)
+    error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+    partitions = []
+    for partition in topic.partitions:
+        index = partition.partition_index
+        if not is_read and offsets.get(group.id, topic.name, index) is not None:
+            turn.write(tombstone(group.id, topic.name, index))
+        partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+
+
+def refused(error: ErrorCode) -> OffsetDeleteResponse:
+    """An error for the group as a whole."""
+    return OffsetDeleteResponse(error_code=error, topics=[])
+
+
+def forget_topic(offsets: Offsets, turn: Turn, topic: str) -> bool:
+    """Let go of what was committed for a topic that is no more. True: there is more of it."""
+    found = (tombstone(group, topic, number) for group, number in offsets.of_topic(topic))
+    return write_some(turn, found)
+
+
+def forget_missing(offsets: Offsets, turn: Turn, exists: Callable[[str], bool]) -> bool:
+    """The same for every topic that does not exist: the broker may have stopped before it came to
+    that. True: there is more.
+    """
+    topics = {topic for group in offsets.groups() for topic in offsets.of_group(group)}
+    missing = [topic for topic in sorted(topics) if not exists(topic)]
+    return write_some(
+        turn,
+        (
+            tombstone(group, topic, number)
+            for topic in missing
+            for group, number in offsets.of_topic(topic)
+        ),
+    )
+
+
+def write_some(turn: Turn, records: Iterable[CoordinatorRecord]) -> bool:
+    """Write as many records as make a batch of bearable size. True: there are more."""
+    rest = iter(records)
+    for record in islice(rest, RECORDS_AT_ONCE):
+        turn.write(record)
+    return next(rest, None) is not None
