@@ -82,7 +82,8 @@ class Reactor:
         self.wakeups = 0
         """How often the sleep ended."""
         self.bugs = 0
-        self._now_ms = clock.monotonic_ms
+        self.now_ms = clock.monotonic_ms
+        """The clock that the timer is told."""
         self.on_bug = on_bug
         self.offload: Offload | None = None
         """Where names are resolved for `connect`; without it only addresses can be connected to."""
@@ -200,7 +201,7 @@ class Reactor:
         deadline = self.timer.next_deadline_ms()
         if self._soon:
             return 0
-        return None if deadline is None else max(0, deadline - self._now_ms())
+        return None if deadline is None else max(0, deadline - self.now_ms())
 
     def turn(self) -> None:
         """One round without sleeping."""
@@ -214,7 +215,7 @@ class Reactor:
         elif deadline is None:
             timeout = -1.0
         else:
-            wait_ms = deadline - self._now_ms()
+            wait_ms = deadline - self.now_ms()
             timeout = 0.0 if wait_ms <= 0 else wait_ms / 1000 if wait_ms < DAY_MS else DAY_S
         self._round(deadline, timeout)
 
@@ -222,12 +223,9 @@ class Reactor:
         timer = self.timer
         events = self._poll(timeout)
         self.wakeups += 1
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         if now_ms != timer.now_ms or (deadline is not None and deadline <= now_ms):
-            try:
-                timer.advance_clock(now_ms)
-            except Exception as error:
-                self.bug("running a timer", error)
+            self.advance(now_ms)
         watches = self._watches
         for fd, mask in events:
             watch = watches.get(fd)
@@ -246,6 +244,13 @@ class Reactor:
                 watch.subject.close()
         if self._soon:
             self._run_soon()
+
+    def advance(self, now_ms: int) -> None:
+        """Tell the timer the time, and survive what it runs."""
+        try:
+            self.timer.advance_clock(now_ms)
+        except Exception as error:
+            self.bug("running a timer", error)
 
     def _woken(self) -> None:
         """Another thread or a signal ended the sleep."""

@@ -1,0 +1,103 @@
+"""An engine within a running asyncio loop, and how coroutines await it.
+
+    coroutine:  await wait(make, timeout) ── make() ─► Waiter ─► done ─► future ─► goes on
+                     └─ time over, cancelled: the waiter is failed, so that the engine forgets it
+
+The loop's thread is the owner; there is no other. Whatever is done to the engine goes through `run`
+or `wait`. It belongs to the loop it was made in, and another one is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from odradek.client.errors import ClientClosed, KafkaTimeout
+from odradek.client.machine import Machine
+from odradek.client.waiter import Waiter
+from odradek.network.asyncio_driver import AsyncioDriver
+
+T = TypeVar("T")
+
+
+class EngineLoop:
+    """Made in a running loop; `machine` is the environment to make an engine in."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.machine = Machine(name)
+        self._driver = AsyncioDriver(asyncio.get_running_loop(), self.machine.reactor)
+        self._futures: set[asyncio.Future[None]] = set()
+        self._closed = False
+
+    @property
+    def running(self) -> bool:
+        """Whether something can still be done here."""
+        return not self._closed
+
+    def run(self, action: Callable[[], T]) -> T:
+        """Do something to the engine; what it gives or raises. Raises `ClientClosed`."""
+        self._check()
+        return self._driver.run(action)
+
+    async def wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
+        """Make a waiter, and go on when it is done; its result.
+
+        Raises what it failed with, `KafkaTimeout` when the time is over, and `ClientClosed`.
+        """
+        waiter = self.run(make)
+        if waiter.done:
+            return waiter.result()
+        future: asyncio.Future[None] = self._driver.loop.create_future()
+        self._futures.add(future)
+        waiter.add_callback(lambda _: None if future.done() else future.set_result(None))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await future
+        except TimeoutError:
+            late = KafkaTimeout(f"not done within {timeout_s} s")
+            self._forget(waiter, late)
+            raise late from None
+        except asyncio.CancelledError as cancelled:
+            self._forget(waiter, cancelled)
+            raise
+        finally:
+            self._futures.discard(future)
+        return outcome(waiter)
+
+    def _forget(self, waiter: Waiter[T], error: BaseException) -> None:
+        """Nobody waits any more: let the engine know."""
+        if self.running:
+            self._driver.run(lambda: waiter.fail(error))
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        if asyncio.get_running_loop() is not self._driver.loop:
+            raise RuntimeError(
+                f"{self.name} belongs to another event loop: make a client in each loop"
+            )
+
+    async def close(self, end: Callable[[], object]) -> None:
+        """Do `end`, and stop. More than once does no harm."""
+        if self._closed:
+            return
+        self.run(end)
+        self.machine.reactor.turn()  # What the end has left to be done.
+        self._closed = True
+        self._driver.close()
+        for future in self._futures:
+            if not future.done():
+                future.set_result(None)
+        if self.machine.workers.in_progress:
+            # A name is being resolved, and the system does not let go of that.
+            await self._driver.loop.run_in_executor(None, self.machine.workers.close)
+        self.machine.close()
+
+
+def outcome(waiter: Waiter[T]) -> T:
+    """What became of it; the client was closed if nothing did."""
+    if not waiter.done:
+        raise ClientClosed("the client was closed")
+    return waiter.result()

@@ -1,0 +1,222 @@
+"""A background thread that owns an engine, and how other threads wait for it.
+
+    user's thread:   wait(make, timeout) ── post ─► owner thread: make() ─► Waiter ─► done
+                         │ blocks on a lock  ◄──────────── released ◄──────────────────┘
+                         └─ time over, Ctrl-C: the waiter is failed, so that the engine forgets it
+
+    new ── start ─► running ── close ─► stopping ─► stopped
+                       └── fork: in the child it is of no use, and says so
+
+The thread is a daemon: a program that forgets to close ends all the same. `at_exit` lets a face
+finish what it has begun, for a bounded time. Everything may be called from any thread but the
+owner's own: a callback that waits for its own thread would wait for ever, and gets an error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from odradek.client.errors import ClientClosed, KafkaTimeout
+from odradek.client.machine import Machine
+from odradek.client.waiter import Waiter
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+JOIN_S = 5.0
+"""How long closing waits for the thread to end; it ends by itself in any case."""
+
+
+class Waiting(Generic[T]):
+    """A thread that waits."""
+
+    __slots__ = ("_lock", "error", "waiter")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.waiter: Waiter[T] | None = None
+        self.error: BaseException | None = None
+        """Why there will be no waiter."""
+
+    def block(self, timeout_s: float | None) -> bool:
+        """Until `wake`; False if the time is over before. Signals interrupt it."""
+        return self._lock.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s))
+
+    def wake(self, _: object = None) -> None:
+        if self._lock.locked():
+            self._lock.release()
+
+
+class EngineThread:
+    """One reactor on a thread of its own; `machine` is the environment to make an engine in."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.machine = Machine(name)
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+        self._waiting: set[Waiting[Any]] = set()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to run."""
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether something can still be done here."""
+        return not self._closed and os.getpid() == self._process
+
+    def post(self, action: Callable[[], object]) -> None:
+        """Have it done on the owner thread, soon. Raises `ClientClosed`."""
+        self._check_process()
+        with self._guard:
+            self._check_open()
+            self.machine.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Have it done on the owner thread; what it gives or raises."""
+
+        def make() -> Waiter[T]:
+            waiter: Waiter[T] = Waiter()
+            waiter.complete(action())
+            return waiter
+
+        return self.wait(make)
+
+    def wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
+        """Have a waiter made on the owner thread, and block until it is done; its result.
+
+        Raises what it failed with, `KafkaTimeout` when the time is over, and `ClientClosed`.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                f"this would block {self.name}, which is to answer it: do not wait in a callback"
+            )
+        self._check_process()
+        waiting: Waiting[T] = Waiting()
+
+        def begin() -> None:
+            try:
+                waiter = make()
+            except BaseException as error:
+                waiting.error = error
+                waiting.wake()
+                return
+            waiting.waiter = waiter
+            waiter.add_callback(waiting.wake)
+
+        try:
+            with self._guard:
+                self._check_open()
+                self._waiting.add(waiting)
+                self.machine.reactor.call_soon_threadsafe(begin)
+            in_time = waiting.block(timeout_s)
+        except BaseException:  # Ctrl-C, most likely.
+            self._forget(waiting, KeyboardInterrupt())
+            raise
+        finally:
+            with self._guard:
+                self._waiting.discard(waiting)
+        return self._outcome(waiting, in_time, timeout_s)
+
+    def _outcome(self, waiting: Waiting[T], in_time: bool, timeout_s: float | None) -> T:
+        if not in_time:
+            late = KafkaTimeout(f"not done within {timeout_s} s")
+            self._forget(waiting, late)
+            raise late
+        if waiting.error is not None:
+            raise waiting.error
+        if waiting.waiter is None or not waiting.waiter.done:
+            raise ClientClosed("the client was closed")
+        return waiting.waiter.result()
+
+    def _forget(self, waiting: Waiting[Any], error: BaseException) -> None:
+        """Nobody waits any more: let the engine know."""
+
+        def forget() -> None:
+            if waiting.waiter is not None:
+                waiting.waiter.fail(error)
+
+        with self._guard:
+            if self.running:
+                self.machine.reactor.call_soon_threadsafe(forget)
+
+    def _check_process(self) -> None:
+        """Before the guard is taken: in a forked process it may be held for ever."""
+        if os.getpid() != self._process:
+            raise ClientClosed(
+                "this client was made before the process forked, and its connections belong to "
+                "the parent. What to do: make a client in each process."
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client is closed")
+
+    def close(self, end: Callable[[], object]) -> None:
+        """Do `end` on the owner thread, and stop it. More than once does no harm."""
+        if os.getpid() != self._process:
+            return
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            reactor = self.machine.reactor
+            reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
+            reactor.stop()
+        if not self._thread.is_alive():
+            self._run()  # It was never started.
+        elif threading.current_thread() is not self._thread:
+            self._thread.join(JOIN_S)
+
+    def _run(self) -> None:
+        try:
+            self.machine.reactor.run()
+            self.machine.reactor.turn()  # What the end has left to be done.
+        finally:
+            with self._guard:
+                self._closed = True
+                waiting, self._waiting = self._waiting, set()
+            for one in waiting:
+                one.wake()
+            self.machine.close()
+
+
+_ends: dict[int, tuple[int, weakref.WeakMethod[Callable[[], object]]]] = {}
+"""By age: process, and method."""
+
+
+def at_exit(end: Callable[[], object]) -> Callable[[], None]:
+    """Call a method when the interpreter ends, the youngest first, unless its object is gone by
+    then; what is returned takes it back.
+    """
+    if not _ends:
+        atexit.register(_end_all)
+    key = max(_ends, default=0) + 1
+    _ends[key] = os.getpid(), weakref.WeakMethod(end)
+
+    def take_back() -> None:
+        _ends.pop(key, None)
+
+    return take_back
+
+
+def _end_all() -> None:
+    while _ends:
+        _, (process, reference) = _ends.popitem()
+        end = reference()
+        if end is not None and process == os.getpid():
+            try:
+                end()
+            except Exception:
+                log.exception("closing a client at the end of the process")

@@ -1,0 +1,173 @@
+"""An engine within asyncio: awaiting, time limits, cancelling, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from odradek.client.aio.engine_loop import EngineLoop
+from odradek.client.engine import Engine
+from odradek.client.errors import ClientClosed, KafkaTimeout
+from odradek.client.waiter import Waiter, completed, failed, spawn
+from odradek.config.client import ClientConfig
+from odradek.testing import Broker
+
+LONG_S = 60.0
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def run_asyncio(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def run_uvloop(main: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+@pytest.fixture(params=[run_asyncio, run_uvloop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    found: Run = request.param
+    return found
+
+
+def test_what_a_waiter_ends_with_is_given_or_raised(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        assert await engine.wait(lambda: completed(5)) == 5
+        with pytest.raises(LookupError):
+            await engine.wait(lambda: failed(LookupError()))
+        await engine.close(lambda: None)
+
+    run(main())
+
+
+def test_time_passes_in_the_engine(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        ran: list[int] = []
+        timer = engine.machine.timer
+        done: Waiter[None] = Waiter()
+        engine.run(lambda: timer.call_later(30, lambda: (ran.append(30), done.complete(None))))
+        engine.run(lambda: timer.call_later(10, lambda: ran.append(10)))
+        engine.run(lambda: engine.machine.env.call_soon(lambda: ran.append(0)))
+        await engine.wait(lambda: done, LONG_S)
+        assert ran == [0, 10, 30]
+        await engine.close(lambda: None)
+
+    run(main())
+
+
+def test_other_threads_wake_it(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        waiter: Waiter[int] = Waiter()
+        reactor = engine.machine.reactor
+        other = threading.Thread(
+            target=lambda: reactor.call_soon_threadsafe(lambda: waiter.complete(1) and None)
+        )
+        other.start()
+        assert await engine.wait(lambda: waiter, LONG_S) == 1
+        other.join()
+        await engine.close(lambda: None)
+
+    run(main())
+
+
+def test_when_the_time_is_over_the_engine_forgets(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        waiter: Waiter[int] = Waiter()
+        with pytest.raises(KafkaTimeout, match=r"0\.01 s"):
+            await engine.wait(lambda: waiter, 0.01)
+        assert isinstance(waiter.error, KafkaTimeout)
+        await engine.close(lambda: None)
+
+    run(main())
+
+
+def test_a_cancelled_wait_is_forgotten(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        waiter: Waiter[int] = Waiter()
+        task = asyncio.ensure_future(engine.wait(lambda: waiter))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert isinstance(waiter.error, asyncio.CancelledError)
+        await engine.close(lambda: None)
+
+    run(main())
+
+
+def test_closing_ends_all_waits_and_nothing_can_be_done_after(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        task = asyncio.ensure_future(engine.wait(Waiter[int]))
+        await asyncio.sleep(0)
+        ended: list[str] = []
+        await engine.close(lambda: ended.append("ended"))
+        await engine.close(lambda: ended.append("again"))
+        with pytest.raises(ClientClosed):
+            await task
+        with pytest.raises(ClientClosed):
+            await engine.wait(lambda: completed(1))
+        assert ended == ["ended"] and not engine.running
+
+    run(main())
+
+
+def test_it_belongs_to_one_loop() -> None:
+    made: list[EngineLoop] = []
+
+    async def make() -> None:
+        made.append(EngineLoop("tests"))
+
+    async def use() -> None:
+        with pytest.raises(RuntimeError, match="make a client in each loop"):
+            await made[0].wait(lambda: completed(1))
+
+    first = asyncio.new_event_loop()
+    first.run_until_complete(make())
+    asyncio.run(use())
+    first.run_until_complete(made[0].close(lambda: None))
+    first.close()
+
+
+def test_an_idle_engine_does_not_wake_the_loop(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        before = engine.machine.reactor.wakeups
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert engine.machine.reactor.wakeups == before
+        await engine.close(lambda: None)
+
+    run(main())
+
+
+def test_an_engine_in_it_reaches_a_real_broker(run: Run) -> None:
+    async def main() -> None:
+        loop = EngineLoop("tests")
+        config = ClientConfig.load({"bootstrap.servers": f"localhost:{broker.port}"})
+        machine = loop.machine
+        engine = Engine(machine.env, machine.timer, config, allow_auto_topic_creation=True)
+        loop.run(engine.start)
+        topics = await asyncio.gather(
+            *(loop.wait(lambda n=n: engine.wait_for_topic(f"t{n}"), LONG_S) for n in range(5))
+        )
+        assert [topic.count for topic in topics] == [1] * 5
+        image = await loop.wait(lambda: spawn(engine.fresh_image()), LONG_S)
+        assert image.leader("t4", 0) == 1
+        await loop.close(engine.close)
+
+    threads = threading.active_count()
+    with Broker() as broker:
+        run(main())
+    assert threading.active_count() <= threads

@@ -1,0 +1,218 @@
+"""Waiting for an engine from other threads: outcomes, time limits, Ctrl-C, forks, the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.engine import Engine
+from odradek.client.errors import ClientClosed, KafkaTimeout
+from odradek.client.waiter import Waiter, completed, failed, spawn
+from odradek.config.client import ClientConfig
+from odradek.testing import Broker
+
+LONG_S = 60.0
+"""For what will happen, on a machine however busy."""
+
+
+@pytest.fixture
+def thread() -> Iterator[EngineThread]:
+    thread = EngineThread("tests")
+    thread.start()
+    yield thread
+    thread.close(lambda: None)
+
+
+def test_what_a_waiter_ends_with_is_given_or_raised(thread: EngineThread) -> None:
+    assert thread.wait(lambda: completed(5)) == 5
+    with pytest.raises(LookupError, match="no"):
+        thread.wait(lambda: failed(LookupError("no")))
+
+
+def test_what_happens_while_a_waiter_is_made_is_raised(thread: EngineThread) -> None:
+    def make() -> Waiter[int]:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        thread.wait(make)
+
+
+def test_it_blocks_until_the_owner_has_done_it(thread: EngineThread) -> None:
+    waiter: Waiter[str] = Waiter()
+    threading.Timer(0, lambda: thread.post(lambda: waiter.complete("done"))).start()
+    assert thread.wait(lambda: waiter, LONG_S) == "done"
+
+
+def test_calls_run_on_the_owner_thread(thread: EngineThread) -> None:
+    assert thread.call(threading.current_thread).name == "tests"
+
+
+def test_when_the_time_is_over_the_engine_forgets(thread: EngineThread) -> None:
+    waiter: Waiter[int] = Waiter()
+    with pytest.raises(KafkaTimeout, match=r"0\.01 s"):
+        thread.wait(lambda: waiter, 0.01)
+    assert isinstance(thread.call(lambda: waiter.error), KafkaTimeout)
+
+
+def test_no_time_at_all_is_enough_for_nothing(thread: EngineThread) -> None:
+    with pytest.raises(KafkaTimeout):
+        thread.wait(Waiter[int], 0)
+
+
+def test_ctrl_c_ends_a_wait_and_the_engine_forgets(thread: EngineThread) -> None:
+    waiter: Waiter[int] = Waiter()
+
+    def interrupt() -> Waiter[int]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return waiter
+
+    with pytest.raises(KeyboardInterrupt):
+        thread.wait(interrupt, LONG_S)
+    assert isinstance(thread.call(lambda: waiter.error), KeyboardInterrupt)
+    assert thread.wait(lambda: completed(1)) == 1, "the client works on"
+
+
+def test_waiting_in_a_callback_is_an_error_and_no_deadlock(thread: EngineThread) -> None:
+    with pytest.raises(RuntimeError, match="do not wait in a callback"):
+        thread.call(lambda: thread.wait(lambda: completed(1)))
+
+
+def test_closing_ends_all_waits_and_nothing_can_be_done_after(thread: EngineThread) -> None:
+    outcomes: list[BaseException] = []
+    begun = threading.Event()
+
+    def wait() -> None:
+        waiter: Waiter[int] = Waiter()
+        with pytest.raises(ClientClosed) as caught:
+            thread.wait(lambda: (begun.set(), waiter)[1], LONG_S)
+        outcomes.append(caught.value)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert begun.wait(LONG_S)
+    ended: list[str] = []
+    thread.close(lambda: ended.append("ended"))
+    waiting.join(LONG_S)
+    assert ended == ["ended"] and len(outcomes) == 1
+    thread.close(lambda: ended.append("again"))
+    assert ended == ["ended"] and not thread.running
+    for use in (lambda: thread.wait(lambda: completed(1)), lambda: thread.post(lambda: None)):
+        with pytest.raises(ClientClosed, match="closed"):
+            use()
+
+
+def test_one_that_never_started_can_be_closed() -> None:
+    ended: list[str] = []
+    EngineThread("tests").close(lambda: ended.append("ended"))
+    assert ended == ["ended"]
+
+
+def test_its_own_thread_may_close_it() -> None:
+    thread = EngineThread("tests")
+    thread.start()
+    thread.post(lambda: thread.close(lambda: None))
+    thread._thread.join(LONG_S)
+    assert not thread._thread.is_alive() and not thread.running
+
+
+def test_what_a_callback_raises_is_survived(
+    thread: EngineThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    thread.post(lambda: [].pop())
+    assert thread.wait(lambda: completed(1)) == 1
+    assert thread.machine.reactor.bugs == 1
+    assert "IndexError" in caplog.text
+
+
+def test_an_engine_on_it_reaches_a_real_broker(thread: EngineThread) -> None:
+    with Broker() as broker:
+        config = ClientConfig.load({"bootstrap.servers": f"localhost:{broker.port}"})
+        engine = thread.call(
+            lambda: Engine(
+                thread.machine.env, thread.machine.timer, config, allow_auto_topic_creation=True
+            )
+        )
+        thread.call(engine.start)
+        topic = thread.wait(lambda: engine.wait_for_topic("orders"), LONG_S)
+        assert topic.count == 1
+        image = thread.wait(lambda: spawn(engine.fresh_image()), LONG_S)
+        assert image.leader("orders", 0) == 1
+        thread.close(engine.close)
+
+
+FORKING = """
+import os, sys
+from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.errors import ClientClosed
+from odradek.client.waiter import completed
+
+thread = EngineThread("tests")
+thread.start()
+thread.wait(lambda: completed(1))
+child = os.fork()
+if child == 0:
+    try:
+        thread.wait(lambda: completed(1))
+    except ClientClosed as error:
+        sys.stdout.write(str(error) + "\\n")
+    thread.close(lambda: sys.stdout.write("ended in the child\\n"))
+    own = EngineThread("own")
+    own.start()
+    sys.stdout.write("own: %d\\n" % own.wait(lambda: completed(2)))
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(child, 0)
+print("parent:", thread.wait(lambda: completed(3)))
+thread.close(lambda: None)
+"""
+
+LEAVING = """
+from odradek.client.blocking.engine_thread import EngineThread, at_exit
+
+class Face:
+    def __init__(self, name):
+        self.name = name
+        self.thread = EngineThread(name)
+        self.thread.start()
+        self.take_back = at_exit(self.close)
+
+    def close(self):
+        self.thread.close(lambda: None)
+        print("closed", self.name)
+
+faces = [Face(name) for name in ("first", "second", "third")]
+faces[1].take_back()
+Face("forgotten").thread.close(lambda: None)
+
+class Failing(Face):
+    def close(self):
+        raise LookupError("no")
+
+failing = Failing("failing")
+print("leaving")
+"""
+
+
+def run(program: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_in_a_forked_process_it_says_what_to_do_and_the_parent_goes_on() -> None:
+    told, own, parent = run(FORKING)
+    assert "make a client in each process" in told
+    assert own == "own: 2"
+    assert parent == "parent: 3"
+
+
+def test_at_the_end_of_the_process_faces_are_closed_the_youngest_first() -> None:
+    assert run(LEAVING) == ["leaving", "closed third", "closed first"]
