@@ -117,9 +117,13 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         if partition.failure:
             return
         machine = self._make_machine()
-        shard = Shard(partition, machine, self._replicas, self._clock, self._timer)
+        shard = self.new_shard(partition, machine)
         self._shards[number] = shard, machine
         shard.load(self._call_soon)
+
+    def new_shard(self, partition: Partition, machine: M) -> Shard:
+        """One to be loaded."""
+        return Shard(partition, machine, self._replicas, self._clock, self._timer)
 
     def moved(self, partition: Partition) -> None:
         """The high watermark of a partition moved, or it went away."""

@@ -55,8 +55,9 @@ def prepare(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
                 turn.answer(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
                 member.sync = None
                 watch(turn, group, member)
-    group.pending_syncs.clear()
-    turn.cancel(sync_key(group))
+    if group.pending_syncs:
+        group.pending_syncs.clear()
+        turn.cancel(sync_key(group))
     is_initial = group.state is GroupState.EMPTY
     group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
     if is_initial:
@@ -107,7 +108,6 @@ def complete_if_all_joined(turn: Turn, group: ClassicGroup) -> None:
 
 def complete(turn: Turn, group: ClassicGroup) -> None:
     """Begin the next generation with those who are there; wait again if nobody could lead it."""
-    turn.cancel(join_key(group))
     group.initial_wait = None
     for member in [*group.members.values()]:
         if member.join is None and not member.is_static:
@@ -118,6 +118,7 @@ def complete(turn: Turn, group: ClassicGroup) -> None:
     elif not group.elect_joined_leader():
         wait_for_all(turn, group)
     else:
+        turn.cancel(join_key(group))
         group.begin_generation(turn.now_ms)
         answer_joins(turn, group)
         turn.schedule(sync_key(group), group.rebalance_timeout_ms)

@@ -25,7 +25,7 @@ from odradek.coordinator.group.responses import (
     join_error,
     sync_error,
 )
-from odradek.coordinator.group.sessions import watch
+from odradek.coordinator.group.sessions import forget, watch
 from odradek.coordinator.group.states import GroupState
 from odradek.coordinator.records import MemberMetadata
 from odradek.coordinator.turn import Reply, Turn
@@ -83,13 +83,14 @@ def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) 
 def take_place(
     turn: Turn, group: ClassicGroup, old: Member, new_id: str, request: JoinGroupRequest
 ) -> Member:
-    """Fence the predecessor; its session ends without effect."""
+    """Fence the predecessor: whatever it waits for, it is another's now."""
     fenced = ErrorCode.FENCED_INSTANCE_ID
     waiting = group.take_join(old)
     if waiting is not None:
         turn.answer(waiting, join_error(fenced, old.id))
     if old.sync is not None:
         turn.answer(old.sync, sync_error(fenced))
+    forget(turn, group, old.id)
     member = group.replace(old, new_id)
     group.update(member, request)
     watch(turn, group, member)
@@ -113,6 +114,7 @@ def keep_generation(
     def replaced() -> None:
         member = group.members[new_id]
         group.update(member, request)
+        forget(turn, group, old.id)
         watch(turn, group, member)
         response = generation_response(group, member)
         if caller.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:

@@ -65,9 +65,10 @@ def differs(said: str | None, known: str | None) -> bool:
 
 def no_longer_pending(turn: Turn, group: ClassicGroup, member: Member) -> None:
     """The member has come; when all have, nobody is waited for."""
-    group.pending_syncs.pop(member.id, None)
-    if not group.pending_syncs:
-        turn.cancel(sync_key(group))
+    if member.id in group.pending_syncs:
+        del group.pending_syncs[member.id]
+        if not group.pending_syncs:
+            turn.cancel(sync_key(group))
 
 
 def assign(turn: Turn, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:

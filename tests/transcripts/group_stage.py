@@ -1,0 +1,179 @@
+"""A group coordinator over a log in memory, that moves when told to and tells all it does."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from odradek.config.broker import BrokerConfig
+from odradek.coordinator.group.coordinator import GroupCoordinator
+from odradek.coordinator.group.group_shard import GroupShard
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.coordinator.shard import Shard
+from odradek.coordinator.turn import TimerKey, Turn
+from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory import MemoryDisk
+from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicIdPartition, TopicPartition
+from odradek.protocol.validate import BatchRules
+from odradek.replication.partition import Durability, Partition
+from odradek.replication.replica_manager import ReplicaManager
+from odradek.timing import SystemTimer
+
+TOPIC, TOPIC_ID = "__consumer_offsets", UUID(int=11)
+NOW_MS = 1_700_000_000_000
+Work = tuple[Callable[[], Any], Callable[[Any], None], Callable[[BaseException], None]]
+
+
+class RoomyDisk(MemoryDisk):
+    """Until it is `full`."""
+
+    full = False
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.full and kind in ("append", "create"):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.passed_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return self.passed_ms
+
+    def wall_ms(self) -> int:
+        return NOW_MS + self.passed_ms
+
+
+class ToldShard(Shard):
+    """Tells of records that were appended, and of timers that are set and fire."""
+
+    stage: Stage
+
+    def _append(self, turn: Turn) -> ErrorCode:
+        error = super()._append(turn)
+        for record in turn.records:
+            self.stage.tell_record(record, error)
+        return error
+
+    def _set_timers(self, turn: Turn) -> None:
+        for key, delay_ms in turn.timers:
+            self.stage.tell_timer(key, delay_ms)
+        super()._set_timers(turn)
+
+    def _expired(self, key: TimerKey) -> None:
+        self.stage.tell_fired(key)
+        super()._expired(key)
+
+
+class ToldRuntime(CoordinatorRuntime[GroupShard]):
+    """Makes shards that tell."""
+
+    stage: Stage
+
+    def new_shard(self, partition: Partition, machine: GroupShard) -> Shard:
+        stage = self.stage
+        shard = ToldShard(partition, machine, stage.replicas, stage.clock, stage.timer)
+        shard.stage = stage
+        return shard
+
+
+class Stage:
+    """One partition of groups. The disk syncs when `settle` is called, unless it is `slow`."""
+
+    def __init__(self, **settings: int) -> None:
+        values = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self.config = BrokerConfig.load(values, "the test")
+        self.disk = RoomyDisk()
+        self.clock = Clock()
+        self.random = Random(1)
+        self.slow = False
+        self.open()
+
+    def open(self) -> None:
+        """The broker starts, with what is on the disk."""
+        self.soon: list[Callable[[], None]] = []
+        self.work: list[Work] = []
+        self.timer = SystemTimer(self.clock.passed_ms)
+        env = Env(self.clock, self.random, None, self.disk, self, self.soon.append)  # type: ignore[arg-type]
+        directory = LogDirectory(self.disk, "data", self.random, cluster_id=None, node_id=1)
+        self.release = directory.release
+        self.replicas = ReplicaManager(env, self.timer, 1, Durability(fsync=True))
+        runtime = ToldRuntime(
+            TOPIC,
+            lambda: 1,
+            lambda: GroupShard(self.config, self.random, lambda topic: True),
+            self.replicas,
+            self.clock,
+            self.timer,
+            self.soon.append,
+        )
+        runtime.stage = self
+        self.groups = GroupCoordinator(self.config, runtime)
+        opened = directory.open_log(TopicIdPartition(TOPIC_ID, 0), LogConfig(), NOW_MS)
+        rules = BatchRules(compacted=True)
+        self.partition = self.replicas.add(TopicPartition(TOPIC, 0), TOPIC_ID, opened, 0, rules)
+
+    def crash(self) -> None:
+        """The process is gone: everything that was not written is lost."""
+        self.release()
+
+    @property
+    def shard(self) -> GroupShard:
+        return next(self.groups.runtime.machines())
+
+    # -- the environment ---------------------------------------------------------------------------
+
+    def submit(
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.work.append((work, done, failed))
+
+    def settle(self) -> None:
+        """What is due now, and the disk if it is not slow."""
+        while self.soon or (self.work and not self.slow):
+            while self.soon:
+                self.soon.pop(0)()
+            if self.work and not self.slow:
+                self.run_work()
+
+    def run_work(self) -> None:
+        work, done, failed = self.work.pop(0)
+        try:
+            result = work()
+        except Exception as error:
+            failed(error)
+        else:
+            done(result)
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Every deadline until then, in order; whatever it starts is settled before the next."""
+        end = self.clock.passed_ms + milliseconds
+        while True:
+            deadline = self.timer.next_deadline_ms()
+            self.clock.passed_ms = end if deadline is None else min(end, max(deadline, 0))
+            self.timer.advance_clock(self.clock.passed_ms)
+            self.settle()
+            if self.clock.passed_ms == end and (deadline is None or deadline > end):
+                return
+
+    # -- what there is to tell ---------------------------------------------------------------------
+
+    def tell_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:
+        """A record was appended, or refused."""
+
+    def tell_timer(self, key: TimerKey, delay_ms: int) -> None:
+        """A timer was set or cancelled."""
+
+    def tell_fired(self, key: TimerKey) -> None:
+        """The time of a timer has come."""
