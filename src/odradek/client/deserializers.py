@@ -1,6 +1,6 @@
 """From the bytes of keys and values to what the application wants.
 
-    "bytes", bytes, nothing   as they came
+    "bytes", bytes, "auto"    as they came; so too without any
     "str", str                UTF-8
     "json"                    whatever the JSON says
     a type                    JSON, checked against that type by msgspec (structs, dataclasses, ...)
@@ -33,10 +33,11 @@ T = TypeVar("T")
 
 RAW: Final[i64] = 0
 TEXT: Final[i64] = 1
-CALL: Final[i64] = 2
-CALL_WITH_HEADERS: Final[i64] = 3
+JSON: Final[i64] = 2
+CALL: Final[i64] = 3
+CALL_WITH_HEADERS: Final[i64] = 4
 
-SerdeName = Literal["bytes", "str", "json"]
+DeserializerName = Literal["auto", "bytes", "str", "json"]
 
 
 class Deserializing(Protocol[T_co]):
@@ -46,7 +47,7 @@ class Deserializing(Protocol[T_co]):
 
 
 DeserializerLike = type[T] | Callable[[bytes], T] | Deserializing[T]
-"""What users may give, beside a `SerdeName`."""
+"""What users may give, beside a `DeserializerName`."""
 
 
 @final
@@ -70,7 +71,7 @@ class Deserializer:
             return content.decode()
         function = self._function
         assert function is not None
-        if self.kind == CALL:
+        if self.kind != CALL_WITH_HEADERS:
             return function(content)
         headers = read_headers(cursor.data, cursor.headers, cursor.header_count)
         return function(topic, headers, content)
@@ -93,7 +94,7 @@ class Deserializers:
     @property
     def at_once(self) -> bool:
         """Whether decoding is cheap enough to be done ahead of need."""
-        return self.key.kind <= TEXT and self.value.kind <= TEXT
+        return self.key.kind <= JSON and self.value.kind <= JSON
 
 
 BYTES: Final = Deserializer("bytes", RAW)
@@ -101,17 +102,17 @@ BYTES: Final = Deserializer("bytes", RAW)
 
 def deserializer(wanted: Any) -> Deserializer:
     """The deserializer a user means. Raises `ConfigError` with what there is."""
-    if wanted is None or wanted is bytes or wanted == "bytes":
+    if wanted is None or wanted is bytes or wanted in ("bytes", "auto"):
         return BYTES
     if wanted is str or wanted == "str":
         return Deserializer("str", TEXT)
     if wanted == "json":
-        return Deserializer("json", CALL, msgspec.json.Decoder().decode)
+        return Deserializer("json", JSON, msgspec.json.Decoder().decode)
     method = getattr(wanted, "deserialize", None)
     if callable(method) and not isinstance(wanted, type):
         return Deserializer(type(wanted).__name__, CALL_WITH_HEADERS, method)
     if isinstance(wanted, type):
-        return Deserializer(wanted.__name__, CALL, _json_of(wanted))
+        return Deserializer(wanted.__name__, JSON, _json_of(wanted))
     if callable(wanted):
         function = cast("Callable[..., Any]", wanted)
         return Deserializer(getattr(function, "__qualname__", repr(function)), CALL, function)

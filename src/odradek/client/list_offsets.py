@@ -49,7 +49,7 @@ class Asked(NamedTuple):
 
 
 def ask(
-    engine: Engine, node_id: int, wanted: Mapping[TopicPartition, Asked], isolation_level: int
+    engine: Engine, node_id: int, wanted: Mapping[TopicPartition, Asked], read_committed: bool
 ) -> Waiter[ListOffsetsResponse]:
     """One request to one node."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
@@ -62,12 +62,12 @@ def ask(
             )
         )
     needs_max = any(asked.timestamp <= MAX_TIMESTAMP for asked in wanted.values())
-    lowest = ISOLATION_VERSION if isolation_level else 0
+    lowest = ISOLATION_VERSION if read_committed else 0
     request = RequestBuilder(
         ListOffsetsRequest,
         lambda _: ListOffsetsRequest(
             replica_id=-1,
-            isolation_level=isolation_level,
+            isolation_level=int(read_committed),
             topics=[ListOffsetsTopic(name=name, partitions=p) for name, p in topics.items()],
             timeout_ms=engine.config.request_timeout_ms,
         ),
@@ -90,7 +90,7 @@ def answers(
 
 
 async def list_offsets(
-    engine: Engine, wanted: Mapping[TopicPartition, int], isolation_level: int = 0
+    engine: Engine, wanted: Mapping[TopicPartition, int], read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset]:
     """The offsets for timestamps. Raises what trying again will not cure."""
     found: dict[TopicPartition, ListedOffset] = {}
@@ -98,7 +98,7 @@ async def list_offsets(
     while True:
         left = {p: timestamp for p, timestamp in wanted.items() if p not in found}
         nodes = await _by_leader(engine, left)
-        waiters = [ask(engine, node_id, asked, isolation_level) for node_id, asked in nodes.items()]
+        waiters = [ask(engine, node_id, asked, read_committed) for node_id, asked in nodes.items()]
         for waiter in await gather(waiters):
             _take(waiter, found)
         if len(found) == len(wanted):

@@ -14,6 +14,9 @@ nothing twice, so it may be called at any time; `changed` calls it once, after t
 What goes wrong and belongs to no partition waits in `errors` until the application polls. With
 anything for the application but records, `collector.attention` is set, so that its next poll looks.
 
+Committed offsets come from the group's side, which also changes the assignment, inside polls of the
+application (`ConsumerGroup`); without a group, `NoGroup` stands there.
+
 The engine's thread only, but for `collector` and `errors`.
 """
 
@@ -23,13 +26,19 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+from odradek.client.alarm import Alarm
 from odradek.client.cluster_image import ClusterImage
+from odradek.client.consumer.assignor.registry import assignors
+from odradek.client.consumer.committed_offsets import Found
 from odradek.client.consumer.completed_fetch import CompletedFetch
+from odradek.client.consumer.consumer_coordinator import ConsumerCoordinator
+from odradek.client.consumer.consumer_group import ConsumerGroup
 from odradek.client.consumer.fetch_collector import FetchCollector
-from odradek.client.consumer.fetch_config import FetchConfig
 from odradek.client.consumer.fetcher import Fetcher
+from odradek.client.consumer.group_config import GroupConfig
 from odradek.client.consumer.held_decisions import HeldDecisions
 from odradek.client.consumer.missing import Missing
+from odradek.client.consumer.no_group import NoGroup
 from odradek.client.consumer.offset_fetcher import OffsetFetcher
 from odradek.client.consumer.offset_queries import OffsetQueries, no_offset
 from odradek.client.consumer.partition_state import NO_LEADER, FetchPosition, Leader
@@ -38,6 +47,8 @@ from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.deserializers import Deserializers
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError
+from odradek.client.waiter import Waiter
+from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset
 from odradek.model.ids import TopicPartition
 
@@ -53,23 +64,25 @@ class ConsumerEngine:
     def __init__(
         self,
         engine: Engine,
-        config: FetchConfig,
-        default_reset: OffsetReset,
+        config: ConsumerConfig,
         deserializers: Deserializers,
         post: Callable[[Callable[[], None]], object],
         wake: Callable[[], object],
     ) -> None:
         self.engine = engine
         self.config = config
-        self.subscriptions = SubscriptionState(default_reset)
+        self.subscriptions = SubscriptionState(config.offset_reset)
         self.subscriptions.on_change = self.changed
-        self.queries = OffsetQueries(engine, self.subscriptions, config.isolation_level)
+        self.queries = OffsetQueries(engine, self.subscriptions, config.read_committed)
         self.errors: deque[KafkaError] = deque()
         """What the application's polls raise, one each."""
         self._post = post
         self._wake = wake
         self._advancing = False
-        self._topics: frozenset[str] = frozenset()
+        self._asking_group = False
+        self._group_retry_ms = 0
+        self._group_failures = 0
+        self._again = Alarm(engine.timer, self.changed)
         incoming: deque[CompletedFetch] = deque()
         self.collector = FetchCollector(incoming, deserializers, self._released)
         held = HeldDecisions(engine, self.subscriptions, incoming, post)
@@ -81,6 +94,8 @@ class ConsumerEngine:
             engine, self.subscriptions, config.default_api_timeout_ms, self.fail
         )
         engine.metadata.listen(self._image_changed)
+        self.group = group_of(engine, config, self.subscriptions, self.attend)
+        """The group's side, or what stands there without one."""
 
     def start(self) -> None:
         """Begin to connect."""
@@ -89,6 +104,7 @@ class ConsumerEngine:
 
     def close(self) -> None:
         """End at once: nothing is committed, and no group is left."""
+        self._again.cancel()
         self._missing.close()
         self._offset_fetcher.close()
         self._fetcher.close()
@@ -107,23 +123,45 @@ class ConsumerEngine:
         self._advancing = False
         if self.engine.closed:
             return
-        subscriptions = self.subscriptions
-        topics = subscriptions.metadata_topics
-        if topics != self._topics:
-            self._topics = topics
-            self.engine.metadata.set_topics(topics)
-            self._missing.look()
-        for state in subscriptions.states:
+        for state in self.subscriptions.states:
             if state.leader == NO_LEADER:
                 state.meet_leader(self._leader(state.topic_partition))
-        initializing = subscriptions.initializing
-        if initializing:
-            self._initialize(dict.fromkeys(initializing))
+        self._ask_group()
         self._offset_fetcher.update_positions()
         self._fetcher.pump()
         self.queries.positions_changed()
 
-    def _initialize(self, committed: Mapping[TopicPartition, FetchPosition | None]) -> None:
+    def _ask_group(self) -> None:
+        """What is committed for those that have no position."""
+        initializing = self.subscriptions.initializing
+        if not initializing or self._asking_group:
+            return
+        if self._group_retry_ms > self.engine.now_ms:
+            self._again.set_for(self._group_retry_ms)
+            return
+        self._asking_group = True
+        waiter = self.group.committed(initializing, self.config.default_api_timeout_ms)
+        waiter.add_callback(self._group_answered)
+
+    def _group_answered(self, waiter: Waiter[Found]) -> None:
+        self._asking_group = False
+        if self.engine.closed:
+            return
+        if isinstance(waiter.error, KafkaError):
+            wait_ms = self.engine.backoff.backoff_ms(self._group_failures)
+            self._group_failures += 1
+            self._group_retry_ms = self.engine.now_ms + wait_ms
+            if not waiter.error.retriable:
+                self.fail(waiter.error)
+            self.changed()
+            return
+        self._group_failures = 0
+        committed: dict[TopicPartition, FetchPosition | None] = {}
+        for partition, found in waiter.result().items():
+            committed[partition] = None
+            if found is not None:
+                committed[partition] = FetchPosition(found.offset, found.leader_epoch)
+                self.engine.metadata.saw_epoch(partition, found.leader_epoch)
         uncommitted = self.subscriptions.initialize(committed)
         if uncommitted:
             self.fail(no_offset(uncommitted))
@@ -143,6 +181,10 @@ class ConsumerEngine:
         """The application's next poll raises this."""
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(error)
+        self.attend()
+
+    def attend(self) -> None:
+        """The application's next poll, or the one that waits, has to see to something."""
         self.collector.attention = True
         self._wake()
 
@@ -157,12 +199,16 @@ class ConsumerEngine:
     def subscribe(self, topics: Iterable[str]) -> None:
         """Topics by name; the group assigns their partitions."""
         self.subscriptions.subscribe(topics)
-        self.changed()
+        self._subscribed()
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         """All topics whose name the pattern matches as a whole."""
         self.subscriptions.subscribe_pattern(pattern)
-        self.changed()
+        self._subscribed()
+
+    def _subscribed(self) -> None:
+        self.group.subscription_changed()
+        self._missing.look()
 
     def assign(
         self,
@@ -178,10 +224,8 @@ class ConsumerEngine:
             self.subscriptions.set_end(partition, ends.get(partition))
             if partition in starts:
                 self.subscriptions.seek(partition, FetchPosition(starts[partition]))
-
-    def unsubscribe(self) -> None:
-        """Read nothing any more."""
-        self.subscriptions.unsubscribe()
+        self.engine.metadata.set_topics(self.subscriptions.metadata_topics)
+        self._missing.look()
 
     @property
     def is_exhausted(self) -> bool:
@@ -222,3 +266,36 @@ class ConsumerEngine:
         """Go on with these."""
         for partition in partitions:
             self.subscriptions.resume(partition)
+
+
+def group_of(
+    engine: Engine,
+    config: ConsumerConfig,
+    subscriptions: SubscriptionState,
+    wanted: Callable[[], object],
+) -> ConsumerGroup | NoGroup:
+    """The group's side of a consumer."""
+    if config.group_id is None:
+        return NoGroup(engine, subscriptions, config.exclude_internal_topics, wanted)
+    settings = GroupConfig(
+        group_id=config.group_id,
+        group_instance_id=config.group_instance_id,
+        session_timeout_ms=config.session_timeout_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        max_poll_interval_ms=config.max_poll_interval_ms,
+        enable_auto_commit=config.enable_auto_commit,
+        auto_commit_interval_ms=config.auto_commit_interval_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        request_timeout_ms=config.request_timeout_ms,
+        exclude_internal_topics=config.exclude_internal_topics,
+        client_rack=config.client_rack or None,
+    )
+    coordinator = ConsumerCoordinator(
+        settings,
+        subscriptions,
+        assignors(config.partition_assignment_strategy),
+        engine.env.random,
+        engine.now_ms,
+    )
+    return ConsumerGroup(engine, coordinator, wanted)

@@ -17,13 +17,13 @@ from collections import deque
 
 from odradek.client.cluster_image import Node
 from odradek.client.consumer.completed_fetch import CompletedFetch
-from odradek.client.consumer.fetch_config import FetchConfig
 from odradek.client.consumer.fetch_sessions import FetchSession, Wanted
 from odradek.client.consumer.held_decisions import HeldDecisions
 from odradek.client.consumer.partition_state import FetchState, PartitionState
 from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.errors import error_for
 from odradek.client.metadata import LeaderChange, Metadata
+from odradek.config.consumer import ConsumerConfig
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
@@ -50,7 +50,7 @@ class FetchAnswers:
         self,
         metadata: Metadata,
         subscriptions: SubscriptionState,
-        config: FetchConfig,
+        config: ConsumerConfig,
         incoming: deque[CompletedFetch],
         held: HeldDecisions,
     ) -> None:

@@ -79,7 +79,7 @@ class FetchCollector:
                 position.offset = record.offset + 1
                 return record
         self.settle()
-        fetch = self._ready_fetch(self._ahead)
+        fetch = self._ready_fetch(self._ahead, True)
         if fetch is None:
             return None
         self._current = fetch
@@ -95,7 +95,7 @@ class FetchCollector:
             fetch = self._current
             if fetch is None or fetch.index >= fetch.count:
                 try:
-                    fetch = self._ready_fetch(wanted)
+                    fetch = self._ready_fetch(wanted, not into)
                 except Exception:
                     if not into:
                         raise
@@ -171,14 +171,18 @@ class FetchCollector:
 
     # The ring.
 
-    def _ready_fetch(self, limit: i64) -> CompletedFetch | None:
-        """The fetch whose turn it is, with records decoded; None if nothing is there."""
+    def _ready_fetch(self, limit: i64, with_failures: bool) -> CompletedFetch | None:
+        """The fetch whose turn it is, with records decoded; None if nothing is there, or, without
+        them, a failure.
+        """
         self._current = None
         while True:
             fetch = self._front()
             if fetch is None:
                 return None
             if fetch.failure is not None:
+                if not with_failures:
+                    return None
                 self._fail(fetch)
             elif fetch.index < fetch.count or fetch.fill(limit, self.deserializers):
                 return fetch

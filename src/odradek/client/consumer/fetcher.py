@@ -25,7 +25,6 @@ from odradek.client.api_versions import RequestBuilder
 from odradek.client.connection_listener import ConnectionListener
 from odradek.client.consumer.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetch_answers import FetchAnswers
-from odradek.client.consumer.fetch_config import FetchConfig
 from odradek.client.consumer.fetch_sessions import LAST_VERSION_BY_NAME, FetchSession, Wanted
 from odradek.client.consumer.held_decisions import HeldDecisions
 from odradek.client.consumer.partition_state import PartitionState
@@ -33,6 +32,7 @@ from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, KafkaTimeout
 from odradek.client.in_flight_requests import ClientRequest
+from odradek.config.consumer import ConsumerConfig
 from odradek.model.ids import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 
@@ -64,7 +64,7 @@ class Fetcher(ConnectionListener):
         self,
         engine: Engine,
         subscriptions: SubscriptionState,
-        config: FetchConfig,
+        config: ConsumerConfig,
         held: HeldDecisions,
         incoming: deque[CompletedFetch],
         arrived: Callable[[], object],
@@ -172,7 +172,7 @@ class Fetcher(ConnectionListener):
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=max_bytes,
-            isolation_level=config.isolation_level,
+            isolation_level=int(config.read_committed),
             session_id=session.session_id,
             session_epoch=session.epoch,
             topics=topics,

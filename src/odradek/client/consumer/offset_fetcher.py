@@ -24,7 +24,6 @@ from odradek.client import list_offsets
 from odradek.client.alarm import NEVER_MS, Alarm
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.cluster_image import NO_EPOCH
-from odradek.client.consumer.fetch_config import FetchConfig
 from odradek.client.consumer.held_decisions import HeldDecisions
 from odradek.client.consumer.partition_state import (
     FetchPosition,
@@ -37,6 +36,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError, UnsupportedVersion, error_for
 from odradek.client.list_offsets import Asked, ListedOffset
 from odradek.client.waiter import Waiter
+from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset, ResetStrategy
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.ids import TopicPartition
@@ -64,7 +64,7 @@ class OffsetFetcher:
         self,
         engine: Engine,
         subscriptions: SubscriptionState,
-        config: FetchConfig,
+        config: ConsumerConfig,
         held: HeldDecisions,
         changed: Callable[[], object],
         failed: Callable[[KafkaError], object],
@@ -156,7 +156,7 @@ class OffsetFetcher:
             epoch = self._engine.metadata.image.leader_epoch(*state.topic_partition)
             wanted[state.topic_partition] = Asked(state.reset.timestamp(wall_ms), epoch)
         begun = self._begin(states)
-        waiter = list_offsets.ask(self._engine, node_id, wanted, self._config.isolation_level)
+        waiter = list_offsets.ask(self._engine, node_id, wanted, self._config.read_committed)
         waiter.add_callback(lambda done: self._reset_answered(begun, done))
 
     def _reset_answered(

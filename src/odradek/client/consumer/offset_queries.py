@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class OffsetQueries:
-    """Of one consumer; `isolation_level` is that of its reading."""
+    """Of one consumer; `read_committed` as it reads."""
 
     def __init__(
-        self, engine: Engine, subscriptions: SubscriptionState, isolation_level: int
+        self, engine: Engine, subscriptions: SubscriptionState, read_committed: bool
     ) -> None:
         self._engine = engine
         self._subscriptions = subscriptions
-        self._isolation_level = isolation_level
+        self._read_committed = read_committed
         self._watchers: list[Waiter[None]] = []
 
     def positions_changed(self) -> None:
@@ -65,7 +65,7 @@ class OffsetQueries:
         self, wanted: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Waiter[dict[TopicPartition, ListedOffset]]:
         """The offsets for timestamps (ms), or for the special ones of `client.list_offsets`."""
-        waiter = spawn(list_offsets(self._engine, wanted, self._isolation_level))
+        waiter = spawn(list_offsets(self._engine, wanted, self._read_committed))
         return self.within(timeout_ms, waiter, wanted, "looking up offsets of")
 
     def watermarks(self, partition: TopicPartition, timeout_ms: int) -> Waiter[tuple[int, int]]:
@@ -74,14 +74,14 @@ class OffsetQueries:
         return self.within(timeout_ms, waiter, [partition], "looking up the ends of")
 
     async def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
-        low = spawn(list_offsets(self._engine, {partition: EARLIEST}, self._isolation_level))
-        high = spawn(list_offsets(self._engine, {partition: LATEST}, self._isolation_level))
+        low = spawn(list_offsets(self._engine, {partition: EARLIEST}, self._read_committed))
+        high = spawn(list_offsets(self._engine, {partition: LATEST}, self._read_committed))
         return (await low)[partition].offset, (await high)[partition].offset
 
     def known_watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
         """The same as of the last fetch; None if the partition was not fetched yet."""
         state = self._subscriptions.state(partition)
-        end = state.last_stable_offset if self._isolation_level else state.high_watermark
+        end = state.last_stable_offset if self._read_committed else state.high_watermark
         if end is None or state.log_start_offset is None:
             return None
         return state.log_start_offset, end
@@ -95,10 +95,10 @@ class OffsetQueries:
 
     async def _lag(self, partition: TopicPartition) -> int:
         offset = await self._position(partition)
-        known = self._subscriptions.state(partition).lag(self._isolation_level > 0)
+        known = self._subscriptions.state(partition).lag(self._read_committed)
         if known is not None:
             return known
-        found = await list_offsets(self._engine, {partition: LATEST}, self._isolation_level)
+        found = await list_offsets(self._engine, {partition: LATEST}, self._read_committed)
         return max(0, found[partition].offset - offset)
 
     def within(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from odradek.client.consumer.consumer import ConsumerEngine
-from odradek.client.consumer.fetch_config import FetchConfig
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
-from odradek.client.errors import KafkaError
-from odradek.config.offset_reset import EARLIEST, OffsetReset
+from odradek.client.engine import Engine
+from odradek.client.errors import DecodeError, KafkaError
+from odradek.config.consumer import ConsumerConfig
 from odradek.model.ids import TopicPartition
 from odradek.testing.scripted import ClientSide, ScriptedCluster
+from odradek.testing.scripted_broker import raise_bug
 
 SECOND = 1000
 
@@ -22,25 +23,26 @@ class Application:
     def __init__(
         self,
         cluster: ScriptedCluster,
-        config: FetchConfig | None = None,
-        reset: OffsetReset = EARLIEST,
         value: object = bytes,
+        on_error: Callable[[DecodeError], object] | None = None,
         name: str = "reader",
+        **settings: object,
     ) -> None:
         self.cluster = cluster
         self.side: ClientSide = cluster.client(name)
         self.woken = 0
         self.records: list[Record[object, object]] = []
         self.errors: list[Exception] = []
-        engine = self.side.engine()
+        given = {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest"}
+        config = ConsumerConfig.load({**given, **settings})
         self.consumer = ConsumerEngine(
-            engine,
-            config or FetchConfig(),
-            reset,
-            Deserializers(deserializer(bytes), deserializer(value)),
+            Engine(self.side.env, self.side.timer, config, on_bug=raise_bug),
+            config,
+            Deserializers(deserializer(bytes), deserializer(value), on_error),
             self.side.process.call_soon,
             self._wake,
         )
+        self.side.do(self.consumer.start)
         self.collector = self.consumer.collector
         self.subscriptions = self.consumer.subscriptions
 

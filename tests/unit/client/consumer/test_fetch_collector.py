@@ -1,0 +1,285 @@
+"""Whose turn it is, and how far the application has come."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from odradek.client.consumer.completed_fetch import CompletedFetch, Run
+from odradek.client.consumer.fetch_collector import FetchCollector
+from odradek.client.consumer.position import NO_OFFSET, Position
+from odradek.client.deserializers import Deserializers, deserializer
+from odradek.client.errors import InvalidRecord, KafkaError, OffsetOutOfRange
+from odradek.model.ids import TopicPartition
+from odradek.protocol.record_batch import stamp
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.record_columns import RecordColumns
+
+BYTES = Deserializers(deserializer(bytes), deserializer(bytes))
+NOTHING = None
+
+
+class Collecting:
+    """A collector, what comes in, and how often room was made."""
+
+    def __init__(self) -> None:
+        self.incoming: deque[CompletedFetch] = deque()
+        self.released = 0
+        self.collector = FetchCollector(self.incoming, BYTES, self._release)
+
+    def _release(self) -> None:
+        self.released += 1
+
+    def position(self, partition: int = 0, offset: int = 0) -> Position:
+        position = Position(TopicPartition("orders", partition))
+        position.move(offset, -1)
+        return position
+
+    def fetch(self, position: Position, first: int, count: int, epoch: int = 0) -> CompletedFetch:
+        """A fetch of one batch of records whose values are their offsets."""
+        data = build([(None, b"%d" % (first + i), (), 0) for i in range(count)])
+        data = stamp(data, 0, first, epoch) + data[16:]
+        fetch = CompletedFetch(position, data, 0, len(data), first + count)
+        self.incoming.append(fetch)
+        return fetch
+
+    def fail(self, position: Position, offset: int, error: KafkaError | None) -> list[str]:
+        """A failure in the queue; the list tells of its turn."""
+        turns: list[str] = []
+        fetch = CompletedFetch(position, b"", 0, 0, offset)
+
+        def failure() -> KafkaError | None:
+            turns.append("turn")
+            return error
+
+        fetch.failure = failure
+        self.incoming.append(fetch)
+        return turns
+
+    def next(self) -> tuple[int, int] | None:
+        record = self.collector.next_record()
+        return None if record is None else (record.partition, record.offset)
+
+    def all(self) -> list[tuple[int, int] | None]:
+        return list(iter(self.next, None))
+
+
+class TestOneByOne:
+    def test_positions_follow_what_was_handed_out(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        assert collecting.next() is None
+        collecting.fetch(position, 0, 2, epoch=7)
+        assert collecting.next() == (0, 0)
+        assert (position.offset, position.leader_epoch) == (1, 7)
+        assert collecting.next() == (0, 1)
+        assert position.offset == 2
+        assert collecting.next() is None
+
+    def test_a_record_is_consumed_when_the_application_comes_back(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 2)
+        seen = []
+        for _ in range(4):
+            collecting.next()
+            seen.append(position.consumed)
+        assert seen == [0, 1, 2, 2]
+
+    def test_with_its_leader_epoch_never_older_than_its_offset(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 1, epoch=1)
+        collecting.fetch(position, 1, 1, epoch=2)
+        epochs = []
+        for _ in range(3):
+            collecting.next()
+            epochs.append((position.consumed, position.consumed_epoch))
+        assert epochs == [(0, 1), (1, 2), (2, 2)]
+
+    def test_offsets_without_records_are_passed(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        fetch = collecting.fetch(position, 0, 1)
+        fetch.next_offset = 5  # behind a marker, say
+        collecting.next()
+        assert position.offset == 1
+        assert collecting.next() is None
+        assert position.offset == 5
+
+    def test_room_is_made_when_all_of_a_fetch_was_handed_out(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        fetch = collecting.fetch(position, 0, 2)
+        collecting.next()
+        collecting.next()
+        assert (collecting.released, position.released_bytes) == (0, 0)
+        collecting.next()
+        assert (collecting.released, position.released_bytes) == (1, fetch.size)
+
+    def test_with_something_else_to_see_to_there_are_no_records(self) -> None:
+        collecting = Collecting()
+        collecting.fetch(collecting.position(), 0, 2)
+        collecting.next()
+        collecting.collector.attention = True
+        assert collecting.next() is None
+        collecting.collector.attention = False
+        assert collecting.next() == (0, 1)
+
+
+class TestTurns:
+    def test_partitions_take_turns_fetch_by_fetch(self) -> None:
+        collecting = Collecting()
+        busy, calm = collecting.position(0), collecting.position(1)
+        for first in (0, 2, 4):
+            collecting.fetch(busy, first, 2)
+        collecting.fetch(calm, 0, 1)
+        assert collecting.all() == [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (0, 4), (0, 5)]
+
+    def test_a_failure_waits_for_what_was_fetched_before_it(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 1)
+        turns = collecting.fail(position, 1, OffsetOutOfRange("gone"))
+        assert collecting.next() == (0, 0)
+        assert turns == []
+        with pytest.raises(OffsetOutOfRange):
+            collecting.next()
+        assert turns == ["turn"]
+        assert collecting.next() is None
+
+    def test_a_failure_may_be_nothing_for_the_application(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        turns = collecting.fail(position, 0, NOTHING)
+        collecting.fetch(collecting.position(1), 0, 1)
+        assert collecting.next() == (1, 0)
+        assert turns == ["turn"]
+
+    def test_a_failure_of_a_position_that_moved_has_no_turn(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        turns = collecting.fail(position, 0, OffsetOutOfRange("gone"))
+        position.move(10, -1)
+        assert collecting.next() is None
+        assert turns == []
+
+
+class TestMoving:
+    def test_what_was_fetched_before_is_void(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        old = collecting.fetch(position, 0, 3)
+        assert collecting.next() == (0, 0)
+        position.move(7, -1)
+        collecting.collector.refresh()
+        collecting.fetch(position, 7, 1)
+        assert collecting.all() == [(0, 7)]
+        assert position.released_bytes > old.size
+
+    def test_a_partition_that_was_lost_is_heard_of_no_more(self) -> None:
+        collecting = Collecting()
+        lost, kept = collecting.position(0), collecting.position(1)
+        collecting.fetch(lost, 0, 2)
+        collecting.fetch(kept, 0, 1)
+        assert collecting.next() == (0, 0)
+        lost.generation += 1
+        collecting.collector.refresh()
+        assert collecting.all() == [(1, 0)]
+        assert (lost.offset, lost.consumed) == (1, 1)
+
+    def test_nowhere(self) -> None:
+        position = Collecting().position()
+        position.move(NO_OFFSET, -1)
+        assert (position.offset, position.consumed) == (NO_OFFSET, NO_OFFSET)
+
+
+class TestPausing:
+    def test_what_is_held_stays_and_comes_after_all(self) -> None:
+        collecting = Collecting()
+        paused, other = collecting.position(0), collecting.position(1)
+        collecting.fetch(paused, 0, 2)
+        collecting.fetch(other, 0, 1)
+        assert collecting.next() == (0, 0)
+        paused.paused = True
+        collecting.collector.refresh()
+        collecting.fetch(paused, 2, 1)
+        assert collecting.all() == [(1, 0)]
+        paused.paused = False
+        collecting.collector.refresh()
+        assert collecting.all() == [(0, 1), (0, 2)]
+
+
+class TestMany:
+    def test_up_to_a_limit_from_several_fetches(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        for first in (0, 3):
+            collecting.fetch(position, first, 3)
+        into: list = []
+        collecting.collector.take(into, 4)
+        assert [record.offset for record in into] == [0, 1, 2, 3]
+        assert (position.offset, position.consumed) == (4, 0)
+        collecting.collector.settle()
+        assert position.consumed == 4
+        collecting.collector.take(into, 100)
+        assert [record.offset for record in into] == [0, 1, 2, 3, 4, 5]
+
+    def test_mixed_with_one_by_one(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 3)
+        assert collecting.next() == (0, 0)
+        into: list = []
+        collecting.collector.take(into, 1)
+        assert [record.offset for record in into] == [1]
+        assert collecting.next() == (0, 2)
+
+    def test_an_error_waits_for_the_next_call(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 1)
+        collecting.fail(position, 1, OffsetOutOfRange("gone"))
+        into: list = []
+        collecting.collector.take(into, 10)
+        assert len(into) == 1
+        with pytest.raises(OffsetOutOfRange):
+            collecting.collector.take([], 10)
+
+    def test_what_does_not_count_is_undone(self) -> None:
+        collecting = Collecting()
+        one, two = collecting.position(0), collecting.position(1, offset=5)
+        collecting.fetch(one, 0, 2, epoch=1)
+        collecting.fetch(two, 5, 1, epoch=1)
+        into: list = []
+        collecting.collector.take(into, 10)
+        assert len(into) == 3
+        assert collecting.collector.undo() == [(one, 0, -1), (two, 5, -1)]
+        assert (one.consumed, two.consumed) == (0, 5)
+
+
+class TestColumns:
+    def test_from_all_partitions_in_turn(self) -> None:
+        collecting = Collecting()
+        one, two = collecting.position(0), collecting.position(1)
+        collecting.fetch(one, 0, 2)
+        collecting.fetch(two, 0, 1)
+        columns, runs = RecordColumns(), list[Run]()
+        collecting.collector.take_columns(columns, runs, 100, 1 << 30)
+        assert [(run.source.partition, run.count) for run in runs] == [(0, 2), (1, 1)]
+        assert (one.offset, one.consumed) == (2, 0)
+        collecting.collector.settle()
+        assert (one.consumed, two.consumed) == (2, 1)
+
+    def test_an_error_waits_until_there_is_nothing_before_it(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 1)
+        damaged = collecting.fetch(position, 1, 1)
+        damaged._data = damaged._data[:-1] + b"\x01"
+        columns = RecordColumns()
+        collecting.collector.take_columns(columns, [], 100, 1 << 30)
+        assert columns.count == 1
+        with pytest.raises(InvalidRecord):
+            collecting.collector.take_columns(RecordColumns(), [], 100, 1 << 30)

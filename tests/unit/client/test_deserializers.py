@@ -1,0 +1,86 @@
+"""What users may give as a deserializer, and what becomes of the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from odradek.client.deserializers import Deserializers, deserializer
+from odradek.client.errors import ConfigError
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.record_cursor import RecordCursor
+from odradek.protocol.records import Header
+
+
+def read(wanted: object, value: bytes | None) -> object:
+    """What it makes of a value."""
+    section = build([(None, value, [("schema", b"7")], 0)])[61:]
+    cursor = RecordCursor(section, 0, len(section), 1, 0, 0)
+    assert cursor.advance()
+    return deserializer(wanted).read("orders", cursor, cursor.value, cursor.value_size)
+
+
+@dataclass
+class Order:
+    id: int
+    item: str = "pen"
+
+
+@dataclass
+class Undecidable:
+    """JSON does not say which of the two an object is."""
+
+    of: Order | dict[str, int]
+
+
+class BySchema:
+    """Looks at headers."""
+
+    def deserialize(self, topic: str, headers: Sequence[Header], data: bytes, /) -> str:
+        return f"{topic}/{dict(headers)['schema']!r}/{data!r}"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (None, b"12"),
+        (bytes, b"12"),
+        ("bytes", b"12"),
+        ("auto", b"12"),
+        (str, "12"),
+        ("str", "12"),
+        ("json", 12),
+        (int, 12),
+        (len, 2),
+        (lambda data: data[::-1], b"21"),
+        (BySchema(), "orders/b'7'/b'12'"),
+    ],
+)
+def test_kinds(wanted: object, expected: object) -> None:
+    assert read(wanted, b"12") == expected
+
+
+def test_a_type_is_what_the_json_must_be() -> None:
+    assert read(Order, b'{"id": 5}') == Order(5, "pen")
+    with pytest.raises(ValueError, match="Expected `int`"):
+        read(Order, b'{"id": "five"}')
+
+
+@pytest.mark.parametrize("wanted", [None, "str", "json", Order, len, BySchema()])
+def test_null_stays_none(wanted: object) -> None:
+    assert read(wanted, None) is None
+
+
+def test_what_is_none() -> None:
+    with pytest.raises(ConfigError, match="'avro' is no deserializer: give 'bytes'"):
+        deserializer("avro")
+    with pytest.raises(ConfigError, match="JSON cannot be decoded into Undecidable"):
+        deserializer(Undecidable)
+
+
+def test_only_what_is_cheap_is_decoded_ahead() -> None:
+    cheap = Deserializers(deserializer("str"), deserializer("json"))
+    assert cheap.at_once
+    assert not Deserializers(deserializer("str"), deserializer(len)).at_once

@@ -1,0 +1,62 @@
+"""Where to begin: the values of auto.offset.reset."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.config.offset_reset import (
+    EARLIEST,
+    LATEST,
+    NONE,
+    OffsetReset,
+    ResetStrategy,
+    duration_ms,
+    is_offset_reset,
+    offset_reset,
+)
+
+HOUR_MS = 3_600_000
+
+
+def test_the_plain_ones() -> None:
+    assert [offset_reset(text) for text in ("earliest", "latest", "none")] == [
+        EARLIEST,
+        LATEST,
+        NONE,
+    ]
+    assert offset_reset(" Earliest ") == EARLIEST
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PT15M", HOUR_MS // 4),
+        ("P2D", 48 * HOUR_MS),
+        ("P1DT2H3M4.5S", 26 * HOUR_MS + 3 * 60_000 + 4_500),
+        ("pt0.25s", 250),
+        ("PT1,5S", 1_500),
+        ("PT0S", 0),
+    ],
+)
+def test_durations_are_those_of_java(text: str, expected: int) -> None:
+    assert duration_ms(text) == expected
+    assert offset_reset(f"by_duration:{text}") == OffsetReset(ResetStrategy.BY_DURATION, expected)
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "15M", "PT15", "P1M", "-PT1S", "PT1.S1S"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="no duration"):
+        duration_ms(text)
+
+
+def test_what_is_asked_of_the_log() -> None:
+    assert (LATEST.timestamp(10**12), EARLIEST.timestamp(10**12)) == (-1, -2)
+    assert offset_reset("by_duration:PT1H").timestamp(10**12) == 10**12 - HOUR_MS
+    assert offset_reset("by_duration:P1D").timestamp(5) == 0, "never one of the special ones"
+
+
+def test_as_a_rule_for_settings() -> None:
+    rule = is_offset_reset()
+    assert rule.problem("by_duration:PT1H") is None
+    assert "expected earliest, latest, none" in (rule.problem("newest") or "")
+    assert "PT15M" in (rule.problem("by_duration:soon") or "")
