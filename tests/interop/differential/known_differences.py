@@ -100,6 +100,11 @@ NULL_RECORDS = (
     "them as it does empty ones."
 )
 
+SUBSCRIBED_NOW = (
+    "While a group rebalances Kafka goes by what its members read in the last generation; this "
+    "broker goes by what they say now, and keeps the offsets that a member is about to read."
+)
+
 
 def refused_only_here(kind: str, reason: str) -> tuple[Known, ...]:
     """Batches of a kind that Kafka stores: the answers, and what is read back."""
@@ -176,4 +181,5 @@ KNOWN: tuple[Known, ...] = (
     Known("*", "*.min.insync.replicas.*", MIN_ISR_DEFAULT),
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
     Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
+    Known("offset-deletes: preparing: deletes", "topics.b.*", SUBSCRIBED_NOW, kafka="NONE"),
 )

@@ -1,7 +1,7 @@
 """OffsetDelete: v0. See `coordinator.group.offset_deletion`.
 
-Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; the group is asked about the others, if
-there are any.
+Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; the group is asked about the others,
+and if that fails there is nothing else to say.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
-def handle(
-    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Later:
+def handle(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> Later:
     topics: dict[str, OffsetDeleteResponseTopic] = {}
     wanted = []
     for topic in request.topics:
@@ -44,11 +42,12 @@ def handle(
             add(topics, topic.name, missing)
         if existing:
             wanted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=existing))
-    if not wanted:
-        return OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=list(topics.values()))
     request.topics = wanted
 
     def respond(response: OffsetDeleteResponse) -> None:
+        if response.error_code != ErrorCode.NONE:
+            context.respond(response)
+            return
         for answered in response.topics:
             add(topics, answered.name, answered.partitions)
         context.respond(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from interop.differential.peer import Peer
 from interop.differential.scripts import (
     cluster,
+    committed,
     configs,
     fetch,
     frames,
@@ -60,6 +61,12 @@ SCRIPTS: dict[str, Script] = {
     "describe-groups": group_admin.describe,
     "list-groups": group_admin.list_groups,
     "delete-groups": group_admin.delete,
+    "offset-commits": committed.commits,
+    "offset-commits-of-members": committed.commits_of_members,
+    "offset-fetches": committed.fetches,
+    "offset-deletes": committed.deletes,
+    "offset-ends": committed.ends,
+    "offset-commits-large": committed.large,
     "frames": frames.frames,
     "bodies": frames.bodies,
 }
