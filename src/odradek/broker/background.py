@@ -74,6 +74,11 @@ class InTurn:
         if len(self._waiting) == 1:
             start()
 
+    def drop_waiting(self) -> None:
+        """What has not begun never will, and nobody is told."""
+        while len(self._waiting) > 1:
+            self._waiting.pop()
+
     def _ended(self, tell: Callable[[T], None], result: T) -> None:
         try:
             tell(result)

@@ -7,8 +7,9 @@ topics created in passing, producer ids.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 from odradek.broker.auto_topics import creatable_topic
 from odradek.broker.context import RequestContext, Waiting
@@ -27,6 +28,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreateTopicsRequest
+from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
@@ -59,6 +61,8 @@ class Broker:
             config.max_incremental_fetch_session_cache_slots, env.random
         )
         self.producer_ids = ProducerIds(metadata, config.node_id)
+        self.opening: dict[UUID, int] = {}
+        """Topics that are committed, and how many of their partitions are still to be opened."""
         self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
         self.configure(config)
 
@@ -97,7 +101,8 @@ class Broker:
         timeout_ms: int,
         failed: Callable[[ErrorCode], T],
     ) -> T | Waiting:
-        """Submit a decision's records; its response leaves when what it rests on is committed.
+        """Submit a decision's records; its response leaves when what it rests on is committed, and
+        what it makes is open.
 
         `failed` makes the response for all that was asked, if the records cannot be kept.
         """
@@ -115,6 +120,7 @@ class Broker:
             timeout_ms,
             lambda: context.respond(decision.response),
             lambda: context.respond(failed(ErrorCode.REQUEST_TIMED_OUT)),
+            {each.topic_id for each in decision.records if isinstance(each, PartitionRecord)},
         )
 
     def after_commit(
@@ -123,18 +129,22 @@ class Broker:
         timeout_ms: int,
         committed: Callable[[], None],
         timed_out: Callable[[], None],
+        topics: Collection[UUID] = (),
     ) -> Waiting:
-        """Call `committed` once metadata is committed up to `offset`, or `timed_out` too late."""
-        operation = DelayedCommit(
-            timeout_ms,
-            lambda: self.metadata.committed_offset >= offset,
-            committed,
-            timed_out,
-        )
+        """Call `committed` once metadata is committed up to `offset` and the partitions of `topics`
+        are open, or `timed_out` too late.
+        """
+
+        def is_done() -> bool:
+            if self.metadata.committed_offset < offset:
+                return False
+            return not self.opening or self.opening.keys().isdisjoint(topics)
+
+        operation = DelayedCommit(timeout_ms, is_done, committed, timed_out)
         return Waiting(self.commit_purgatory, operation, (METADATA,))
 
     def commit_advanced(self) -> None:
-        """The committed offset moved: answers may leave."""
+        """The committed offset moved, or a topic is open: answers may leave."""
         self.commit_purgatory.check_and_complete(METADATA)
 
     def auto_create(self, names: Sequence[str]) -> int | None:

@@ -1,4 +1,4 @@
-"""DelayedCommit: an answer that is true once metadata records are committed."""
+"""DelayedCommit: an answer that is true once metadata records are committed and acted on."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable
 from odradek.timing import DelayedOperation
 
 METADATA = "metadata"
-"""The key these operations watch: checked whenever the committed offset moved."""
+"""The key these operations watch: checked when the committed offset moved, or a topic is open."""
 
 
 class DelayedCommit(DelayedOperation):
-    """Responds when the committed offset has passed `offset`; at its deadline, that it has not."""
+    """Calls `committed` when `is_done`; at its deadline `timed_out`."""
 
     def __init__(
         self,
         delay_ms: int,
-        is_committed: Callable[[], bool],
+        is_done: Callable[[], bool],
         committed: Callable[[], None],
         timed_out: Callable[[], None],
     ) -> None:
         super().__init__(max(1, delay_ms))
-        self.is_committed = is_committed
+        self.is_done = is_done
         self.committed = committed
         self.timed_out = timed_out
 
     def try_complete(self) -> bool:
-        return self.is_committed() and self.force_complete()
+        return self.is_done() and self.force_complete()
 
     def on_complete(self) -> None:
-        if self.is_committed():
+        if self.is_done():
             self.committed()
         else:
             self.timed_out()

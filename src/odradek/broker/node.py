@@ -261,6 +261,7 @@ class Node:
         self.sockets.close()
         self.groups.runtime.close()
         self.housekeeping.stop()
+        self.partitions.stop()
         self.replicas.flusher.stop()
         Stopping(
             self.timer, self.background, self.directory, self.metadata, stopped, progress

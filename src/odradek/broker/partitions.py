@@ -2,17 +2,24 @@
 
 Topics that appear get their logs opened or made, topics that go have theirs deleted, changed
 settings reach logs and rules. Opening a damaged log takes that partition offline and no other;
-one that the disk refuses for now (it is full, say) is tried again until it opens. Files are removed
-one partition after the other, so that a large topic leaves workers for those who wait.
+one that the disk refuses for now (it is full, say) is tried again until it opens.
+
+A few partitions are opened in the event that commits them. Of many the rest comes in slices
+(`slices`): until one has come, requests for it are answered as for one that is not known, and the
+answer to its creation waits. Files are removed one partition after the other, so that a large topic
+leaves workers for those who wait.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from functools import partial
+from uuid import UUID
 
 from odradek.broker.background import InTurn
 from odradek.broker.broker import Broker
+from odradek.broker.slices import Slices
 from odradek.broker.topic_rules import batch_rules, log_config
 from odradek.config.topic import TopicConfig
 from odradek.controller.registrations import PartitionRegistration, TopicImage
@@ -23,6 +30,8 @@ from odradek.model.ids import TopicIdPartition, TopicPartition
 log = logging.getLogger(__name__)
 
 OPEN_AGAIN_MS = 5_000
+AT_ONCE = 64
+"""Partitions that are opened, or whose files are renamed, within one turn of the loop."""
 
 
 class Partitions:
@@ -31,13 +40,28 @@ class Partitions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._removals = InTurn(broker.env.offload)
+        self._later = Slices(broker.clock, broker.env.call_soon)
+        self._at_once = AT_ONCE
+        self._configs: dict[str, TopicConfig] = {}  # of topics that are being opened
+        self._stopped = False
         self._refused: dict[TopicIdPartition, None] = {}
 
     def open_all(self) -> None:
-        """At the start: every partition of the image that this broker leads."""
+        """At the start, when nobody is served yet: every partition of the image that this broker
+        leads.
+        """
         for topic in self._broker.image.topics.values():
             self.topic_changed(topic)
+        self._later.finish()
         self._tell_of_strays()
+
+    def stop(self) -> None:
+        """Deleted partitions lose their names now; what was to be opened, and what was to be
+        removed, is left for the next start.
+        """
+        self._stopped = True
+        self._later.finish()
+        self._removals.drop_waiting()
 
     def topic_changed(self, topic: TopicImage) -> None:
         """A topic was created, has more partitions, or other leaders."""
@@ -58,7 +82,40 @@ class Partitions:
             known.leader_epoch = registration.leader_epoch
             return
         if registration.leader == self._broker.node_id:
-            self._lead(topic, number, registration, config)
+            if self._may_do_now():
+                self._lead(topic, number, registration, config)
+            else:
+                opening = self._broker.opening
+                opening[topic.id] = opening.get(topic.id, 0) + 1
+                self._configs.setdefault(topic.name, config)
+                self._later.add(partial(self._open_in_turn, topic.id, number))
+
+    def _may_do_now(self) -> bool:
+        """Whether this is one of the few of this turn, and nothing is in line before it."""
+        if self._at_once == 0 or not self._later.idle:
+            return False
+        if self._at_once == AT_ONCE:
+            self._broker.env.call_soon(self._next_turn)
+        self._at_once -= 1
+        return True
+
+    def _next_turn(self) -> None:
+        self._at_once = AT_ONCE
+
+    def _open_in_turn(self, topic_id: UUID, number: int) -> None:
+        opening, topic = self._broker.opening, self._broker.image.topic_by_id(topic_id)
+        try:
+            if topic is not None and not self._stopped:
+                config = self._configs.get(topic.name)
+                if config is None:
+                    config = self._configs[topic.name] = self.config_of(topic.name)
+                self._lead(topic, number, topic.partitions[number], config)
+        finally:
+            opening[topic_id] -= 1
+            if opening[topic_id] == 0:
+                del opening[topic_id]
+                self._configs.clear()
+                self._broker.commit_advanced()
 
     def _lead(
         self,
@@ -110,7 +167,11 @@ class Partitions:
             partition = replicas.by_id.get((topic.id, number))
             if partition is not None:
                 replicas.remove(partition.topic_partition)
-                self._remove_files(TopicIdPartition(topic.id, number))
+                key = TopicIdPartition(topic.id, number)
+                if self._may_do_now():
+                    self._remove_files(key)
+                else:
+                    self._later.add(partial(self._remove_files, key))
 
     def _remove_files(self, key: TopicIdPartition) -> None:
         try:
@@ -137,6 +198,7 @@ class Partitions:
 
     def configs_changed(self, names: Iterable[str] | None = None) -> None:
         """New settings for these topics; None: for all."""
+        self._configs.clear()
         wanted = None if names is None else set(names)
         configs: dict[str, TopicConfig] = {}
         for partition in self._broker.replicas:

@@ -1,0 +1,183 @@
+"""Thousands of partitions made or removed at once hold nobody up."""
+
+from __future__ import annotations
+
+from serving import Asked, Serving
+
+from odradek.broker.partitions import AT_ONCE
+from odradek.broker.slices import TURN_JOBS
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+MANY = AT_ONCE + 5 * TURN_JOBS
+
+
+def creating(serving: Serving, name: str, partitions: int, timeout_ms: int = 1000) -> Asked:
+    """A creation whose records are committed, and whose partitions may not all be open."""
+    topic = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+    )
+    asked = serving.send(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), 7)
+    commit(serving)
+    return asked
+
+
+def commit(serving: Serving) -> None:
+    """Run what leads to the commit of metadata, and no turn of the loop more."""
+    turn(serving)
+    while serving.work:
+        serving.run_work()
+
+
+def turn(serving: Serving) -> None:
+    """One turn of the loop: the callbacks that were there when it began."""
+    soon, serving.soon[:] = list(serving.soon), []
+    for callback in soon:
+        callback()
+
+
+def error_of(asked: Asked) -> int:
+    return asked.answer(CreateTopicsResponse).topics[0].error_code
+
+
+def test_few_partitions_are_open_with_the_commit():
+    serving = Serving()
+    asked = creating(serving, "t", AT_ONCE)
+    assert error_of(asked) == 0
+    assert len(serving.node.replicas.by_name) == AT_ONCE
+
+
+def test_many_are_opened_in_slices_and_the_answer_waits_for_the_last():
+    serving = Serving()
+    asked = creating(serving, "t", MANY)
+    opened = [len(serving.node.replicas.by_name)]
+    while asked.parts is None:
+        turn(serving)
+        opened.append(len(serving.node.replicas.by_name))
+    assert opened == [*range(AT_ONCE, MANY, TURN_JOBS), MANY]
+    assert error_of(asked) == 0
+    assert not serving.node.broker.opening
+
+
+def test_a_slice_ends_early_when_the_disk_is_slow():
+    serving = Serving()
+    asked = creating(serving, "t", AT_ONCE + 3)
+    make_directory = serving.disk.make_directory
+
+    def slowly(path: str) -> None:
+        serving.clock.passed_ms += 10
+        make_directory(path)
+
+    serving.disk.make_directory = slowly  # type: ignore[method-assign]
+    for opened in (1, 2):
+        turn(serving)
+        assert len(serving.node.replicas.by_name) == AT_ONCE + opened
+    turn(serving)
+    assert error_of(asked) == 0
+
+
+def test_others_are_answered_meanwhile():
+    serving = Serving()
+    serving.create("u")
+    asked = creating(serving, "t", MANY)
+    assert serving.produce("u", acks=0).parts == ()
+    other = creating(serving, "v", 1)
+    assert asked.parts is None
+    assert other.parts is None, "in line behind what was created before"
+    config = AlterableConfig(name="retention.ms", config_operation=0, value="5000")
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=[config])
+    altered = serving.send(
+        IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1
+    )
+    serving.settle()
+    assert altered.answer(IncrementalAlterConfigsResponse).responses[0].error_code == 0
+    assert [error_of(each) for each in (asked, other)] == [0, 0]
+    retention = {
+        part.log.config.retention_ms
+        for part in serving.node.replicas
+        if part.topic_partition.topic == "t"
+    }
+    assert retention == {5000}, "also of those that were opened after the change"
+
+
+def test_a_creation_that_is_not_open_in_time_says_so_and_goes_on():
+    serving = Serving()
+    asked = creating(serving, "t", MANY, timeout_ms=50)
+    serving.clock.passed_ms = 50
+    serving.timer.advance_clock(50)
+    assert error_of(asked) == ErrorCode.REQUEST_TIMED_OUT
+    serving.settle()
+    assert len(serving.node.replicas.by_name) == MANY
+
+
+def test_a_topic_may_be_deleted_before_all_of_it_is_open():
+    serving = Serving()
+    asked = creating(serving, "t", MANY)
+    deleted = serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    serving.settle()
+    assert deleted.answer(DeleteTopicsResponse).responses[0].error_code == 0
+    assert error_of(asked) == 0
+    assert not serving.node.replicas.by_name
+    assert not serving.node.directory.partitions
+
+
+def test_the_files_of_a_large_topic_are_renamed_in_slices():
+    serving = Serving()
+    serving.create("t", partitions=MANY)
+    serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    turn(serving)
+    serving.run_work()
+    assert not serving.node.replicas.by_name, "all of them are gone for clients"
+    left = len(serving.node.directory.partitions)
+    assert left == MANY - AT_ONCE
+    turn(serving)
+    assert len(serving.node.directory.partitions) == left - TURN_JOBS
+    serving.settle()
+    assert not serving.node.directory.partitions
+
+
+def test_a_stop_renames_what_is_left_and_opens_no_more():
+    serving = Serving()
+    serving.create("t", partitions=MANY)
+    serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    commit(serving)
+    creating(serving, "u", 2 * MANY)
+    assert serving.node.directory.partitions
+    serving.node.stop(lambda: None)
+    assert len(serving.work) == 1, "of the removals, the one under way"
+    serving.settle()
+    assert [name for name in serving.disk.list("/data") if name.endswith("-delete")]
+    again = Serving(serving.disk)
+    assert {name for name, _ in again.node.replicas.by_name} == {"u"}
+    assert not [name for name in serving.disk.list("/data") if name.endswith("-delete")]
+    assert len(again.node.directory.partitions) == len(again.node.replicas.by_name) == 2 * MANY
+
+
+def test_more_partitions_of_a_topic_are_opened_in_slices_too():
+    serving = Serving()
+    serving.create("t")
+    more = CreatePartitionsTopic(name="t", count=MANY + 1, assignments=None)
+    asked = serving.send(
+        CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False), 3
+    )
+    commit(serving)
+    assert asked.parts is None
+    serving.settle()
+    assert asked.answer(CreatePartitionsResponse).results[0].error_code == 0
+    assert len(serving.node.replicas.by_name) == MANY + 1
