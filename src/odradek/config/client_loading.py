@@ -9,7 +9,7 @@ What becomes of a name is in `client_names`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Self
 
@@ -116,3 +116,17 @@ def text_of(name: str, value: object) -> str:
     if isinstance(value, type):
         return value.__name__
     raise ConfigError(f"{name} cannot be {value!r}: give text, a number, or a list of them")
+
+
+def together(
+    config: Mapping[str, Any] | None,
+    brokers: str | Sequence[str] | None,
+    keywords: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What a constructor was given: a mapping (confluent-kafka's habit), keywords (kafka-python's),
+    and the brokers, for `ClientSettings.load`.
+    """
+    given = dict(config or {}) | dict(keywords)
+    if brokers is not None:
+        given["brokers"] = brokers
+    return given

@@ -1,0 +1,62 @@
+"""What the awaited faces have in common: settings, an engine in the running loop, closing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from odradek.client.aio.engine_loop import EngineLoop
+from odradek.client.engine import Engine
+from odradek.client.errors import ClientClosed
+from odradek.client.waiter import Waiter
+
+T = TypeVar("T")
+
+
+class Client:
+    """An asynchronous context manager; leaving it closes. It begins with `start`, which entering
+    does, in the loop that runs then.
+    """
+
+    def __init__(self, name: str, make_engine: Callable[[EngineLoop], Engine]) -> None:
+        self._name = name
+        self._make_engine = make_engine
+        self._loop: EngineLoop | None = None
+        self._engine: Engine | None = None
+
+    async def start(self) -> Self:
+        """Begin. Raises `RuntimeError` if it has begun before."""
+        if self._loop is not None:
+            raise RuntimeError(f"{self._name} was started before: make another one")
+        self._loop = EngineLoop(self._name)
+        try:
+            self._engine = self._make_engine(self._loop)
+        except BaseException:
+            await self._loop.close(lambda: None)
+            raise
+        self._loop.run(self._engine.start)
+        return self
+
+    async def _wait(self, make: Callable[[Engine], Waiter[T]], timeout_s: float | None = None) -> T:
+        """Make a waiter, and go on when it is done."""
+        engine, loop = self._engine, self._loop
+        if engine is None or loop is None:
+            raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
+        return await loop.wait(lambda: make(engine), timeout_s)
+
+    async def close(self) -> None:
+        """Close all connections. More than once does no harm."""
+        if self._loop is not None and self._engine is not None:
+            await self._loop.close(self._engine.close)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,107 @@
+"""The admin client that blocks.
+
+    with Admin(brokers="localhost:9092") as admin:
+        admin.create_topic("orders", partitions=3)
+        print(admin.topics())
+
+Its calls are those of `client.admin`, each blocking until it is done or `default.api.timeout.ms`
+are over. They may be made from any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+
+from odradek.client.admin.admin import AdminCalls
+from odradek.client.blocking.client import Client
+from odradek.client.engine import Engine
+from odradek.client.waiter import Waiter
+from odradek.config.admin import AdminConfig
+from odradek.config.client_loading import together
+from odradek.config.keywords import AdminKeywords
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Blocking(Generic[P, R]):
+    """A call of `AdminCalls` as a method that blocks."""
+
+    def __init__(
+        self, call: Callable[Concatenate[AdminCalls, P], Coroutine[Waiter[Any], None, R]]
+    ) -> None:
+        def blocking(admin: Admin, *args: P.args, **kwargs: P.kwargs) -> R:
+            calls = admin._calls
+            return admin._wait(lambda: calls.run(call.__name__, call(calls, *args, **kwargs)))
+
+        self._function = update_wrapper(blocking, call)
+        self.__doc__ = call.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type[Admin]) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: Admin, owner: type[Admin]) -> Callable[P, R]: ...
+    def __get__(self, instance: Admin | None, owner: type[Admin]) -> Callable[..., Any]:
+        return self._function if instance is None else MethodType(self._function, instance)
+
+
+class Admin(Client):
+    """Administers the cluster at `brokers` (or `bootstrap.servers` in `config` or keywords).
+
+    Settings by any of their names, see `AdminConfig`. Raises `ConfigError`; calls raise kinds of
+    `KafkaError`.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        brokers: str | Sequence[str] | None = None,
+        **settings: Unpack[AdminKeywords],
+    ) -> None:
+        self.config = AdminConfig.load(together(config, brokers, settings))
+        super().__init__(
+            "odradek-admin",
+            lambda thread: Engine(thread.machine.env, thread.machine.timer, self.config),
+        )
+        self._calls = AdminCalls(self._engine, self.config.default_api_timeout_ms)
+
+    topics = Blocking(AdminCalls.topics)
+    describe_topic = Blocking(AdminCalls.describe_topic)
+    describe_topics = Blocking(AdminCalls.describe_topics)
+    create_topic = Blocking(AdminCalls.create_topic)
+    create_topics_many = Blocking(AdminCalls.create_topics_many)
+    delete_topic = Blocking(AdminCalls.delete_topic)
+    delete_topics_many = Blocking(AdminCalls.delete_topics_many)
+    create_partitions = Blocking(AdminCalls.create_partitions)
+
+    topic_config = Blocking(AdminCalls.topic_config)
+    broker_config = Blocking(AdminCalls.broker_config)
+    describe_config = Blocking(AdminCalls.describe_config)
+    set_topic_config = Blocking(AdminCalls.set_topic_config)
+    set_broker_config = Blocking(AdminCalls.set_broker_config)
+    alter_config = Blocking(AdminCalls.alter_config)
+
+    partitions_of = Blocking(AdminCalls.partitions_of)
+    list_offsets = Blocking(AdminCalls.list_offsets)
+    beginning_offsets = Blocking(AdminCalls.beginning_offsets)
+    end_offsets = Blocking(AdminCalls.end_offsets)
+    delete_records = Blocking(AdminCalls.delete_records)
+
+    groups = Blocking(AdminCalls.groups)
+    describe_group = Blocking(AdminCalls.describe_group)
+    describe_groups = Blocking(AdminCalls.describe_groups)
+    delete_group = Blocking(AdminCalls.delete_group)
+    delete_groups_many = Blocking(AdminCalls.delete_groups_many)
+    group_offsets = Blocking(AdminCalls.group_offsets)
+    alter_group_offsets = Blocking(AdminCalls.alter_group_offsets)
+    delete_group_offsets = Blocking(AdminCalls.delete_group_offsets)
+    group_lag = Blocking(AdminCalls.group_lag)
+    seek_group = Blocking(AdminCalls.seek_group)
+
+    cluster = Blocking(AdminCalls.cluster)
+    log_dirs = Blocking(AdminCalls.log_dirs)

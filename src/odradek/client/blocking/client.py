@@ -1,0 +1,50 @@
+"""What the blocking faces have in common: settings, an engine on its thread, closing."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.engine import Engine
+from odradek.client.waiter import Waiter
+
+T = TypeVar("T")
+
+
+class Client:
+    """A context manager; leaving it closes. One that is forgotten ends when it is collected, or
+    with the process.
+    """
+
+    def __init__(self, name: str, make_engine: Callable[[EngineThread], Engine]) -> None:
+        self._thread = EngineThread(name)
+        self._thread.start()
+        try:
+            self._engine = self._thread.call(lambda: make_engine(self._thread))
+        except BaseException:
+            self._thread.close(lambda: None)
+            raise
+        self._thread.post(self._engine.start)
+        self._end = weakref.finalize(self, self._thread.close, self._engine.close)
+
+    def _wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
+        """Have a waiter made on the engine's thread, and block until it is done."""
+        return self._thread.wait(make, timeout_s)
+
+    def close(self) -> None:
+        """Close all connections. More than once does no harm."""
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

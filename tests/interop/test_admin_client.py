@@ -1,0 +1,138 @@
+"""Our admin client says the same of this project's broker and of a real Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from interop.apache_kafka import ApacheKafka
+from odradek.client.admin.results import NewTopic
+from odradek.client.blocking.admin import Admin
+from odradek.client.errors import KafkaError
+from odradek.client.simple.bulk_producer import BulkProducer
+from odradek.client.simple.cluster import Cluster
+from odradek.model.ids import TopicPartition
+from odradek.testing.broker import Broker
+
+pytestmark = pytest.mark.interop
+
+GROUP = "admin-client-readers"
+LOG = TopicPartition("admin-client-log", 0)
+OTHER = TopicPartition("admin-client-log", 1)
+
+
+def said(call: Callable[[], Any]) -> object:
+    """What a call gives, or the kind of its error."""
+    try:
+        return call()
+    except KafkaError as error:
+        return type(error).__name__, error.name
+
+
+def produce(bootstrap: str, count: int) -> None:
+    """Records with their offsets for timestamps."""
+    with Cluster(bootstrap) as cluster:
+        producer = BulkProducer(cluster)
+        for number in range(count):
+            producer.append(LOG.topic, LOG.partition, None, b"value", (), 1000 + number)
+        producer.flush()
+        producer.close()
+
+
+def topics(admin: Admin) -> list[object]:
+    config = {"retention.ms": 60_000, "cleanup.policy": "delete"}
+    created = said(lambda: admin.create_topic(LOG.topic, partitions=2, config=config))
+    topic = admin.describe_topic(LOG.topic)
+    mine = [each.name for each in admin.topics() if each.name.startswith("admin-client")]
+    many = [NewTopic("admin-client-b", 1), NewTopic("no spaces")]
+    return [
+        created,
+        said(lambda: admin.create_topic(LOG.topic)),
+        said(lambda: admin.create_topic(LOG.topic, exist_ok=True)),
+        [(p.partition, p.leader, p.replicas, p.isr, p.leader_epoch) for p in topic.partitions],
+        mine,
+        {name: e and e.name for name, e in admin.create_topics_many(many).items()},
+        said(lambda: admin.create_topic("admin-client-c", partitions=0)),
+        said(lambda: admin.create_topic("admin-client-c", replication=7)),
+        said(lambda: admin.create_topic("admin-client-c", config={"retention.ms": "x"})),
+        said(lambda: admin.create_topic("admin-client-c", validate_only=True)),
+        said(lambda: admin.create_partitions("admin-client-b", 3)),
+        said(lambda: admin.create_partitions("admin-client-b", 2)),
+        said(lambda: admin.delete_topic("admin-client-b")),
+        said(lambda: admin.delete_topic("admin-client-b")),
+        said(lambda: admin.delete_topic("admin-client-b", missing_ok=True)),
+        said(lambda: admin.describe_topic("admin-client-b")),
+    ]
+
+
+def settings(admin: Admin) -> list[object]:
+    changed = said(lambda: admin.set_topic_config(LOG.topic, {"max.message.bytes": 2_000_000}))
+    config = admin.topic_config(LOG.topic)
+    shown = ("retention.ms", "max.message.bytes", "cleanup.policy", "segment.bytes")
+    return [
+        changed,
+        [(name, config[name].value, config[name].source, config[name].sensitive) for name in shown],
+        said(lambda: admin.set_topic_config(LOG.topic, {"max.message.bytes": None})),
+        admin.topic_config(LOG.topic)["max.message.bytes"].value,
+        said(lambda: admin.set_topic_config(LOG.topic, {"no.such.setting": 1})),
+        said(lambda: admin.topic_config("admin-client-missing")),
+        admin.broker_config(1)["node.id"].value,
+        said(lambda: admin.set_broker_config(1, {"node.id": 2})),
+    ]
+
+
+def records(admin: Admin) -> list[object]:
+    at = datetime.fromtimestamp(1.004, UTC)
+    admin.alter_group_offsets(GROUP, {LOG: 1, OTHER: 0})
+    return [
+        admin.end_offsets([LOG, OTHER]),
+        [said(lambda t=t: admin.list_offsets({LOG: t})) for t in (-1, -2, -3, 1004, 10**14)],
+        said(lambda: admin.delete_records({LOG: 3})),
+        said(lambda: admin.delete_records({LOG: 99})),
+        said(lambda: admin.delete_records({TopicPartition(LOG.topic, 9): 1})),
+        admin.beginning_offsets([LOG]),
+        {p: move.after for p, move in admin.seek_group(GROUP, at).items()},
+        {p: move.after for p, move in admin.seek_group(GROUP, "start").items()},
+    ]
+
+
+def groups(admin: Admin) -> list[object]:
+    described = admin.describe_group(GROUP)
+    lag = admin.group_lag(GROUP)
+    return [
+        [g.group_id for g in admin.groups() if g.group_id == GROUP],
+        (described.state, described.protocol_type, described.members),
+        {p: each.offset for p, each in admin.group_offsets(GROUP).items()},
+        {p: (each.committed, each.lag) for p, each in lag.items()},
+        said(lambda: admin.delete_group_offsets(GROUP, [OTHER])),
+        list(admin.group_offsets(GROUP)),
+        said(lambda: admin.delete_group(GROUP)),
+        said(lambda: admin.delete_group(GROUP)),
+        said(lambda: admin.describe_group(GROUP)),
+        said(lambda: admin.group_offsets(GROUP)),
+    ]
+
+
+def script(bootstrap: str) -> dict[str, list[object]]:
+    """Every part of the client, and what it said."""
+    with Admin(brokers=bootstrap) as admin:
+        told = {"topics": topics(admin), "settings": settings(admin)}
+        produce(bootstrap, 10)
+        told["records"] = records(admin)
+        told["groups"] = groups(admin)
+        cluster = admin.cluster()
+        told["cluster"] = [
+            [node.id for node in cluster.nodes],
+            cluster.controller_id,
+            sorted(admin.log_dirs()),
+        ]
+    return told
+
+
+def test_both_brokers_are_administered_alike(kafka: ApacheKafka, ours: Broker) -> None:
+    of_kafka, of_ours = script(kafka.bootstrap), script(ours.bootstrap)
+    for part, told in of_kafka.items():
+        assert of_ours[part] == told, part
