@@ -133,10 +133,11 @@ class Segment:
         self.offset_index.unload()
         self.time_index.unload()
 
-    def write_indexes(self) -> None:
-        """Bring both index files up to memory. Not synced."""
-        self.offset_index.write_out()
-        self.time_index.write_out()
+    def write_indexes(self, *, needed: bool = False) -> None:
+        """Bring both index files up to memory, or those that are `needed`. Not synced."""
+        for index in (self.offset_index, self.time_index):
+            if not needed or index.needs_file():
+                index.write_out()
 
     # Looking up
 
@@ -231,8 +232,6 @@ class Segment:
                 break
         return end
 
-    # Reading in and making anew
-
     def remember_timestamp(self, header: RecordBatchHeader) -> None:
         """Take the largest timestamp of a batch that is in the segment."""
         if header.max_timestamp > self.max_timestamp:
@@ -256,9 +255,7 @@ class Segment:
             raise LogDamaged(self.file.path, str(bad)) from bad
         if not active:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
-        for index in (self.offset_index, self.time_index):
-            if not active or index.needs_file():
-                index.write_out()
+        self.write_indexes(needed=active)
         return end
 
     def clear_indexes(self, position: int, offset: int) -> None:
@@ -267,13 +264,12 @@ class Segment:
         if position == 0:
             self.offset_index.keep(0)
             self.time_index.keep(0)
+            self.first_timestamp = None
         else:
             self.offset_index.cut(position)
             self.time_index.cut(offset)
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         self.unindexed_bytes = position - self.offset_index.floor(position)
-        if position == 0:
-            self.first_timestamp = None
 
     def read_first_timestamp(self) -> int | None:
         """Largest timestamp of the first batch; None if the segment is empty."""
