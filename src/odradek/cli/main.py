@@ -26,8 +26,11 @@ VERBS = {
     "demo": Verb(
         "odradek.cli.demo", "demo", "Real flights through the broker and Spark, verified."
     ),
+    "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
+    "group": Verb("odradek.cli.group", "group", "Consumer groups: members, lag, moving them."),
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
 }
+ALIASES = {"topics": "topic", "groups": "group", "g": "group"}
 
 
 class LazyGroup(click.Group):
@@ -37,7 +40,7 @@ class LazyGroup(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        verb = VERBS.get(cmd_name)
+        verb = VERBS.get(ALIASES.get(cmd_name, cmd_name))
         if verb is None:
             return None
         command: click.Command = getattr(importlib.import_module(verb.module), verb.attribute)

@@ -1,0 +1,133 @@
+"""Which cluster a command talks to, and with what settings.
+
+    -b HOST:PORT,...      else  -X bootstrap.servers=...  else  --command-config FILE
+                          else  ODRADEK_BROKERS  else  KAFKA_BOOTSTRAP_SERVERS
+                          else  localhost:9092
+    -X NAME=VALUE         any client setting, by Kafka's or librdkafka's name; `-X list` prints them
+    --command-config FILE settings as lines of NAME=VALUE, as Kafka's own tools read them
+
+The long names of Kafka's tools (`--bootstrap-server`, `--broker-list`, `--command-property`) are
+understood and not shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+DEFAULT = "localhost:9092"
+ENVIRONMENT = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
+SERVERS = "bootstrap.servers"
+OTHER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """`settings` are for a client's constructor, `bootstrap.servers` among them."""
+
+    settings: dict[str, str]
+
+    @property
+    def address(self) -> str:
+        return self.settings[SERVERS]
+
+
+def broker_options(command: F) -> F:
+    """Adds `-b`, `-X`, `--command-config` to a command; it takes them as one `Brokers`."""
+
+    options = [
+        given_as(
+            "brokers",
+            "-b",
+            "--brokers",
+            metavar="HOST:PORT,...",
+            help=f"Where to connect.  [default: ${ENVIRONMENT[0]}, ${ENVIRONMENT[1]}, {DEFAULT}]",
+        ),
+        given_as(
+            "properties",
+            "-X",
+            "--client-property",
+            metavar="NAME=VALUE",
+            help="A client setting, repeatable; `-X list` prints them.",
+        ),
+        given_as(
+            "files",
+            "--command-config",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False),
+            help="Client settings in a file of NAME=VALUE lines.",
+        ),
+        *(given_as("brokers", name, hidden=True) for name in OTHER_NAMES),
+        given_as("properties", "--command-property", hidden=True),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def given_as(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
+    """An option whose values `brokers` finds under `kind`, whichever name it was given by."""
+
+    def taken(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
+        ctx.ensure_object(dict)
+        ctx.obj.setdefault(kind, []).extend(values)
+
+    return click.option(*names, callback=taken, expose_value=False, multiple=True, **more)
+
+
+def brokers(ctx: click.Context) -> Brokers:
+    """What the options of this call, the files and the environment say together."""
+    given: dict[str, Sequence[str]] = ctx.obj or {}
+    if "list" in given.get("properties", ()):
+        list_settings()
+        ctx.exit(0)
+    settings: dict[str, str] = {}
+    for path in given.get("files", ()):
+        settings.update(properties_of(Path(path)))
+    for pair in given.get("properties", ()):
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"-X {pair!r}: write NAME=VALUE, as in -X client.id=me")
+        settings[name.strip()] = value.strip()
+    named = given.get("brokers", ())
+    if named:
+        settings[SERVERS] = ",".join(named)
+    elif SERVERS not in settings:
+        found = (os.environ.get(name) for name in ENVIRONMENT)
+        settings[SERVERS] = next(filter(None, found), DEFAULT)
+    return Brokers(settings)
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    """Lines of NAME=VALUE; blank ones and those that begin with # or ! say nothing."""
+    settings = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise click.UsageError(f"{path}, line {number}: {line[:60]!r} is not NAME=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def list_settings() -> None:
+    """Every setting of producer, consumer and admin client, with its default and meaning."""
+    from odradek.cli.output import Listing, show
+    from odradek.config.clients import KINDS
+
+    listing = Listing(("setting", "of", "default", "meaning"))
+    for name in sorted({name for kind in KINDS for name in kind.declared}):
+        of = [kind for kind in KINDS if name in kind.declared]
+        setting = of[0].declared[name]
+        kinds = [kind.kind for kind in of]
+        listing.add(name, kinds, setting.text(setting.default), setting.doc)
+    show(listing, as_json=False)

@@ -1,0 +1,38 @@
+"""From a position as typed to an offset in each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from odradek import Admin
+from odradek.cli.moments import From, NotUnderstood, Position
+from odradek.model.ids import TopicPartition
+
+
+def offsets_at(
+    cluster: Admin, partitions: Collection[TopicPartition], where: Position
+) -> dict[TopicPartition, int]:
+    """The offset that `where` means in each partition, kept within its log."""
+    if where.origin is From.STORED:
+        raise NotUnderstood("`stored` is where a group is: name the group with -g")
+    starts, ends = cluster.beginning_offsets(partitions), cluster.end_offsets(partitions)
+    if where.origin is From.TIME:
+        found = cluster.list_offsets(dict.fromkeys(partitions, where.value))
+        return {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
+    origins = {
+        From.START: starts,
+        From.END: ends,
+        From.ZERO: dict.fromkeys(partitions, 0),
+    }[where.origin]
+    return {p: min(max(origins[p] + where.value, starts[p]), ends[p]) for p in partitions}
+
+
+def partition_numbers(text: str) -> list[int]:
+    """`0,3-5` -> `[0, 3, 4, 5]`."""
+    found: list[int] = []
+    for piece in text.split(","):
+        first, dash, last = piece.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise NotUnderstood(f"{text!r} are not partitions: write 0,1 or 0-3")
+        found.extend(range(int(first), int(last if dash else first) + 1))
+    return found
