@@ -1,0 +1,48 @@
+"""What `import odradek` gives, and what it does not cost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import odradek
+import odradek.aio
+import odradek.errors
+from odradek.client import errors
+from odradek.client.aio import admin as awaited
+from odradek.client.blocking import admin as blocking
+
+
+def test_the_clients_are_there_when_asked_for() -> None:
+    assert odradek.Admin is blocking.Admin
+    assert odradek.aio.Admin is awaited.Admin
+    assert odradek.KafkaError is errors.KafkaError
+    assert all(getattr(odradek, name) is not None for name in odradek.__all__)
+    assert set(odradek.__all__) <= set(dir(odradek))
+
+
+def test_the_names_for_asyncio_are_the_same() -> None:
+    clients = {name for name in odradek.__all__ if name in ("Admin", "Consumer", "Producer")}
+    assert set(odradek.aio.__all__) == clients
+
+
+def test_all_errors_can_be_imported_from_one_place() -> None:
+    assert set(odradek.errors.__all__) == set(errors.__all__)
+    for name in errors.__all__:
+        assert getattr(odradek.errors, name) is getattr(errors, name)
+
+
+def test_a_name_there_is_not() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Broker'"):
+        odradek.__getattr__("Broker")
+
+
+@pytest.mark.parametrize("program", ["import odradek", "import odradek.cli.main"])
+def test_importing_it_imports_no_client(program: str) -> None:
+    count = "import sys; print(sum(name.startswith('odradek.client') for name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; {count}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0"
