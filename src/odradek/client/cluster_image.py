@@ -66,6 +66,13 @@ class TopicInfo:
         """By number, in order."""
         self.count = len(partitions)
 
+    @property
+    def will_change(self) -> bool:
+        """Whether the broker itself said that it will soon look different."""
+        if self.error.refresh_metadata:
+            return True
+        return any(info.error.refresh_metadata for info in self.partitions.values())
+
     def with_partition(self, info: PartitionInfo) -> TopicInfo:
         """The same topic with one partition replaced."""
         partitions = {**self.partitions, info.partition: info}
@@ -167,4 +174,15 @@ def partition_of(partition: MetadataResponsePartition, epochs: bool) -> Partitio
         tuple(partition.isr_nodes),
         tuple(partition.offline_replicas),
         error_code(partition.error_code),
+    )
+
+
+def same_leaders(before: ClusterImage, after: ClusterImage) -> bool:
+    """Whether an answer told nothing new about who leads what."""
+    if before.topics.keys() != after.topics.keys() or before.nodes != after.nodes:
+        return False
+    return all(
+        before.topics[name].error == topic.error
+        and before.topics[name].partitions == topic.partitions
+        for name, topic in after.topics.items()
     )

@@ -26,6 +26,7 @@ from odradek.client.cluster_image import (
     PartitionInfo,
     TopicInfo,
     nodes_of,
+    same_leaders,
     topic_of,
 )
 from odradek.client.errors.base import KafkaError
@@ -81,9 +82,7 @@ class Metadata:
         self._listeners: list[UpdateListener] = []
         self._waiters: list[tuple[int, Waiter[ClusterImage]]] = []
         self._need_full = self._need_new = False
-        self._requests = 0
-        """Wishes for a full update so far: one uttered while a request is under way is not
-        answered by it."""
+        self._requests = 0  # One uttered while a request is under way is not answered by it.
         self._attempts = 0
         self._same_answers = 0
         self._refreshed_ms: int | None = None
@@ -138,6 +137,7 @@ class Metadata:
 
     @property
     def update_requested(self) -> bool:
+        """Whether somebody wants to know more."""
         return self._need_full or self._need_new
 
     def time_to_next_update_ms(self) -> int:
@@ -201,7 +201,7 @@ class Metadata:
         self._wait_ms = (
             self._backoff.backoff_ms(self._same_answers - 1) if self._same_answers else 0
         )
-        if any(needs_refresh(topic) for topic in self.image.topics.values()):
+        if any(topic.will_change for topic in self.image.topics.values()):
             self._need_full = True
         self._tell()
 
@@ -285,21 +285,3 @@ class Metadata:
         """Nothing is known any more about where nodes are; begin again."""
         self.image = self.image.with_changes({}, self.image.topics)
         self.request_update()
-
-
-def needs_refresh(topic: TopicInfo) -> bool:
-    """Whether the broker itself said that the topic will soon look different."""
-    if topic.error.refresh_metadata:
-        return True
-    return any(info.error.refresh_metadata for info in topic.partitions.values())
-
-
-def same_leaders(before: ClusterImage, after: ClusterImage) -> bool:
-    """Whether an answer told nothing new about who leads what."""
-    if before.topics.keys() != after.topics.keys() or before.nodes != after.nodes:
-        return False
-    return all(
-        before.topics[name].error == topic.error
-        and before.topics[name].partitions == topic.partitions
-        for name, topic in after.topics.items()
-    )

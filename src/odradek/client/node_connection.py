@@ -7,12 +7,10 @@
 A request is pending while the connection is not ready (it is opened for it, when the back-off is
 over), while as many as allowed are in flight, and while the node throttles this client.
 
-Everything has a deadline: one timer per connection is set for the earliest and looks again when it
-fires, so that a request costs the timer nothing. A request in flight that is not answered in time
-ends the connection, for nothing behind a lost answer can be matched; one that is pending fails
-alone. A connection that nobody used for `connections.max.idle.ms` is closed.
-
-Nothing is told from within `send`.
+Everything has a deadline, and one alarm per connection. A request in flight that is not answered in
+time ends the connection, for nothing behind a lost answer can be matched; one that is pending fails
+alone. A connection that nobody used for `connections.max.idle.ms` is closed. Nothing is told from
+within `send`.
 """
 
 from __future__ import annotations
@@ -65,8 +63,7 @@ class NodeConnection:
         self._handshake: Handshake | None = None
         self._active_ms = 0
         self._deadlines = Alarm(client.timer, self._look)
-        self._later = Alarm(client.timer, self._look_again)
-        """For the end of a back-off or of throttling."""
+        self._later = Alarm(client.timer, self._look_again)  # Back-off or throttling end.
 
     def __str__(self) -> str:
         return f"{self.name} ({self.host}:{self.port})"
