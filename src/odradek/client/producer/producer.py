@@ -61,6 +61,7 @@ class ProducerSettings:
         ignore_keys: bool = False,
         partitioner: Partitioner | None = None,
     ) -> None:
+        accumulator.batch_bytes = min(accumulator.batch_bytes, max(1, buffer_bytes))
         self.accumulator = accumulator
         self.sender = sender
         self.buffer_bytes = buffer_bytes

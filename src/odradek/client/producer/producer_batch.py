@@ -94,6 +94,8 @@ class ProducerBatch:
         self.producer_id: i64 = NO_PRODUCER_ID
         self.producer_epoch: i64 = NO_PRODUCER_EPOCH
         self.base_sequence: i64 = NO_SEQUENCE
+        self.drained_as: i64 = 0
+        """How many batches of the partition got a sequence number before it."""
         self.is_unwritten = False
         """The broker said that it does not have it."""
         self.in_flight = False

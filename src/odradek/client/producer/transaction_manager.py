@@ -18,11 +18,19 @@ retries. Each partition is in one of these states:
     stale        the epoch was bumped because of another partition: it goes on in the old epoch
                  until nothing is in flight, then from 0 on in the new one
 
+A broker knows a batch again if it is among the last five it has written for the producer. So of each
+partition no more than that are drained from the oldest one on whose outcome is open: that it is to
+one connection only is not enough, when the leader moves.
+
+A broker that knows nothing of a producer takes any sequence, as if nothing were missing. So the
+first batch of an epoch goes alone; what comes when it is written cannot get ahead of anything.
+
 A broker takes sequence 0 in a higher epoch always. Waiting in a gap until all is known is what
 keeps a batch from being written in the old epoch and in the new one, when its answer got lost.
 
 A batch is known to be unwritten when the broker answered OUT_OF_ORDER_SEQUENCE_NUMBER or
-UNKNOWN_PRODUCER_ID to it: one that had been written would be a duplicate.
+UNKNOWN_PRODUCER_ID to it, for one that had been written would be a duplicate; and with it all that
+come after it.
 
 Transactions are not here; their states would join these. Owner thread only.
 """
@@ -40,6 +48,8 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 EPOCH_MAX: Final = 32767
+REMEMBERED_BATCHES: Final[i64] = 5
+"""How many batches of a producer a broker knows again."""
 NO_SEQUENCE: Final = -1
 UNWRITTEN: Final = frozenset(
     {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
@@ -68,6 +78,8 @@ class TxnPartitionEntry:
         self.identity = identity
         self.next_sequence: i64 = 0
         self.last_acked_sequence: i64 = NO_SEQUENCE
+        self.drained: i64 = 0
+        """Batches that got a sequence number so far."""
         self.in_flight: list[ProducerBatch] = []
         """Drained and not done, in order; those that wait to be sent again too."""
         self.unresolved_after: i64 = NO_SEQUENCE
@@ -80,8 +92,8 @@ class TxnPartitionEntry:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is in flight that may have been written."""
-        return all(batch.is_unwritten for batch in self.in_flight)
+        """Whether nothing is in flight that may have been written, or under way."""
+        return all(batch.is_unwritten and not batch.in_flight for batch in self.in_flight)
 
     @property
     def next_to_send_again(self) -> ProducerBatch | None:
@@ -168,9 +180,13 @@ class TransactionManager:
         entry = self.entry(batch.topic_partition)
         if batch.has_sequence:
             return entry.next_to_send_again is batch
-        if entry.has_gap or entry.is_unresolved:
+        if entry.is_unresolved or entry.has_gap:
             return False
-        return entry.identity == self.identity or not entry.in_flight
+        if not entry.in_flight:
+            return True
+        if entry.identity != self.identity or entry.last_acked_sequence == NO_SEQUENCE:
+            return False
+        return entry.drained - entry.in_flight[0].drained_as < REMEMBERED_BATCHES
 
     def drained(self, batch: ProducerBatch) -> None:
         """It will be sent: give it its sequence number, unless it has one."""
@@ -183,6 +199,8 @@ class TransactionManager:
             entry.identity.producer_id, entry.identity.epoch, entry.next_sequence
         )
         entry.next_sequence = (entry.next_sequence + batch.count) & SEQUENCE_MASK
+        batch.drained_as = entry.drained
+        entry.drained += 1
         entry.add_in_flight(batch)
 
     # What became of it.
@@ -218,6 +236,7 @@ class TransactionManager:
         sequence = batch.base_sequence
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
+            part.drained_as = batch.drained_as
             sequence = (sequence + part.count) & SEQUENCE_MASK
             entry.add_in_flight(part)
 
@@ -236,8 +255,10 @@ class TransactionManager:
                 missing = entry.is_next_sequence(batch.base_sequence)
             if not missing:
                 return True  # It is behind others that will be sent again before it.
-        batch.is_unwritten = True
         entry.has_gap = True
+        for behind in entry.in_flight:
+            if behind.ordinal >= batch.ordinal:
+                behind.is_unwritten = True
         self._troubled[batch.topic_partition] = None
         return True
 

@@ -43,6 +43,12 @@ class PartitionLog:
         self.recent: dict[int, deque[tuple[int, int, int, int]]] = {}
         """Per producer id: epoch, first and last sequence, base offset of the last five batches."""
 
+    def has(self, data: bytes) -> bool:
+        """Whether it would take the batch for a duplicate."""
+        header = RecordBatchHeader(data, 0)
+        batch = (header.producer_epoch, header.base_sequence, header.last_sequence)
+        return any(seen[:3] == batch for seen in self.recent.get(header.producer_id, ()))
+
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
         header = RecordBatchHeader(data, 0)
         assert is_intact(data, header) and header.end == len(data)
@@ -118,6 +124,8 @@ class Brokers:
         failure = failures.popleft() if failures else None
         if callable(failure):
             return failure(part.index, data)
+        if failure is not None and not failure.retriable and self.log(name, part.index).has(data):
+            failure = None  # No broker forbids what it has done.
         if failure is None:
             failure, offset = self.kept(node_id, name, part.index, data)
         else:

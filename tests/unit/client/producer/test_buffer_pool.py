@@ -1,0 +1,145 @@
+"""The pool's memory: what is charged, what is used again, and who is served when."""
+
+from __future__ import annotations
+
+import pytest
+from librt.threading import Lock
+
+from odradek.client.errors import ClientClosed, MaxBlockTimeout
+from odradek.client.producer.buffer_pool import Buffer, BufferPool
+
+
+def pool_of(total: int = 100, poolable: int = 10) -> BufferPool:
+    return BufferPool(total, poolable, Lock())
+
+
+def take(pool: BufferPool, size: int = 10) -> Buffer:
+    buffer = pool.allocate(size)
+    assert buffer is not None
+    return buffer
+
+
+def test_what_is_allocated_is_charged_until_it_is_given_back():
+    pool = pool_of()
+    buffer = take(pool)
+    assert pool.charged_bytes == 10
+    assert pool.keep(buffer, 4) == 4
+    assert pool.charged_bytes == 4
+    pool.deallocate(4)
+    assert pool.charged_bytes == 0
+
+
+def test_a_buffer_of_the_usual_size_is_used_again_and_comes_back_empty():
+    pool = pool_of()
+    buffer = take(pool)
+    buffer.writer.write(b"records")
+    pool.keep(buffer, 7)
+    assert take(pool) is buffer
+    assert len(buffer.writer) == 0
+
+
+def test_a_buffer_of_another_size_is_not():
+    pool = pool_of()
+    buffer = take(pool, 25)
+    pool.put_back(buffer)
+    assert pool.free == []
+    assert pool.unallocated_bytes == 100
+    assert take(pool, 25) is not buffer
+
+
+def test_free_buffers_are_given_up_for_a_large_one():
+    pool = pool_of()
+    for buffer in [take(pool) for _ in range(10)]:
+        pool.put_back(buffer)
+    assert len(pool.free) == 10
+    assert take(pool, 95).size == 95
+    assert pool.unallocated_bytes == 5
+
+
+def test_what_was_sealed_is_never_charged_more_than_its_buffer_was():
+    pool = pool_of()
+    assert pool.keep(take(pool), 12) == 10, "compression can make it longer"
+
+
+def test_there_is_no_room_beyond_the_total():
+    pool = pool_of(total=25)
+    assert [pool.allocate(10) is None for _ in range(3)] == [False, False, True]
+    with pytest.raises(ValueError, match="26 bytes do not fit"):
+        pool.allocate(26)
+
+
+def test_no_buffer_stays_in_the_free_list_that_the_total_has_no_room_for():
+    pool = pool_of(total=20)
+    first, second = take(pool), take(pool)
+    pool.keep(first, 8)
+    assert pool.free == []
+    assert pool.allocate(10) is None, "8 and 10 bytes are in use"
+    pool.keep(second, 0)
+    assert pool.allocate(10) is second
+
+
+def test_waiters_are_served_in_order_however_little_the_later_ones_want():
+    pool = pool_of(total=30)
+    buffers = [take(pool) for _ in range(3)]
+    large, small = pool.wait(20), pool.wait(1)
+    assert pool.allocate(1) is None, "nobody passes those who wait"
+    pool.put_back(buffers[0])
+    pool.serve()
+    assert not large.waiter.done and not small.waiter.done
+    pool.put_back(buffers[1])
+    pool.serve()
+    assert large.waiter.result().size == 20
+    assert not small.waiter.done
+    pool.deallocate(10)
+    assert small.waiter.result().size == 1
+
+
+def test_who_waits_is_served_at_once_if_there_is_room_after_all():
+    assert pool_of().wait(10).waiter.done
+
+
+def test_a_waiter_that_gives_up_makes_way():
+    pool = pool_of(total=30)
+    take(pool), take(pool)
+    large, small = pool.wait(20), pool.wait(10)
+    pool.give_up(large, MaxBlockTimeout("enough"))
+    with pytest.raises(MaxBlockTimeout):
+        large.waiter.result()
+    assert small.waiter.result().size == 10
+
+
+def test_memory_for_a_waiter_that_is_done_goes_to_the_next():
+    pool = pool_of(total=10)
+    buffer = take(pool)
+    gone, next_one = pool.wait(10), pool.wait(10)
+    gone.waiter.fail(MaxBlockTimeout("somebody else's reason"))
+    pool.put_back(buffer)
+    pool.serve()
+    assert next_one.waiter.result().size == 10
+
+
+def test_a_waiter_may_come_back_for_more_from_within_its_callback():
+    pool = pool_of(total=20)
+    buffers = [take(pool), take(pool)]
+    waiter = pool.wait(10).waiter
+    more = []
+    waiter.add_callback(lambda _: more.append(pool.wait(10)))
+    pool.put_back(buffers[0])
+    pool.serve()
+    assert waiter.done and not more[0].waiter.done
+    pool.put_back(buffers[1])
+    pool.serve()
+    assert more[0].waiter.done
+
+
+def test_closing_fails_all_who_wait_and_all_who_come():
+    pool = pool_of(total=10)
+    buffer = take(pool)
+    waiting = pool.wait(10)
+    pool.close()
+    for ask in (waiting.waiter.result, lambda: pool.allocate(1), pool.wait(1).waiter.result):
+        with pytest.raises(ClientClosed):
+            ask()
+    pool.keep(buffer, 3)
+    pool.deallocate(3)
+    assert pool.charged_bytes == 0

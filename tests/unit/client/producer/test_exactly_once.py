@@ -1,0 +1,146 @@
+"""An idempotent producer among failing brokers: every record once, in order, and told once.
+
+Each seed is another story: answers that are errors, come late, or never; connections that break
+before or after the batch was written; leaders that move; batches that are too large; records whose
+time is over meanwhile. What must hold is the same in all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from producing import Producing
+
+from odradek.client.errors import DeliveryTimeout, KafkaError
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.produce import ProduceRequest
+from odradek.testing.scripted import CLOSE, SILENT, Later
+
+RECORDS = 120
+PARTITIONS = 3
+PATIENT_MS = 120_000
+"""Nothing takes that long, unless it is stuck."""
+PASSING = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.CORRUPT_MESSAGE,
+)
+FINAL = (ErrorCode.INVALID_RECORD, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+class Story:
+    """One seed: a producer, two brokers that fail, and everything that was told."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.trouble = self.chance.choice((0.05, 0.2, 0.5))
+        self.patience_ms = self.chance.choice((3_000, 20_000, PATIENT_MS))
+        self.p = Producing(
+            brokers=2,
+            leaders={"t": [1, 2, 1]},
+            batch_bytes=self.chance.choice((1, 200, 1_000, 16_384)),
+            linger_ms=self.chance.choice((0, 5)),
+            max_in_flight=self.chance.choice((1, 2, 5)),
+            delivery_timeout_ms=self.patience_ms,
+            codec=self.chance.choice((0, 0, 3)),
+            buffer_bytes=self.chance.choice((4_000, 1 << 20)),
+            engine={"request_timeout_ms": self.chance.choice((500, 2_000))},
+        )
+        if self.chance.random() < 0.3:
+            self.p.brokers.max_batch_bytes = 300
+        for node_id in (1, 2):
+            self.p.cluster[node_id].answers[ProduceRequest] = self.failing(node_id)
+        self.calm = False
+        self.told: dict[int, list[Any]] = {}
+        self.sent: dict[int, tuple[int, Any]] = {}
+
+    def failing(self, node_id: int) -> Any:
+        right = self.p.brokers.produce_at(node_id)
+
+        def answer(request: ProduceRequest, version: int) -> Any:
+            chance = self.chance
+            if self.calm or chance.random() >= self.trouble:
+                return right(request, version)
+            what = chance.randrange(6)
+            if what == 0:
+                return chance.choice((CLOSE, SILENT))
+            if what == 1:
+                for topic in request.topic_data:
+                    for part in topic.partition_data:
+                        codes = PASSING if chance.random() < 0.8 else FINAL
+                        self.p.brokers.fail_next("t", part.index, chance.choice(codes))
+                return right(request, version)
+            kept = right(request, version)
+            if what == 2:
+                return chance.choice((CLOSE, SILENT))
+            return Later(chance.choice((1, 50, 700, 5_000)), kept)
+
+        return answer
+
+    def run(self) -> None:
+        for number in range(RECORDS):
+            partition = self.chance.randrange(PARTITIONS)
+            self.send(number, partition)
+            if self.chance.random() < 0.1:
+                self.p.cluster.run(self.chance.choice((1, 10, 200, 1_000)))
+            if self.chance.random() < 0.05:
+                self.p.cluster.move("t", partition, self.chance.choice((1, 2)))
+        self.calm = True
+        assert self.p.flush() == 0
+        self.p.cluster.run(20_000)
+        for partition in range(PARTITIONS):
+            self.send(RECORDS + partition, partition)
+        assert self.p.flush() == 0
+
+    def send(self, number: int, partition: int) -> None:
+        value = b"%d:" % number + b"x" * self.chance.choice((0, 10, 90))
+        self.told[number] = []
+        waiter = self.p.begin(value, partition=partition, callback=self.teller(number))
+        self.p.cluster.until(lambda: waiter.done)
+        self.sent[number] = (partition, waiter)
+
+    def teller(self, number: int) -> Any:
+        return lambda error, delivery: self.told[number].append((error, delivery))
+
+    def check(self) -> None:
+        written = {n: numbers(self.p.values("t", n)) for n in range(PARTITIONS)}
+        for partition, found in written.items():
+            assert len(found) == len(set(found)), f"written twice in partition {partition}"
+            assert found == sorted(found), f"out of order in partition {partition}"
+        for number, (partition, waiter) in self.sent.items():
+            if waiter.error is not None:
+                assert self.told[number] == []
+                assert number not in written[partition]
+                continue
+            assert len(self.told[number]) == 1, "told once"
+            error, delivery = self.told[number][0]
+            assert waiter.result().exception(0) is error
+            if error is None:
+                assert number in written[partition]
+                if delivery.offset >= 0:
+                    assert written[partition][delivery.offset] == number
+            else:
+                assert isinstance(error, KafkaError)
+                assert number < RECORDS, "when all is well again, all goes well again"
+                if isinstance(error, DeliveryTimeout):
+                    assert self.patience_ms < PATIENT_MS
+                else:
+                    assert number not in written[partition]
+        accumulator = self.p.core.accumulator
+        assert accumulator.pool.charged_bytes == 0
+        assert not accumulator.incomplete and not self.p.core.sender.in_flight
+
+
+def numbers(values: list[bytes | None]) -> list[int]:
+    return [int(value.partition(b":")[0]) for value in values if value is not None]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_record_once_and_in_order(seed):
+    story = Story(seed)
+    story.run()
+    story.check()
