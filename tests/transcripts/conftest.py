@@ -6,9 +6,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--rewrite", action="store_true", help="write the transcripts anew"
-    )
+    parser.addoption("--rewrite", action="store_true", help="write the transcripts anew")
 
 
 @pytest.fixture
