@@ -33,6 +33,7 @@ class BatchLine(NamedTuple):
     partition_leader_epoch: int
     is_transactional: bool
     is_control: bool
+    delete_horizon_ms: int | None
     position: int
     timestamp_type: str
     max_timestamp: int
@@ -42,13 +43,15 @@ class BatchLine(NamedTuple):
     is_valid: bool
 
     def __str__(self) -> str:
+        horizon = self.delete_horizon_ms
+        told = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
         return (
             f"baseOffset: {self.base_offset} lastOffset: {self.last_offset} count: {self.records} "
             f"baseSequence: {self.base_sequence} lastSequence: {self.last_sequence} "
             f"producerId: {self.producer_id} producerEpoch: {self.producer_epoch} "
             f"partitionLeaderEpoch: {self.partition_leader_epoch} "
             f"isTransactional: {_text(self.is_transactional)} "
-            f"isControl: {_text(self.is_control)} deleteHorizonMs: OptionalLong.empty "
+            f"isControl: {_text(self.is_control)} deleteHorizonMs: {told} "
             f"position: {self.position} {self.timestamp_type}: {self.max_timestamp} "
             f"size: {self.size} magic: 2 "
             f"compresscodec: {self.compress_codec} crc: {self.crc} "
@@ -85,6 +88,7 @@ def _line(position: int, header: RecordBatchHeader, is_valid: bool) -> BatchLine
         header.partition_leader_epoch,
         header.is_transactional,
         header.is_control,
+        header.base_timestamp if header.has_delete_horizon else None,
         position,
         "LogAppendTime" if header.is_log_append_time else "CreateTime",
         header.max_timestamp,

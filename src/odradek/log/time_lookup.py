@@ -2,6 +2,9 @@
 
 Both narrow the search down to one batch by segments, time index and headers, and only then open
 that batch. Timestamps in a log need not ascend, so "first" means the lowest offset.
+
+A batch that compaction left without records keeps its timestamp, for its segment's age; there is
+nothing in it to be found.
 """
 
 from __future__ import annotations
@@ -33,9 +36,11 @@ def first_at_or_after(
 def latest(segments: Iterable[Segment], end_offset: int) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record with the largest timestamp before `end_offset`."""
     best: tuple[int, int, Segment] | None = None
+    searched = []
     for segment in segments:
         if segment.base_offset >= end_offset:
             break
+        searched.append(segment)
         timestamp, offset = segment.max_timestamp, segment.max_timestamp_offset
         if offset >= end_offset:
             timestamp, offset = _latest_before(segment, end_offset)
@@ -46,8 +51,23 @@ def latest(segments: Iterable[Segment], end_offset: int) -> tuple[int, int] | No
     timestamp, offset, segment = best
     for position, header in segment.headers_from(offset):
         if header.last_offset >= offset:
-            return _in_batch(segment, position, header, timestamp, 0)
-    return None
+            if header.count > 0:
+                return _in_batch(segment, position, header, timestamp, 0)
+            break
+    return _latest_of_any(searched, end_offset)
+
+
+def _latest_of_any(segments: list[Segment], end_offset: int) -> tuple[int, int] | None:
+    """The same by every header: where the largest timestamp is of a batch without records."""
+    best: tuple[Segment, int, RecordBatchHeader] | None = None
+    for segment in segments:
+        for position, header in segment.headers_from(segment.base_offset):
+            if header.last_offset >= end_offset:
+                break
+            later = best is None or header.max_timestamp > best[2].max_timestamp
+            if header.count > 0 and header.max_timestamp >= 0 and later:
+                best = segment, position, header
+    return None if best is None else _in_batch(*best, best[2].max_timestamp, 0)
 
 
 def _latest_before(segment: Segment, end_offset: int) -> tuple[int, int]:

@@ -82,6 +82,19 @@ def test_offsets_that_are_gone_read_as_the_next_one_that_is_there():
     assert log.read(40, 100, 40).size == 0
 
 
+def test_the_largest_timestamp_is_that_of_a_record_that_is_left():
+    log = a_log()
+    log.append(keyed([(A, b"1")], 9000, producer=(7, 0, 0)), 0, now_ms=0)
+    write(log, [(B, b"1")], timestamp=8000)
+    write(log, [(A, b"2")], timestamp=7000)
+    settle(log)
+    clean(log)
+    assert [h.max_timestamp for h in headers(read(log, 0))] == [9000, 8000, 7000]
+    found = log.offset_for_max_timestamp(3)
+    assert found is not None and (found.timestamp, found.offset) == (8000, 1)
+    assert log.offset_for_timestamp(8001, 3) is None
+
+
 def test_small_segments_become_one_and_a_segment_is_never_larger_than_they_were():
     log = a_log(replace(COMPACTED, segment_bytes=300))
     write(log, *[[(b"%d" % (n % 7), b"%d" % n)] for n in range(60)])
