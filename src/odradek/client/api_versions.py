@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.client.errors.own import UnsupportedVersion
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.compile import decode, reader, writer
 from odradek.protocol.header import decode_response_header, response_is_flexible
@@ -138,11 +138,18 @@ class NodeApiVersions:
 
 
 def decode_api_versions(frame: bytes, version: int) -> ApiVersionsResponse:
-    """The answer to ApiVersions of that version. Raises `ProtocolError`."""
+    """The answer to ApiVersions of that version. Raises `ProtocolError`.
+
+    A refusal that cannot be read is one that lists nothing: librdkafka's mock cluster sends such.
+    """
     _, position = decode_response_header(frame, False)
     refused = int.from_bytes(frame[position : position + 2], "big", signed=True)
-    answered = 0 if refused == ErrorCode.UNSUPPORTED_VERSION else version
-    return decode(ApiVersionsResponse, answered, frame, position)
+    if refused != ErrorCode.UNSUPPORTED_VERSION:
+        return decode(ApiVersionsResponse, version, frame, position)
+    try:
+        return decode(ApiVersionsResponse, 0, frame, position)
+    except ProtocolError:
+        return ApiVersionsResponse(error_code=refused, api_keys=[])
 
 
 def next_version(answer: ApiVersionsResponse, version: int) -> int | None:

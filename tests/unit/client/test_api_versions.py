@@ -12,7 +12,7 @@ from odradek.client.api_versions import (
     next_version,
 )
 from odradek.client.errors import UnsupportedVersion
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.metadata import MetadataRequest
@@ -80,6 +80,14 @@ def test_a_refusal_is_read_as_version_0_whatever_was_asked() -> None:
     answer = decode_api_versions(frame, NEWEST)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert answer.api_keys[0].max_version == 2
+
+
+def test_a_refusal_that_cannot_be_read_lists_nothing() -> None:
+    """As librdkafka's mock cluster sends it."""
+    frame = bytes.fromhex("00000007 0023 01 0012 0000 0002 00000000")
+    assert decode_api_versions(frame, NEWEST) == refusal(ErrorCode.UNSUPPORTED_VERSION, None)
+    with pytest.raises(ProtocolError):
+        decode_api_versions(bytes.fromhex("00000007 0000 01 0012 0000 0002 0000"), NEWEST)
 
 
 @pytest.mark.parametrize("highest", range(NEWEST + 1))
