@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SMALLEST_CHUNK_BYTES = 1024
-LONGEST_PAUSE_MS = 60_000
+LONGEST_PAUSE_MS = 1_000
 
 
 class LogCleaner:
@@ -173,14 +173,20 @@ class LogCleaner:
             self._next()
 
     def _pace(self, cleaning: Cleaning, size: int) -> None:
-        """Go on when the bytes of the step are due."""
-        cleaning.owed_ms += size * 1000 / self._config().log_cleaner_io_max_bytes_per_second
-        pause_ms = min(int(cleaning.owed_ms), LONGEST_PAUSE_MS)
+        """Go on when the bytes of the step are due, by the rate that is set meanwhile."""
+        cleaning.owed_bytes += size
+        rate = max(1.0, self._config().log_cleaner_io_max_bytes_per_second)
+        pause_ms = int(min(cleaning.owed_bytes * 1000 / rate, LONGEST_PAUSE_MS))
         if pause_ms < 1:
             self._next()
-        else:
-            cleaning.owed_ms -= pause_ms
-            self._timer.call_later(pause_ms, self._next)
+            return
+
+        def paid() -> None:
+            cleaning.owed_bytes -= rate * pause_ms / 1000
+            if self._goes_on(cleaning):
+                self._pace(cleaning, 0)
+
+        self._timer.call_later(pause_ms, paid)
 
     # Ends.
 
@@ -239,4 +245,4 @@ class Cleaning:
         self.log = log
         self.cleaner = cleaner
         self.steps: Generator[Step, None, None] = cleaner.steps()
-        self.owed_ms = 0.0
+        self.owed_bytes = 0.0

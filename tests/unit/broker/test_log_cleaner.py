@@ -1,0 +1,266 @@
+"""Which log the broker compacts when, how fast, and what it does when something is in the way."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+from serving import NOW_MS, Serving
+
+from odradek.log.log import Log
+from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.model.ids import ZERO_UUID
+from odradek.model.spans import Span
+from odradek.protocol.api.create_topics import CreatableTopicConfig
+from odradek.protocol.api.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.record_batch import batches, records_of
+from odradek.protocol.record_batch_builder import build
+
+BACKOFF_MS = 15_000
+COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "2000"}
+
+
+class FullDisk(MemoryDisk):
+    """Has no room for some files, as long as that is wanted."""
+
+    refused = ""
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.refused and kind in ("create", "append") and path.endswith(self.refused):
+            raise OSError(errno.ENOSPC, "no room", path)
+
+
+def created(node: Serving, name: str, **settings: str) -> None:
+    values = {**COMPACTED, **{key.replace("_", "."): value for key, value in settings.items()}}
+    configs = [CreatableTopicConfig(name=key, value=value) for key, value in values.items()]
+    node.create(name, configs=configs)
+
+
+def produce(node: Serving, topic: str, first: int, count: int, keys: int = 5) -> None:
+    """Records `first`, `first + 1`, ... of some keys, each in a batch of its own."""
+    for number in range(first, first + count):
+        data = build([(b"%d" % (number % keys), b"%d" % number, [], NOW_MS)])
+        partition = PartitionProduceData(index=0, records=Span(data, 0, len(data)))
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=5000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[partition])],
+        )
+        answer = node.ask(request, 9, ProduceResponse)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def log_of(node: Serving, topic: str) -> Log:
+    return node.node.replicas.by_name[topic, 0].log
+
+
+def left(node: Serving, topic: str) -> list[bytes | None]:
+    """The values that a reader gets, in order."""
+    log = log_of(node, topic)
+    found = log.read(0, 1 << 30, log.log_end_offset)
+    data = b"".join(piece.read() for piece in found.slices)
+    found.release()
+    return [record.value for header in batches(data) for record in records_of(data, header)]
+
+
+def is_compacted(node: Serving, topic: str) -> bool:
+    values = left(node, topic)
+    return len(values) < log_of(node, topic).log_end_offset
+
+
+def checkpoint(node: Serving) -> str:
+    return node.disk.read_file("/data/cleaner-offset-checkpoint").decode()
+
+
+def test_a_dirty_log_is_compacted_within_the_backoff_and_not_before():
+    node = Serving()
+    created(node, "t")
+    produce(node, "t", 0, 100)
+    node.pass_time(BACKOFF_MS - 1)
+    assert not is_compacted(node, "t")
+    node.pass_time(10)
+    assert is_compacted(node, "t")
+    values = left(node, "t")
+    assert values[-5:] == [b"95", b"96", b"97", b"98", b"99"]
+    active = log_of(node, "t").segments.active.base_offset
+    topic = node.node.broker.image.topic("t")
+    assert topic is not None
+    assert checkpoint(node).splitlines()[2].split()[1:] == ["0", str(active)]
+
+
+def test_other_topics_are_left_alone():
+    node = Serving()
+    created(node, "t", cleanup_policy="delete")
+    produce(node, "t", 0, 100)
+    node.pass_time(5 * BACKOFF_MS)
+    assert len(left(node, "t")) == 100
+
+
+def test_what_was_cleaned_is_remembered_over_a_restart():
+    node = Serving()
+    created(node, "t")
+    produce(node, "t", 0, 100)
+    node.pass_time(BACKOFF_MS + 10)
+    before = checkpoint(node)
+    node.node.stop(lambda: None)
+    node.settle()
+    again = Serving(node.disk)
+    segments = list(log_of(again, "t").segments.items)
+    again.pass_time(BACKOFF_MS + 10)
+    assert checkpoint(again) == before
+    assert log_of(again, "t").segments.items == segments, "none was replaced"
+
+
+def test_the_dirtiest_log_comes_first_and_the_next_one_follows_at_once():
+    node = Serving(log_cleaner_io_max_bytes_per_second="100000")
+    for topic in ("a", "b"):
+        created(node, topic)
+        produce(node, topic, 0, 100)
+    node.pass_time(BACKOFF_MS + 2_000)
+    for topic, later in (("a", 130), ("b", 400)):
+        produce(node, topic, 100, later)
+    order: list[str] = []
+    for _ in range(20_000):
+        for topic in ("a", "b"):
+            cleaning = log_of(node, topic).cleaning
+            if cleaning and (not order or order[-1] != topic):
+                order.append(topic)
+        if len(order) == 2:
+            break
+        node.pass_time(1)
+    assert order == ["b", "a"]
+
+
+def test_it_goes_no_faster_than_it_may():
+    node = Serving(log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="1024")
+    created(node, "t")
+    produce(node, "t", 0, 200)
+    size = sum(segment.size for segment in log_of(node, "t").segments.items[:-1])
+    node.pass_time(BACKOFF_MS)
+    took_ms = 0
+    while not checkpointed(node):
+        node.pass_time(100)
+        took_ms += 100
+    # Every byte is read for the map and again, and little is written.
+    assert 2 * size * 0.9 <= took_ms <= 3 * size
+    assert is_compacted(node, "t")
+
+
+def checkpointed(node: Serving) -> bool:
+    log = log_of(node, "t")
+    return not log.cleaning and is_compacted(node, "t")
+
+
+def test_settings_of_the_cleaner_change_while_it_runs():
+    node = Serving()
+    created(node, "t")
+    alter(node, "log.cleaner.io.max.bytes.per.second", "10")
+    produce(node, "t", 0, 100)
+    node.pass_time(5 * BACKOFF_MS)
+    assert log_of(node, "t").cleaning
+    alter(node, "log.cleaner.io.max.bytes.per.second", "10000000")
+    node.pass_time(2 * 60_000)
+    assert not log_of(node, "t").cleaning
+    assert is_compacted(node, "t")
+
+
+def alter(node: Serving, name: str, value: str) -> None:
+    resource = AlterConfigsResource(
+        resource_type=4,
+        resource_name="",
+        configs=[AlterableConfig(name=name, config_operation=0, value=value)],
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = node.ask(request, 1, IncrementalAlterConfigsResponse)
+    assert answer.responses[0].error_code == 0, answer
+
+
+def test_a_stop_does_not_wait_for_a_pass_and_the_next_start_cleans_up():
+    node = Serving(log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="1024")
+    created(node, "t")
+    produce(node, "t", 0, 100)
+    node.pass_time(BACKOFF_MS + 5_000)
+    assert log_of(node, "t").cleaning
+    stopped: list[bool] = []
+    node.node.stop(lambda: stopped.append(True))
+    node.settle()
+    assert stopped
+    again = Serving(node.disk)
+    assert left(again, "t")[-5:] == [b"95", b"96", b"97", b"98", b"99"]
+    again.pass_time(BACKOFF_MS + 10)
+    assert is_compacted(again, "t")
+    assert not [name for name in node.disk.files if name.endswith((".cleaned", ".swap"))]
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_nobody_s_trouble(
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level(logging.ERROR)
+    node = Serving(log_cleaner_io_max_bytes_per_second="2000", log_cleaner_io_buffer_size="1024")
+    created(node, "t")
+    created(node, "u")
+    produce(node, "t", 0, 100)
+    node.pass_time(BACKOFF_MS + 1_000)
+    assert log_of(node, "t").cleaning
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name="t", topic_id=ZERO_UUID)], timeout_ms=1000
+    )
+    assert node.ask(request, 6, DeleteTopicsResponse).responses[0].error_code == 0
+    produce(node, "u", 0, 100)
+    node.pass_time(300_000)
+    assert is_compacted(node, "u")
+    assert not caplog.records
+    assert node.node.directory.fence.failure is None
+
+
+def test_without_room_it_is_tried_again_until_there_is(caplog: pytest.LogCaptureFixture):
+    disk = FullDisk()
+    node = Serving(disk)
+    created(node, "t")
+    produce(node, "t", 0, 100)
+    disk.refused = ".cleaned"
+    node.pass_time(10 * BACKOFF_MS)
+    assert not is_compacted(node, "t")
+    told = [record for record in caplog.records if "put off" in record.getMessage()]
+    assert 5 <= len(told) <= 10, "once per backoff"
+    disk.refused = ""
+    node.pass_time(BACKOFF_MS + 10)
+    assert is_compacted(node, "t")
+
+
+def test_a_damaged_log_is_told_of_once_and_left_as_it_is(caplog: pytest.LogCaptureFixture):
+    node = Serving()
+    for topic in ("damaged", "sound"):
+        created(node, topic)
+        produce(node, topic, 0, 100)
+    path = log_of(node, "damaged").segments.items[1].file.path
+    file = node.disk.files[path]
+    assert isinstance(file, MemoryFile)
+    file.content[-1] ^= 1
+    before = {path: bytes(file.content) for path, file in node.disk.files.items()}
+    node.pass_time(10 * BACKOFF_MS)
+    assert is_compacted(node, "sound")
+    directory = log_of(node, "damaged").directory
+    for path, content in before.items():
+        if path.startswith(directory):
+            assert bytes(node.disk.files[path].content) == content
+    told = [r for r in caplog.records if "is not compacted" in r.getMessage()]
+    assert len(told) == 1 and "checksum mismatch" in told[0].getMessage()
+    assert node.node.directory.fence.failure is None
