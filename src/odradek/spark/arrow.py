@@ -34,21 +34,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from odradek.client.arrow.arrays import binary_array, fixed_array, header_lists, text_array
 from odradek.client.simple.metadata import KafkaError
 from odradek.client.simple.range_fetcher import Fetched
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.protocol.record_batch import (
-    RecordBatchHeader,
-    batches,
-    is_intact,
-    records_of,
-)
-from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
+from odradek.protocol.control_records import is_abort_marker
+from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact
+from odradek.protocol.record_columns import RecordColumns
 
 MAX_ROWS = 8192
 MAX_DATA_BYTES = 8 * 1024 * 1024
-ABORT_MARKER = 0
 
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -152,45 +148,10 @@ class ColumnBuilder:
         yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def is_abort_marker(data: bytes, header: RecordBatchHeader) -> bool:
-    """Whether a control batch ends a transaction by aborting it (key: version i16, type i16)."""
-    marker = next(records_of(data, header), None)
-    if marker is None or marker.key is None or len(marker.key) < 4:
-        return False
-    return int.from_bytes(marker.key[2:4], "big") == ABORT_MARKER
-
-
-def fixed_array(data: bytes, kind: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(kind, len(data) // 8, [None, pa.py_buffer(data)])
-
-
-def binary_array(buffers: BinaryBuffers, kind: pa.DataType) -> pa.Array:
-    validity = pa.py_buffer(buffers.validity) if buffers.null_count else None
-    return pa.Array.from_buffers(
-        kind,
-        buffers.count,
-        [validity, pa.py_buffer(buffers.offsets), pa.py_buffer(buffers.data)],
-        buffers.null_count,
-    )
-
-
 def headers_array(columns: RecordColumns, kind: pa.ListType) -> pa.Array:
     """Lists of headers; null for a record without any, as Spark's Kafka source has it."""
-    structs = pa.Array.from_buffers(
-        kind.value_type,
-        int(columns.header_key.count),
-        [None],
-        children=[
-            binary_array(columns.header_key.finish(), pa.string()),
-            binary_array(columns.header_value.finish(), pa.binary()),
-        ],
-    )
     counts = np.diff(np.frombuffer(columns.header_offsets, np.int32))
     validity = np.packbits(counts > 0, bitorder="little").tobytes()
-    return pa.Array.from_buffers(
-        kind,
-        int(columns.count),
-        [pa.py_buffer(validity), pa.py_buffer(columns.header_offsets)],
-        int((counts == 0).sum()),
-        children=[structs],
-    )
+    keys = text_array(columns.header_key.finish())
+    values = binary_array(columns.header_value.finish(), pa.binary())
+    return header_lists(kind, columns.header_offsets, keys, values, pa.py_buffer(validity))

@@ -43,6 +43,7 @@ from odradek.client.consumer.offset_fetcher import OffsetFetcher
 from odradek.client.consumer.offset_queries import OffsetQueries, no_offset
 from odradek.client.consumer.partition_state import NO_LEADER, FetchPosition, Leader
 from odradek.client.consumer.position import NO_END, Position
+from odradek.client.consumer.presence import Presence
 from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.deserializers import Deserializers
 from odradek.client.engine import Engine
@@ -96,14 +97,19 @@ class ConsumerEngine:
         engine.metadata.listen(self._image_changed)
         self.group = group_of(engine, config, self.subscriptions, self.attend)
         """The group's side, or what stands there without one."""
+        self._presence = Presence(
+            engine.timer, self.collector, config.max_poll_interval_ms, self.group.polls_seen
+        )
 
     def start(self) -> None:
-        """Begin to connect."""
-        self.engine.start()
+        """Begin, as the engine itself begins to connect."""
         self._missing.look()
+        if self.config.group_id is not None:
+            self._presence.start()
 
     def close(self) -> None:
         """End at once: nothing is committed, and no group is left."""
+        self._presence.close()
         self._again.cancel()
         self._missing.close()
         self._offset_fetcher.close()

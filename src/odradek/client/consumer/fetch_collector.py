@@ -25,9 +25,11 @@ from typing import Any, Final, final
 from mypy_extensions import i64
 
 from odradek.client.consumer.completed_fetch import CompletedFetch, Records, Run
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.position import Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers
+from odradek.model.ids import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
 
 AHEAD: Final[i64] = 500
@@ -141,6 +143,15 @@ class FetchCollector:
             for position in self._unsettled:
                 position.settle()
             self._unsettled.clear()
+
+    def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where the positions are that the application was handed something of since the last
+        `settle`: what it may commit when it is done with that.
+        """
+        return {
+            position.topic_partition: OffsetAndMetadata(position.offset, "", position.leader_epoch)
+            for position in self._unsettled
+        }
 
     def undo(self) -> list[tuple[Position, int, int]]:
         """What the application was handed since the last `settle` does not count: where its

@@ -46,7 +46,7 @@ class NoGroup:
         """Nobody minds how often the application polls."""
 
     def waits(self, waiting: bool) -> None:
-        """Nor whether it waits."""
+        """Nor whether it waits in a poll."""
 
     def poll(self) -> None:
         """Nothing happens in a poll but what `for_application` has."""

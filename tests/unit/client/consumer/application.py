@@ -42,6 +42,7 @@ class Application:
             self.side.process.call_soon,
             self._wake,
         )
+        self.side.do(self.consumer.engine.start)
         self.side.do(self.consumer.start)
         self.collector = self.consumer.collector
         self.subscriptions = self.consumer.subscriptions

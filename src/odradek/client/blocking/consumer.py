@@ -1,0 +1,278 @@
+"""The consumer that blocks.
+
+    with Consumer("orders", group="billing", brokers="localhost:9092") as consumer:
+        for record in consumer:
+            print(record.key, record.value)
+
+Records come one by one (`poll`, iteration), many at a time (`consume`, `batches`), or as Arrow
+(`arrow`). They are fetched ahead in the background; a poll that finds some costs no more than
+decoding them. Rebalances, and what is raised, happen inside polls.
+
+Positions are committed automatically in the background (`enable.auto.commit`), never of a record
+that the application has not come back from, or by `commit`.
+
+For one thread at a time. `close`, or leaving the `with` block, commits and leaves the group; after
+an exception the last record that was handed out does not count as done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+
+from odradek.client.blocking.calls import Blocking
+from odradek.client.blocking.client import Client
+from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.blocking.reading import Reading, Signal
+from odradek.client.consumer.arguments import Offsets, OnDecodeError, consumer_arguments
+from odradek.client.consumer.batch import Batch
+from odradek.client.consumer.calls import ConsumerCalls
+from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
+from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
+from odradek.client.consumer.record import Record
+from odradek.client.deserializers import DeserializerLike, DeserializerName
+from odradek.client.engine import Engine
+from odradek.client.waiter import Waiter
+from odradek.config.keywords import ConsumerKeywords
+
+if TYPE_CHECKING:
+    from odradek.client.arrow.reading import ArrowBatches
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+CLOSE_TIMEOUT_S = 30.0
+
+
+class Consumer(Client, Generic[K, V]):
+    """Reads topics, as a member of `group` or alone.
+
+    Takes names of topics to subscribe to, or (confluent-kafka's habit) one mapping with settings,
+    which may also be given as keywords, by any of their names: see `ConsumerConfig`. `key` and
+    `value` say what to make of the bytes: see `client.deserializers`. Raises `ConfigError`.
+    """
+
+    @overload
+    def __init__(
+        self: Consumer[bytes, bytes],
+        *topics: str | Mapping[str, Any],
+        group: str | None = None,
+        brokers: str | Sequence[str] | None = None,
+        on_decode_error: OnDecodeError = "raise",
+        **settings: Unpack[ConsumerKeywords],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes, V],
+        *topics: str | Mapping[str, Any],
+        value: DeserializerLike[V],
+        group: str | None = None,
+        brokers: str | Sequence[str] | None = None,
+        on_decode_error: OnDecodeError = "raise",
+        **settings: Unpack[ConsumerKeywords],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[K, bytes],
+        *topics: str | Mapping[str, Any],
+        key: DeserializerLike[K],
+        group: str | None = None,
+        brokers: str | Sequence[str] | None = None,
+        on_decode_error: OnDecodeError = "raise",
+        **settings: Unpack[ConsumerKeywords],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[K, V],
+        *topics: str | Mapping[str, Any],
+        key: DeserializerLike[K],
+        value: DeserializerLike[V],
+        group: str | None = None,
+        brokers: str | Sequence[str] | None = None,
+        on_decode_error: OnDecodeError = "raise",
+        **settings: Unpack[ConsumerKeywords],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[Any, Any],
+        *topics: str | Mapping[str, Any],
+        key: DeserializerLike[Any] | DeserializerName | None = None,
+        value: DeserializerLike[Any] | DeserializerName | None = None,
+        group: str | None = None,
+        brokers: str | Sequence[str] | None = None,
+        on_decode_error: OnDecodeError = "raise",
+        **settings: Any,
+    ) -> None: ...
+    def __init__(
+        self,
+        *topics: str | Mapping[str, Any],
+        key: Any = None,
+        value: Any = None,
+        group: str | None = None,
+        brokers: str | Sequence[str] | None = None,
+        on_decode_error: OnDecodeError = "raise",
+        **settings: Any,
+    ) -> None:
+        made = consumer_arguments(topics, group, brokers, key, value, on_decode_error, settings)
+        self.config = made.config
+        signal = Signal()
+
+        def make_engine(thread: EngineThread) -> Engine:
+            machine = thread.machine
+            engine = Engine(
+                machine.env,
+                machine.timer,
+                made.config,
+                allow_auto_topic_creation=made.config.allow_auto_create_topics,
+            )
+            self._core = ConsumerEngine(
+                engine, made.config, made.deserializers, thread.post, signal.set
+            )
+            return engine
+
+        super().__init__("odradek-consumer", make_engine)
+        self._reading = Reading(self, self._thread, self._core, signal)
+        self._collector = self._core.collector
+        self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
+        self._calls = ConsumerCalls(self._core)
+        self._thread.call(self._core.start)
+        if made.topics:
+            self.subscribe(made.topics)
+
+    def _ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+        return self._reading.ask(make)
+
+    # What is wanted.
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str],
+        *,
+        on_assign: RebalanceCallback | None = None,
+        on_revoke: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+    ) -> None:
+        """Read topics, by name or all whose name a pattern matches as a whole. The callbacks are
+        called with the consumer and the partitions, inside polls: see `RebalanceListener`.
+        """
+        self._reading.listener = RebalanceListener(on_assign, on_revoke, on_lost)
+        self._ask(lambda: self._calls.subscribe(topics))
+
+    def unsubscribe(self) -> None:
+        """Leave the group, and want nothing any more."""
+        self._reading.finish(self._core.group.unsubscribe)
+
+    subscription = Blocking(ConsumerCalls.subscription)
+    assign = Blocking(ConsumerCalls.assign)
+    assignment = Blocking(ConsumerCalls.assignment)
+    partitions_for = Blocking(ConsumerCalls.partitions_for)
+
+    seek = Blocking(ConsumerCalls.seek)
+    pause = Blocking(ConsumerCalls.pause)
+    resume = Blocking(ConsumerCalls.resume)
+    paused = Blocking(ConsumerCalls.paused)
+
+    position = Blocking(ConsumerCalls.position)
+    watermarks = Blocking(ConsumerCalls.watermarks)
+    lag = Blocking(ConsumerCalls.lag)
+    offsets_for_times = Blocking(ConsumerCalls.offsets_for_times)
+    beginning_offsets = Blocking(ConsumerCalls.beginning_offsets)
+    end_offsets = Blocking(ConsumerCalls.end_offsets)
+    committed = Blocking(ConsumerCalls.committed)
+
+    def commit(
+        self, what: Any = None, *, asynchronous: bool = False, timeout: float | None = None
+    ) -> Offsets | None:
+        """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or
+        all that was handed out. What was committed; None if it is not waited for.
+        """
+        if what is None:
+            self._collector.settle()
+        offsets = self._ask(lambda: self._calls.commit(what, timeout, asynchronous))
+        return None if asynchronous else offsets
+
+    # Records.
+
+    def poll(self, timeout: float = 0.0) -> Record[K, V] | None:
+        """The next record; None if there is none within `timeout` seconds (negative: wait for
+        ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
+        """
+        record = self._next_record()
+        return record if record is not None else self._reading.poll(timeout)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record[K, V]:
+        record = self._next_record()
+        if record is None:
+            record = self._reading.poll(None)
+            if record is None:
+                raise StopIteration
+        return record
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
+        """Up to so many records: fewer after `timeout` seconds, or when something else is to be
+        seen to.
+        """
+        gathering = RecordGathering(self._collector, num_messages)
+        self._reading.gather(gathering, timeout)
+        return gathering.records
+
+    def batches(
+        self, max_records: int | None = None, max_wait: float = 0.5
+    ) -> Iterator[Batch[K, V]]:
+        """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
+        `max_wait` seconds; `commit` takes them.
+        """
+        more = True
+        while more:
+            gathering = RecordGathering(
+                self._collector, max_records or self.config.max_poll_records
+            )
+            more = self._reading.gather(gathering, max_wait)
+            if not gathering.is_empty:
+                yield gathering.batch()
+
+    def arrow(self, max_rows: int = 65_536, max_wait: float = 0.5) -> ArrowBatches:
+        """Arrow record batches of up to `max_rows`, or what has come within `max_wait` seconds,
+        without an object per record; `commit` takes them. What this returns can be iterated over,
+        or given to anything that takes an Arrow stream. Needs pyarrow (`odradek[arrow]`).
+        """
+        from odradek.client.arrow.reading import ArrowBatches  # Heavy, and optional.
+
+        def take() -> tuple[ColumnGathering, bool]:
+            gathering = ColumnGathering(self._collector, max_rows)
+            return gathering, self._reading.gather(gathering, max_wait)
+
+        return ArrowBatches(take)
+
+    # The end.
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Commit what was handed out, if that is automatic, leave the group, and close all
+        connections, within `timeout` seconds. More than once does no harm.
+        """
+        self._collector.settle()
+        self._close(timeout)
+
+    def _close(self, timeout: float) -> None:
+        if not self._reading.closed:
+            try:
+                self._reading.close(timeout)
+            finally:
+                super().close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._collector.settle()
+        self._close(CLOSE_TIMEOUT_S)

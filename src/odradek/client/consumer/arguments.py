@@ -1,0 +1,204 @@
+"""What users give a consumer, in the forms they are used to, made into one.
+
+    Consumer("orders", "returns", group="shop", brokers="localhost:9092")
+    Consumer({"bootstrap.servers": "localhost:9092", "group.id": "shop"})        confluent-kafka
+    Consumer("orders", bootstrap_servers=..., group_id=..., value_deserializer=...)  kafka-python
+
+Partitions are `TopicPartition`s, pairs of topic and number, or anything with these attributes. What
+to commit is a record (then the one behind it is next), a batch, an Arrow batch, offsets by
+partition, or nothing: all that was handed out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.deserializers import Deserializers, deserializer
+from odradek.client.errors import ConfigError, DecodeError
+from odradek.config.consumer import ConsumerConfig
+from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
+from odradek.model.ids import TopicPartition
+
+log = logging.getLogger(__name__)
+
+OFFSETS_KEY = b"odradek.offsets"
+"""Where the schema of an Arrow batch says what to commit for it."""
+
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+PartitionLike = TopicPartition | tuple[str, int]
+OffsetLike = int | OffsetAndMetadata
+Target = int | Literal["start", "end"] | datetime
+OnDecodeError = Literal["raise", "skip"] | Callable[[DecodeError], object]
+
+
+class HasOffsets(Protocol):
+    """A batch: knows what to commit when all of it was dealt with."""
+
+    @property
+    def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerArguments:
+    """What a consumer is made of."""
+
+    topics: list[str]
+    config: ConsumerConfig
+    deserializers: Deserializers
+
+
+def consumer_arguments(
+    first: Sequence[str | Mapping[str, Any]],
+    group: str | None,
+    brokers: str | Sequence[str] | None,
+    key: Any,
+    value: Any,
+    on_decode_error: OnDecodeError,
+    keywords: Mapping[str, Any],
+) -> ConsumerArguments:
+    """From what a constructor was given. Raises `ConfigError`."""
+    topics = [each for each in first if isinstance(each, str)]
+    mappings = [each for each in first if isinstance(each, Mapping)]
+    if len(topics) + len(mappings) != len(first) or len(mappings) > 1:
+        raise ConfigError(
+            "a consumer takes names of topics, or one mapping with its settings, not "
+            + ", ".join(repr(each) for each in first)
+        )
+    given: dict[str, Any] = {}
+    for mapping in (*mappings, keywords):
+        given.update(mapping)
+    key = given.pop("key_deserializer", None) if key is None else key
+    value = given.pop("value_deserializer", None) if value is None else value
+    if group is not None:
+        given["group.id"] = group
+    if brokers is not None:
+        given["brokers"] = brokers
+    return ConsumerArguments(
+        topics,
+        ConsumerConfig.load(given),
+        Deserializers(deserializer(key), deserializer(value), error_handler(on_decode_error)),
+    )
+
+
+def error_handler(wanted: OnDecodeError) -> Callable[[DecodeError], object] | None:
+    """What is done with a record that cannot be decoded; None: it is raised."""
+    if wanted == "raise":
+        return None
+    if wanted == "skip":
+        return lambda error: log.warning("%s", error)
+    if callable(wanted):
+        return wanted
+    raise ConfigError(f"on_decode_error is 'raise', 'skip' or a function, not {wanted!r}")
+
+
+def partition_of(given: Any) -> TopicPartition:
+    """A partition. Raises `TypeError`."""
+    if isinstance(given, TopicPartition):
+        return given
+    topic, partition = getattr(given, "topic", None), getattr(given, "partition", None)
+    if isinstance(given, tuple) and len(given) == 2:
+        topic, partition = given
+    if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
+        return TopicPartition(topic, partition)
+    raise TypeError(f"{given!r} is no partition: give a topic and a number, such as ('orders', 0)")
+
+
+def partitions_of(given: Any) -> list[TopicPartition]:
+    """One partition or several."""
+    if isinstance(given, TopicPartition) or (
+        isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
+    ):
+        return [partition_of(given)]
+    return [partition_of(each) for each in given]
+
+
+def assignment_of(
+    given: Iterable[Any] | Mapping[Any, Any],
+) -> tuple[list[TopicPartition], dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Partitions with where to begin and where to end, as far as that is given: an offset, or a
+    pair of offsets of which either may be None.
+    """
+    partitions = partitions_of(given)
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    if isinstance(given, Mapping):
+        for each, bounds in given.items():
+            start, end = bounds if isinstance(bounds, tuple) else (bounds, None)
+            if start is not None:
+                starts[partition_of(each)] = checked(start)
+            if end is not None:
+                ends[partition_of(each)] = checked(end)
+    return partitions, starts, ends
+
+
+def checked(offset: Any) -> int:
+    """An offset. Raises `TypeError` and `ValueError`."""
+    if not isinstance(offset, int) or isinstance(offset, bool):
+        raise TypeError(f"{offset!r} is no offset")
+    if offset < 0:
+        raise ValueError(f"offsets begin with 0; {offset} is none. To begin elsewhere: seek()")
+    return offset
+
+
+def target_of(to: Target) -> int | OffsetReset | datetime:
+    """Where to seek."""
+    if isinstance(to, datetime):
+        return to
+    if to in ("start", "beginning", "earliest"):
+        return EARLIEST
+    if to in ("end", "latest"):
+        return LATEST
+    return checked(to)
+
+
+def milliseconds(moment: datetime | int) -> int:
+    """A moment as Kafka has it. A `datetime` without a zone is local, as everywhere in Python."""
+    return round(moment.timestamp() * 1000) if isinstance(moment, datetime) else moment
+
+
+def offsets_of(what: Any) -> Offsets:
+    """What to commit. Raises `TypeError` for what does not say it."""
+    if isinstance(what, Mapping):
+        return {partition_of(each): offset_of(offset) for each, offset in what.items()}
+    offset = getattr(what, "offset", None)
+    if isinstance(offset, int):
+        epoch = getattr(what, "leader_epoch", None)
+        return {
+            partition_of(what): OffsetAndMetadata(offset + 1, "", -1 if epoch is None else epoch)
+        }
+    offsets = getattr(what, "offsets", None)
+    if isinstance(offsets, Mapping):
+        return offsets_of(offsets)
+    metadata = getattr(getattr(what, "schema", None), "metadata", None)
+    if metadata and OFFSETS_KEY in metadata:
+        return offsets_in(metadata[OFFSETS_KEY])
+    raise TypeError(
+        f"a {type(what).__name__} does not say what to commit: give a record, a batch, an Arrow "
+        "batch as it came, or offsets by partition"
+    )
+
+
+def offset_of(given: Any) -> OffsetAndMetadata:
+    """An offset to commit, perhaps with a note and the epoch before it."""
+    if isinstance(given, OffsetAndMetadata):
+        return given
+    return OffsetAndMetadata(checked(given))
+
+
+def offsets_in(metadata: bytes) -> Offsets:
+    """The inverse of `metadata_of`."""
+    return {
+        TopicPartition(topic, partition): OffsetAndMetadata(offset, "", epoch)
+        for topic, partition, offset, epoch in json.loads(metadata)
+    }
+
+
+def metadata_of(offsets: Offsets) -> bytes:
+    """Offsets as they travel in the schema of an Arrow batch."""
+    return json.dumps([(*p, at.offset, at.leader_epoch) for p, at in offsets.items()]).encode()
