@@ -22,7 +22,7 @@ from typing import Any
 from odradek.client.errors.own import UnsupportedVersion
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.compile import decode, reader, writer
+from odradek.protocol.compile import decode, open_ended_reader, writer
 from odradek.protocol.header import decode_response_header, response_is_flexible
 from odradek.protocol.messages import MESSAGES
 from odradek.protocol.schema import UnsupportedVersionError, declaration
@@ -44,7 +44,7 @@ class Codec:
         self.version = version
         self.flexible_response = response_is_flexible(api.key, version)
         self.write: Callable[[Any], list[Part]] = writer(request_type, version)
-        self.read: Callable[[bytes, int], Any] = reader(api.response, version)
+        self.read: Callable[[bytes, int], Any] = open_ended_reader(api.response, version)
         self.throttles = "throttle_time_ms" in getattr(api.response, "__slots__", ())
 
 

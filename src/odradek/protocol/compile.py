@@ -30,6 +30,7 @@ NATIVE = not isinstance(ProduceRequestReader.read, FunctionType)
 """Whether the readers and writers by hand run compiled."""
 
 _readers: dict[tuple[type[Any], int], Reader[Any]] = {}
+_open_ended_readers: dict[tuple[type[Any], int], Reader[Any]] = {}
 _writers: dict[tuple[type[Any], int], Writer[Any]] = {}
 
 
@@ -43,6 +44,17 @@ def reader(cls: type[T], version: int) -> Reader[T]:
     if found is None:
         check_version(cls, version)
         found = _readers[cls, version] = make_reader(cls, version)
+    return cast("Reader[T]", found)
+
+
+def open_ended_reader(cls: type[T], version: int) -> Reader[T]:
+    """The same, but what follows the message is passed over, as Kafka's clients do it with what
+    brokers answer: librdkafka's mock cluster says a byte too much of its metadata.
+    """
+    found = _open_ended_readers.get((cls, version))
+    if found is None:
+        check_version(cls, version)
+        found = _open_ended_readers[cls, version] = compile_reader(cls, version, True)[0]
     return cast("Reader[T]", found)
 
 

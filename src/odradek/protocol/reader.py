@@ -59,10 +59,12 @@ from odradek.protocol.schema import (
     is_open_ended,
 )
 
+Compiled = tuple[Callable[[bytes, int], Any], str]
 
-def compile_reader(cls: type[Any], version: int) -> tuple[Callable[[bytes, int], Any], str]:
-    """`read(frame, pos) -> message` for one version, and its source."""
-    return ReaderCode(cls, version).function()
+
+def compile_reader(cls: type[Any], version: int, open_ended: bool | None = None) -> Compiled:
+    """`read(frame, pos) -> message` for one version, and its source; `open_ended` as declared."""
+    return ReaderCode(cls, version, open_ended).function()
 
 
 def bad_length(where: str, length: int, remaining: int) -> ProtocolError:
@@ -78,8 +80,9 @@ def garbage(name: str, extra: int) -> ProtocolError:
 class ReaderCode(Code):
     """A reader under construction. `run` holds the fixed fields not yet unpacked."""
 
-    def __init__(self, cls: type[Any], version: int) -> None:
+    def __init__(self, cls: type[Any], version: int, open_ended: bool | None = None) -> None:
         super().__init__(cls, version)
+        self.open_ended = is_open_ended(cls) if open_ended is None else open_ended
         self.run: list[tuple[str, str]] = []
         self.scope |= {
             "new": object.__new__,
@@ -102,9 +105,8 @@ class ReaderCode(Code):
         self.emit(f"left = {RESPONSE_OBJECTS_MAX if answer else REQUEST_OBJECTS_MAX}")
         with self.block("try:"):
             result = self.read_struct(self.cls)
-            if not is_open_ended(self.cls):
-                # Behind a request they are passed over, as Kafka does: librdkafka 2.16 sends three
-                # bytes too many when it asks for the metadata of all topics (version 13).
+            if not self.open_ended:
+                # Behind a request they are passed over: librdkafka 2.16 sends three too many.
                 self.emit(f"if pos != end: raise garbage({title!r}, end - pos)")
             self.emit(f"return {result}")
         with self.block("except (struct_error, IndexError):"):

@@ -49,6 +49,7 @@ from odradek.protocol.compile import (
     decode,
     encode,
     encode_bytes,
+    open_ended_reader,
     reader,
     source,
 )
@@ -331,6 +332,14 @@ def test_bytes_behind_a_response_are_refused() -> None:
     response = ProduceResponse(responses=[])
     with pytest.raises(ProtocolError, match="2 bytes more"):
         decode(ProduceResponse, 9, encode_bytes(response, 9) + b"\0\0")
+
+
+def test_bytes_behind_a_response_are_passed_over_by_clients() -> None:
+    data = encode_bytes(MetadataResponse(brokers=[], topics=[]), 13)
+    read = open_ended_reader(MetadataResponse, 13)
+    assert read(data + b"xy", 0) == read(data, 0)
+    with pytest.raises(ProtocolError):
+        read(data[:-1], 0)
 
 
 def test_bytes_behind_a_request_are_passed_over() -> None:
