@@ -16,7 +16,7 @@ A face's poll, once it is wanted:
         a Raise: raise
 
 `unsubscribe` and `close` may have something for the application until their waiters are done. The
-engine's thread only, but for `for_application` and the two values of `heartbeat` that say so.
+engine's thread only, but for `for_application`, `polls_seen` and `waits`.
 """
 
 from __future__ import annotations
@@ -58,16 +58,23 @@ class ConsumerGroup:
         self.engine = engine
         self.coordinator = coordinator
         self.for_application: deque[Callback | Raise] = deque()
+        self.heartbeat: Heartbeat = coordinator.membership.heartbeat
         self._wanted = wanted
         self._alarm = Alarm(engine.timer, self._rung)
         self._all_topics_version = 0
         """The image from which on all topics are known, for a pattern."""
         engine.metadata.listen(self._image_changed)
 
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """For `last_poll_ms` and `application_waits`."""
-        return self.coordinator.membership.heartbeat
+    # Of the application's thread.
+
+    def polls_seen(self) -> None:
+        """The application polled, and needed nothing of the engine."""
+        self.heartbeat.last_poll_ms = self.engine.env.clock.monotonic_ms()
+
+    def waits(self, waiting: bool) -> None:
+        """The application begins or ends waiting inside a poll."""
+        self.polls_seen()
+        self.heartbeat.application_waits = waiting
 
     # What a face asks for.
 

@@ -64,6 +64,9 @@ class GroupMember:
         self.rejoin_needed = True
         self.rejoin_reason = ""
         """Told to the coordinator, for its log."""
+        self.needs_prepare = True
+        """Before it joins, what it may not keep has to be given up: once for each rebalance, and
+        again when the generation is lost in the midst of one (KAFKA-12983)."""
         self.failure: BaseException | None = None
         """What the application's next poll raises."""
         self.poll_wanted = False
@@ -136,6 +139,7 @@ class GroupMember:
         self.state = MemberState.UNJOINED
         member_id = "" if forget_member_id else self.generation.member_id
         self.generation = Generation(member_id=member_id)
+        self.needs_prepare = True
         self.request_rejoin(reason)
 
     def lose_coordinator(self, reason: str, node: CoordinatorNode | None = None) -> None:

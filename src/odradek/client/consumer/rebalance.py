@@ -75,7 +75,6 @@ class Rebalance:
         """What the coordinator was last told that this member wants."""
         self._turn: Turn | None = None
         self._ended: TurnEnded = ignore
-        self._needs_prepare = True
         self._parting_commit: Commit | None = None
         """Of what was read of partitions that are about to be given up."""
 
@@ -112,12 +111,12 @@ class Rebalance:
                 self._take_assignment(self.joining.assignment)
             elif not self._may_join(present):
                 return
-            elif self._needs_prepare:
+            elif self.member.needs_prepare:
                 if not self._has_turn(present or self._parting_commit is not None):
                     return
                 if not self._committed() or not self._has_turn(present):
                     return
-                self._needs_prepare = False
+                self.member.needs_prepare = False
                 self.begin(self.turns.prepare(), self._parted)
             else:
                 self._join()
@@ -218,7 +217,7 @@ class Rebalance:
             self.topics.assigned = None
         if not self.subscriptions.assignment_fits(assignment.partitions):
             self.joining.assignment = None
-            self._needs_prepare = True
+            member.needs_prepare = True
             member.request_rejoin("received assignment does not match the current subscription")
             return
         self.group_metadata = ConsumerGroupMetadata(
@@ -251,5 +250,5 @@ class Rebalance:
             self.member.want_poll()
             return
         self.joining.assignment = None
-        self._needs_prepare = True
+        self.member.needs_prepare = True
         self.advance(present=True)

@@ -1,0 +1,166 @@
+"""Groups of our members at our broker, through all that happens to members and brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.client.consumer.group_effects import Occasion
+from odradek.model.ids import TopicPartition
+from sim.group_world import HEARTBEAT_MS, MAX_POLL_MS, SESSION_MS, GroupWorld
+
+STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+def shares(world: GroupWorld) -> list[int]:
+    return sorted(len(member.subscriptions.assigned_partitions) for member in world.alive)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_come_and_go(strategy: str) -> None:
+    world = GroupWorld(1, {"t": 6}, strategy)
+    first = world.start("a")
+    world.settle()
+    assert shares(world) == [6]
+    world.start("b")
+    world.start("c")
+    world.settle()
+    assert shares(world) == [2, 2, 2]
+    first.close()
+    world.until(lambda: not first.process.alive, 10)
+    world.settle()
+    assert shares(world) == [3, 3]
+    assert first.calls[-1][0] is Occasion.REVOKED
+
+
+def test_a_clean_leave_is_noticed_by_the_next_heartbeat() -> None:
+    world = GroupWorld(2, {"t": 4}, "range")
+    leaver, _ = world.start("a"), world.start("b")
+    world.settle()
+    leaver.close()
+    world.until(lambda: shares(world) == [4], (HEARTBEAT_MS + 1000) // 1000 + 2)
+
+
+def test_partitions_of_a_killed_member_go_to_others_after_its_session() -> None:
+    world = GroupWorld(3, {"t": 4}, "cooperative-sticky")
+    victim, _ = world.start("a"), world.start("b")
+    world.settle()
+    victim.kill()
+    world.run((SESSION_MS - HEARTBEAT_MS - 500) / 1000)
+    assert shares(world) == [2]
+    world.settle()
+    assert shares(world) == [4]
+
+
+def test_a_member_that_was_paused_beyond_its_session_has_lost_everything() -> None:
+    world = GroupWorld(4, {"t": 4}, "range")
+    sleeper, _ = world.start("a"), world.start("b")
+    world.settle()
+    had = sorted(sleeper.subscriptions.assigned_partitions)
+    sleeper.pause(3 * SESSION_MS / 1000)
+    world.run(4 * SESSION_MS / 1000)
+    world.settle()
+    assert shares(world) == [2, 2]
+    assert (Occasion.LOST, had) in sleeper.calls
+
+
+def test_a_member_whose_application_stops_polling_leaves_and_comes_back() -> None:
+    world = GroupWorld(5, {"t": 4}, "cooperative-sticky")
+    slow, other = world.start("a"), world.start("b")
+    world.settle()
+    generation = other.coordinator.member.generation.generation_id
+    works_until_ns = world.scheduler.now_ns + 2 * MAX_POLL_MS * 1_000_000
+    poll, slow._poll = slow._poll, lambda: None  # type: ignore[method-assign]
+    world.until(lambda: len(other.subscriptions.assigned_partitions) == 4, 60)
+    assert world.scheduler.now_ns < works_until_ns
+    slow._poll = poll  # type: ignore[method-assign]
+    slow.process.post(0, "poll", poll)
+    world.settle()
+    assert shares(world) == [2, 2]
+    assert any(occasion is Occasion.LOST for occasion, _ in slow.calls)
+    assert other.coordinator.member.generation.generation_id > generation
+
+
+def test_a_static_member_that_restarts_within_its_session_keeps_its_partitions() -> None:
+    world = GroupWorld(6, {"t": 4}, "range")
+    first, other = world.start("a", "one"), world.start("b", "two")
+    world.settle()
+    generation = other.coordinator.member.generation.generation_id
+    had = sorted(first.subscriptions.assigned_partitions)
+    first.kill()
+    world.run(1)
+    again = world.start("a", "one")
+    world.settle()
+    assert sorted(again.subscriptions.assigned_partitions) == had
+    assert other.coordinator.member.generation.generation_id == generation
+    assert [occasion for occasion, _ in other.calls] == [Occasion.ASSIGNED]
+
+
+def test_two_members_with_one_instance_id_cannot_both_stay() -> None:
+    world = GroupWorld(7, {"t": 4}, "range")
+    first = world.start("a", "one")
+    world.settle()
+    second = world.start("b", "one")
+    world.settle()
+    assert not first.process.alive
+    assert sorted(second.subscriptions.assigned_partitions) == [
+        TopicPartition("t", number) for number in range(4)
+    ]
+
+
+def test_a_group_goes_on_where_it_was_when_the_broker_restarts() -> None:
+    world = GroupWorld(8, {"t": 6}, "cooperative-sticky")
+    members = [world.start(name) for name in "abc"]
+    world.settle()
+    generation = members[0].coordinator.member.generation.generation_id
+    calls = [len(member.calls) for member in members]
+    world.machine.kill()
+    world.run(2)
+    world.machine.boot()
+    world.settle()
+    assert members[0].coordinator.member.generation.generation_id == generation
+    assert [len(member.calls) for member in members] == calls
+
+
+ONCE_FAILED = [1287, 1343]
+"""A member that lost its generation while it joined kept what it had had, and committed over the
+next owner's offsets."""
+
+
+@pytest.mark.parametrize("seed", [*range(100, 112), *ONCE_FAILED])
+def test_whatever_happens(seed: int) -> None:
+    """Joins, clean and sudden ends, pauses, bad connections, broker restarts; then rest."""
+    strategy = STRATEGIES[seed % len(STRATEGIES)]
+    world = GroupWorld(seed, {"t": 5, "u": 3}, strategy)
+    chance = world.chance
+    for name in "ab":
+        world.start(name)
+    for turn in range(12):
+        world.run(chance.between(100, 5000) / 1000)
+        what = chance.below(10)
+        members = world.alive
+        if what < 3 or not members:
+            world.start(f"m{turn}", f"i{turn}" if chance.chance(300) else None)
+        elif what == 3:
+            chance.pick(members).close()
+        elif what == 4:
+            chance.pick(members).kill()
+        elif what == 5:
+            chance.pick(members).pause(chance.between(1000, 3 * SESSION_MS) / 1000)
+        elif what == 6:
+            world.machine.kill()
+            world.machine.restart(chance.between(100, 3000) * 1_000_000)
+        else:
+            for connection in world.fabric.connections():
+                if what < 9:
+                    connection.reset()
+                else:
+                    connection.stall(world.scheduler.now_ns + chance.between(1, 8) * 1_000_000_000)
+    world.run(1)
+    world.machine.boot()
+    if not world.alive:
+        world.start("last")
+    world.settle()
+    counts = shares(world)
+    assert sum(counts) == 8
+    if strategy != "range":
+        assert counts[-1] - counts[0] <= 1
