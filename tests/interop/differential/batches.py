@@ -60,6 +60,9 @@ def odd() -> Iterator[tuple[str, bytes]]:
     yield "max timestamp too high", changed(batch, 35, "q", T0 + 500)
     yield "no timestamps", build([(b"k", b"v", (), -1), (b"l", b"w", (), -1)])
     yield "no key", build([(None, b"v", (), T0)])
+    some = [(b"k", b"v", (), T0), (None, b"v", (), T0), (b"", b"v", (), T0), (None, None, (), T0)]
+    for codec in (0, 4):
+        yield f"some without keys, {CODECS[codec]}", build(some, codec)
     yield "null and empty", build([(b"", None, (), T0), (b"k", b"", (("h", None), ("", b"")), T0)])
     yield "timestamps going down", build([(b"k", b"v", (), T0 + 9), (b"l", b"w", (), T0)])
     yield "from the future", good(timestamp=int(time.time() * 1000) + 2 * HOUR_MS)

@@ -133,7 +133,7 @@ KNOWN: tuple[Known, ...] = (
     Known("produce*", "*.error_message", SAYS_WHY, ours="<text>", kafka=None),
     Known("produce-batches: *codec ?", "*.error_code", UNKNOWN_CODEC),
     Known("produce-batches: v[56] codec ?", "*.log_start_offset", CODEC_CHECK_BEFORE_ZSTD),
-    Known("produce-topics: append-time: unused attribute bits *", "*.attributes", UNUSED_BITS),
+    Known("produce-topics: *append-time: unused attribute bits *", "*.attributes", UNUSED_BITS),
     Known("produce-topics: * log append time bit read back", "*.base_timestamp", KEPT_BASE),
     Known("produce-topics: * record byte 2 * read back", "*.base_timestamp", KEPT_BASE),
     *(

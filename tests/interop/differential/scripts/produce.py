@@ -112,6 +112,16 @@ def topic_settings(peer: Peer) -> None:
     settings = {
         "small": {"max_message_bytes": "300"},
         "append-time": {"message_timestamp_type": "LogAppendTime"},
+        "compacted": {"cleanup_policy": "compact"},
+        "compacted-and-deleted": {"cleanup_policy": "delete,compact"},
+        "compacted-append-time": {
+            "cleanup_policy": "compact",
+            "message_timestamp_type": "LogAppendTime",
+        },
+        "compacted-before": {
+            "cleanup_policy": "compact",
+            "message_timestamp_before_max_ms": "3600000",
+        },
         "before": {"message_timestamp_before_max_ms": "3600000"},
         "after": {"message_timestamp_after_max_ms": "9223372036854775807"},
         **{codec: {"compression_type": codec} for codec in ("uncompressed", *CODECS[1:])},
