@@ -7,8 +7,9 @@
     cleaner-offset-checkpoint
 
 The recovery point of a log comes from its slot in `durable-ends`, or from the checkpoint if it has
-none that can be believed. A checkpoint that cannot be read is a problem to tell of, and nothing is
-known from it.
+none that can be believed. The log start is what the checkpoint says, or the slot if that says more:
+DeleteRecords notes it there at once. A checkpoint that cannot be read is a problem to tell of, and
+nothing is known from it.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class DirectoryOffsets:
         known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
         if known_end is not None:
             known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
+            known.deleted_before = durable.log_start
         return known, durable
 
     def high_watermark(self, key: TopicIdPartition) -> int:

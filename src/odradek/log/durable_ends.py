@@ -1,4 +1,5 @@
-"""How far every log of a data directory is known to be durable: the file `durable-ends`.
+"""How far every log of a data directory is known to be durable, and where it starts: the file
+`durable-ends`.
 
 One slot of 128 bytes per partition, two halves of 64 so that none crosses a sector; big-endian:
 
@@ -8,7 +9,8 @@ One slot of 128 bytes per partition, two halves of 64 so that none crosses a sec
         20     8  serial               the half with the higher one counts
         28     8  durable end          the bytes before this offset have been synced
         36     8  recovery point       so have indexes, leader epochs and a producer snapshot
-        44     4  crc                  CRC-32C of the 44 bytes before it
+        44     8  log start            what DeleteRecords raised it to, at least
+        52     4  crc                  CRC-32C of the 52 bytes before it
 
 A worker that has synced a log writes the half that does not count, and only then is anything
 acknowledged. The write itself is not synced, and need not be: what it says is true whenever it is
@@ -17,6 +19,10 @@ single acknowledged byte is told from a torn tail. After a power loss the slot m
 last `sync` of this file (called by the directory's checkpoint), never newer than the truth. A half
 that was torn does not check, and the other, which is older, counts. Truncation of durable bytes is
 the one step back, so `lower` syncs before it returns.
+
+A log start that DeleteRecords raised is noted by the owner at once, so that what was deleted does
+not come back with the next process, and synced before the deletion is answered (`sync`). What
+retention deletes is recorded by its checkpoint, before the files go.
 
 A log without a half that checks has no slot; recovery then goes by
 `recovery-point-offset-checkpoint`.
@@ -36,7 +42,7 @@ from odradek.model.ids import ZERO_UUID, TopicIdPartition
 DURABLE_ENDS_FILE = "durable-ends"
 HALF_BYTES = 64
 SLOT_BYTES = 2 * HALF_BYTES
-HALF = Struct(">16siqqq")
+HALF = Struct(">16siqqqq")
 CRC = Struct(">I")
 FREE = bytes(SLOT_BYTES)
 
@@ -44,7 +50,16 @@ FREE = bytes(SLOT_BYTES)
 class DurableEnd:
     """The slot of one log."""
 
-    __slots__ = ("_ends", "_serial", "generation", "key", "offset", "position", "recovery_point")
+    __slots__ = (
+        "_ends",
+        "_serial",
+        "generation",
+        "key",
+        "log_start",
+        "offset",
+        "position",
+        "recovery_point",
+    )
 
     def __init__(self, ends: DurableEnds, position: int, key: TopicIdPartition) -> None:
         self._ends = ends
@@ -53,12 +68,14 @@ class DurableEnd:
         self.key = key
         self.offset = 0
         self.recovery_point = 0
+        self.log_start = 0
         self.generation = 0
 
-    def take(self, serial: int, offset: int, recovery_point: int) -> None:
+    def take(self, serial: int, offset: int, recovery_point: int, log_start: int) -> None:
         """Become what a half says, if it is newer."""
         if serial > self._serial:
-            self._serial, self.offset, self.recovery_point = serial, offset, recovery_point
+            self._serial, self.log_start = serial, log_start
+            self.offset, self.recovery_point = offset, recovery_point
 
     def note(self, offset: int, recovery_point: int, generation: int) -> None:
         """The log is durable up to `offset`. From any thread, one at a time per log.
@@ -69,10 +86,29 @@ class DurableEnd:
             if generation == self.generation:
                 self._write(offset, recovery_point)
 
+    def note_start(self, log_start: int) -> None:
+        """The log starts here. Owner thread; `sync` makes it durable."""
+        with self._ends.lock:
+            before, self.log_start = self.log_start, log_start
+            try:
+                self._write(self.offset, self.recovery_point)
+            except OSError:
+                self.log_start = before
+                raise
+
+    def sync(self) -> None:
+        """Blocks until it is durable, and what was noted for all other logs of the directory."""
+        self._ends.sync()
+
     def _write(self, offset: int, recovery_point: int) -> None:
-        self.take(self._serial + 1, offset, recovery_point)
+        self.take(self._serial + 1, offset, recovery_point, self.log_start)
         body = HALF.pack(
-            self.key.topic_id.bytes, self.key.partition, self._serial, offset, recovery_point
+            self.key.topic_id.bytes,
+            self.key.partition,
+            self._serial,
+            offset,
+            recovery_point,
+            self.log_start,
         )
         position = self.position + self._serial % 2 * HALF_BYTES
         self._ends.file.write(position, body + CRC.pack(google_crc32c.value(body)))
@@ -111,14 +147,14 @@ class DurableEnds:
     def _load_half(self, data: bytes, position: int, half: int) -> bool:
         body = data[position + half : position + half + HALF.size]
         (crc,) = CRC.unpack_from(data, position + half + HALF.size)
-        topic, partition, serial, offset, recovery_point = HALF.unpack(body)
+        topic, partition, serial, offset, recovery_point, log_start = HALF.unpack(body)
         key = TopicIdPartition(UUID(bytes=topic), partition)
         if key.topic_id == ZERO_UUID or google_crc32c.value(body) != crc:
             return False
         end = self._slots.setdefault(key, DurableEnd(self, position, key))
         if end.position != position:
             return False
-        end.take(serial, offset, recovery_point)
+        end.take(serial, offset, recovery_point, log_start)
         return True
 
     def get(self, key: TopicIdPartition) -> DurableEnd | None:

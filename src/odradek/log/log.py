@@ -252,14 +252,35 @@ class Log(FlushedLog):
         """DeleteRecords: the log starts at `offset` from now on; -1: at the high watermark.
 
         OFFSET_OUT_OF_RANGE above the high watermark. What is before it goes with the next retention
-        pass.
+        pass. It outlives the process from now on, and a power failure after `sync_log_start`.
         """
         if offset == -1:
             offset = self.high_watermark
         if offset < 0 or offset > self.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        self.raise_log_start(offset)
+        if offset > self.log_start_offset:
+            self._note_log_start(offset)
+            self.raise_log_start(offset)
         return NONE
+
+    def _note_log_start(self, offset: int) -> None:
+        self.fence.check()
+        if self.durable is not None:
+            try:
+                self.durable.note_start(offset)
+            except OSError as error:
+                raise self.fence.judge(error) from error
+
+    def sync_log_start(self) -> None:
+        """Make durable what DeleteRecords did, to this log and all others of the directory. Blocks;
+        for a worker.
+        """
+        self.fence.check()
+        if self.durable is not None:
+            try:
+                self.durable.sync()
+            except OSError as error:
+                raise self.fence.fail(error) from error
 
     def raise_log_start(self, offset: int) -> None:
         """The log starts at `offset`, unless it starts later already."""

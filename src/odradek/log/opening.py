@@ -36,6 +36,8 @@ class Recovery:
 class Known:
     """What is known of a log before it is read. `log_start_offset` None: not recorded.
 
+    `deleted_before`: DeleteRecords raised the log start to there, or it never did.
+
     `compacted`: it was at some time, so offsets may have gaps whatever its settings say now.
     """
 
@@ -43,6 +45,7 @@ class Known:
     recovery_point: int = 0
     durable_end: int = 0
     log_start_offset: int | None = None
+    deleted_before: int = 0
     compacted: bool = False
 
 
@@ -80,7 +83,7 @@ class Opening:
         if segments:
             if start is not None and segments[0].base_offset > start:
                 self.damaged(f"begins with offset {segments[0].base_offset} instead of {start}")
-        elif self.known.durable_end > (start or 0):
+        elif self.known.durable_end > self._recorded_start():
             self.damaged(f"has no segments, though offset {self.known.durable_end} was reached")
         for segment in segments:
             segment.index_interval_bytes = self.config.index_interval_bytes
@@ -88,7 +91,7 @@ class Opening:
 
     def first_segment(self, now_ms: int) -> Segment:
         """The first segment of a new log."""
-        start = self.known.log_start_offset or 0
+        start = self._recorded_start()
         segment = Segment(self.disk, self.directory, start, create=True)
         segment.created_ms = now_ms
         segment.index_interval_bytes = self.config.index_interval_bytes
@@ -108,8 +111,10 @@ class Opening:
 
     def log_start(self, segments: list[Segment]) -> int:
         """The first offset that may be read."""
-        recorded = self.known.log_start_offset
-        return max(segments[0].base_offset, recorded if recorded is not None else 0)
+        return max(segments[0].base_offset, self._recorded_start())
+
+    def _recorded_start(self) -> int:
+        return max(self.known.log_start_offset or 0, self.known.deleted_before)
 
     def begin_at_log_start(self, segments: list[Segment], now_ms: int) -> int:
         """The log ends before it starts: it begins anew at its start, which is returned."""

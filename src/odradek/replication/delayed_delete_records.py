@@ -1,8 +1,8 @@
 """DelayedDeleteRecords: a trim that waits until every live replica's log starts at the requested
-offset.
+offset, and will after a power failure.
 
-With one replica the low watermark is its own log start offset, so nothing ever waits; the operation
-is the same.
+With one replica the low watermark is its own log start offset, and what is waited for is the disk
+(see `log_starts`). Without `log.durability=fsync` nothing waits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DelayedDeleteRecords(DelayedByPartition[DeleteRecordsStatus]):
         if error is not ErrorCode.NONE:
             status.pending = False
             status.error = error
-        elif partition.log.log_start_offset >= status.target:
+        elif partition.durable_log_start >= status.target:
             status.pending = False
             status.error = ErrorCode.NONE
-            status.low_watermark = partition.log.log_start_offset
+            status.low_watermark = partition.durable_log_start

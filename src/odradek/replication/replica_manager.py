@@ -26,6 +26,7 @@ from odradek.protocol.validate import BatchRules
 from odradek.replication.delayed_delete_records import DeleteRecordsStatus
 from odradek.replication.flusher import Flusher
 from odradek.replication.listener import PartitionListener
+from odradek.replication.log_starts import LogStarts
 from odradek.replication.partition import AppendResult, Durability, Partition
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
@@ -59,6 +60,7 @@ class ReplicaManager:
             env, self._flushed, lambda partition, failure: self.fail_directory(failure)
         )
         self.listeners: dict[str, PartitionListener] = {}
+        self.log_starts = LogStarts(env, self.log_start_moved, self.fail_directory)
         self.directory_failed = False
         self._refused = 0
         self._refused_told_ms: int | None = None
@@ -100,7 +102,7 @@ class ReplicaManager:
         del self.by_id[partition.topic_id, key.partition]
         partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.flusher.forget(partition)
-        self._wake_unavailable(partition)
+        self._wake(partition)
         return partition
 
     # -- produce ---------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class ReplicaManager:
             self.fail_directory(failure)
         except LogDamaged as damage:
             partition.fail(damage)
-            self._wake_unavailable(partition)
+            self._wake(partition)
         except OSError as error:
             self._tell_refused(partition, error)
         return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -139,7 +141,9 @@ class ReplicaManager:
             self._wake(partition)
 
     def _wake(self, partition: Partition) -> None:
-        """The high watermark moved. Each purgatory has its turn, whatever another one raises."""
+        """The high watermark moved, or the partition went away. Each purgatory has its turn,
+        whatever another one raises.
+        """
         key = partition.topic_partition
         try:
             self.produce_purgatory.check_and_complete(key)
@@ -152,16 +156,6 @@ class ReplicaManager:
                 finally:
                     self._tell(partition)
 
-    def _wake_unavailable(self, partition: Partition) -> None:
-        key = partition.topic_partition
-        try:
-            self.produce_purgatory.check_and_complete(key)
-        finally:
-            try:
-                self.fetch_purgatory.check_and_complete(key)
-            finally:
-                self._tell(partition)
-
     def _tell(self, partition: Partition) -> None:
         listener = self.listeners.get(partition.topic_partition.topic)
         if listener is not None:
@@ -170,7 +164,9 @@ class ReplicaManager:
     # -- delete records --------------------------------------------------------------------------
 
     def delete_records(self, topic: str, index: int, offset: int) -> DeleteRecordsStatus:
-        """Raise the log start offset of one partition; -1 means to its high watermark."""
+        """Raise the log start offset of one partition; -1 means to its high watermark. The status
+        is pending while that may be lost.
+        """
         partition = self.by_name.get((topic, index))
         if partition is None:
             return DeleteRecordsStatus(None, -1, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -181,15 +177,19 @@ class ReplicaManager:
             except LogDirFailure as failure:
                 self.fail_directory(failure)
                 error = ErrorCode.KAFKA_STORAGE_ERROR
+            except OSError as refused:
+                log.error("records of %s stay: %s", partition.topic_partition, refused)
+                error = ErrorCode.KAFKA_STORAGE_ERROR
         if error is not ErrorCode.NONE:
             return DeleteRecordsStatus(partition, -1, False, error)
-        self.log_start_moved(partition)
-        return DeleteRecordsStatus(
-            partition, -1, False, ErrorCode.NONE, partition.log.log_start_offset
-        )
+        start = partition.log.log_start_offset
+        if self.durability.fsync and partition.durable_log_start < start:
+            self.log_starts.moved(partition)
+            return DeleteRecordsStatus(partition, start, True, ErrorCode.REQUEST_TIMED_OUT)
+        return DeleteRecordsStatus(partition, -1, False, ErrorCode.NONE, start)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """Trims and retention raise the log start, which is what a delayed trim waits for."""
+        """The log start of a trim is durable, or retention raised it."""
         self.delete_records_purgatory.check_and_complete(partition.topic_partition)
 
     # -- failure ---------------------------------------------------------------------------------
@@ -206,4 +206,4 @@ class ReplicaManager:
         )
         for partition in list(self.by_name.values()):
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
-            self._wake_unavailable(partition)
+            self._wake(partition)

@@ -141,3 +141,19 @@ def test_lowering_is_synced_and_makes_notes_of_work_that_began_before_void():
     assert effects == ["write", "sync"]
     end.note(100, 80, generation=before)
     assert (end.offset, end.recovery_point) == (60, 60)
+
+
+def test_a_noted_log_start_stays_with_every_later_note_and_goes_with_the_log():
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    ends = DurableEnds(disk, "d")
+    end = ends.slot(ZERO)
+    end.note(100, 80, generation=0)
+    end.note_start(60)
+    end.note(110, 80, generation=0)
+    end.note(120, 110, generation=0)
+    found = DurableEnds(disk, "d").get(ZERO)
+    assert found is not None
+    assert (found.offset, found.recovery_point, found.log_start) == (120, 110, 60)
+    ends.forget(ZERO)
+    assert ends.slot(SEVEN).log_start == 0

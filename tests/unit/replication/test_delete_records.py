@@ -1,0 +1,151 @@
+"""DeleteRecords: answered when what was deleted cannot come back."""
+
+from __future__ import annotations
+
+import errno
+
+from leading import TOPIC_ID, Leading
+
+from odradek.log.memory import MemoryDisk
+from odradek.model.errors import ErrorCode
+from odradek.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from odradek.replication.partition import Partition
+
+
+class BrokenDisk(MemoryDisk):
+    """Fails these kinds of effects on `durable-ends`, and counts its syncs."""
+
+    broken = ""
+    code = errno.EIO
+    syncs = 0
+
+    def effect(self, kind: str, path: str) -> None:
+        if path.endswith("durable-ends"):
+            self.syncs += kind == "sync"
+            if kind == self.broken:
+                raise OSError(self.code, "broken", path)
+
+
+def leading_with_records(
+    partitions: int = 1, *, fsync: bool = True, disk: MemoryDisk | None = None
+) -> tuple[Leading, list[Partition]]:
+    leading = Leading(fsync=fsync, disk=disk)
+    made = [leading.partition(number) for number in range(partitions)]
+    for partition in made:
+        leading.append(partition, 5)
+    leading.settle()
+    return leading, made
+
+
+def delete(leading: Leading, *offsets: int) -> list[DeleteRecordsStatus]:
+    """Delete from partition 0, 1, ... up to these offsets; what is pending waits as it does in a
+    request.
+    """
+    replicas = leading.replicas
+    statuses = [replicas.delete_records("t", number, to) for number, to in enumerate(offsets)]
+    if any(status.pending for status in statuses):
+        operation = DelayedDeleteRecords(30_000, statuses, lambda _: None)
+        keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
+        replicas.delete_records_purgatory.try_complete_else_watch(operation, keys)
+    return statuses
+
+
+def after_a_kill(leading: Leading, disk: MemoryDisk) -> int:
+    """The log start offset that the next process finds."""
+    disk.locks.clear()
+    return Leading(disk=disk).partition().log.log_start_offset
+
+
+def test_it_waits_for_one_sync_for_all_partitions():
+    disk = BrokenDisk()
+    leading, partitions = leading_with_records(3, disk=disk)
+    before = disk.syncs
+    statuses = delete(leading, 1, 2, -1)
+    assert [status.error for status in statuses] == [ErrorCode.REQUEST_TIMED_OUT] * 3
+    assert [part.log.log_start_offset for part in partitions] == [1, 2, 5], "gone for readers"
+    leading.settle()
+    assert [(status.error, status.low_watermark) for status in statuses] == [(0, 1), (0, 2), (0, 5)]
+    assert disk.syncs == before + 1
+    assert leading.replicas.delete_records_purgatory.num_delayed == 0
+
+
+def test_one_that_comes_during_a_sync_waits_for_the_next():
+    leading, _ = leading_with_records()
+    (first,) = delete(leading, 1)
+    leading.begin_flushes()
+    (second,) = delete(leading, 2)
+    leading.begin_flushes()
+    assert len(leading.work) == 1
+    leading.end_flush()
+    assert (first.pending, first.low_watermark) == (False, 1)
+    assert second.pending
+    leading.settle()
+    assert second.low_watermark == 2
+
+
+def test_what_is_deleted_already_is_answered_at_once():
+    leading, _ = leading_with_records()
+    delete(leading, 3)
+    leading.settle()
+    (status,) = delete(leading, 2)
+    assert (status.pending, status.error, status.low_watermark) == (False, 0, 3)
+
+
+def test_in_the_cache_it_is_answered_at_once_and_outlives_the_process():
+    disk = BrokenDisk()
+    leading, _ = leading_with_records(fsync=False, disk=disk)
+    (status,) = delete(leading, 3)
+    assert (status.pending, status.error, status.low_watermark) == (False, 0, 3)
+    assert leading.work == []
+    assert after_a_kill(leading, disk) == 3
+
+
+def test_it_outlives_the_process_without_a_checkpoint():
+    disk = BrokenDisk()
+    leading, _ = leading_with_records(disk=disk)
+    delete(leading, 3)
+    leading.settle()
+    assert after_a_kill(leading, disk) == 3
+
+
+def test_later_flushes_do_not_forget_it():
+    disk = BrokenDisk()
+    leading, (partition,) = leading_with_records(disk=disk)
+    delete(leading, 3)
+    for _ in range(3):
+        leading.append(partition)
+        leading.settle()
+    assert after_a_kill(leading, disk) == 3
+
+
+def test_a_sync_that_fails_takes_all_offline_and_says_so():
+    disk = BrokenDisk()
+    leading, (partition,) = leading_with_records(disk=disk)
+    (status,) = delete(leading, 3)
+    disk.broken = "sync"
+    leading.settle()
+    assert status.error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.availability() == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_note_that_cannot_be_written_deletes_nothing():
+    disk = BrokenDisk()
+    disk.code = errno.ENOSPC
+    leading, (partition,) = leading_with_records(disk=disk)
+    disk.broken = "write"
+    (status,) = delete(leading, 3)
+    assert (status.pending, status.error) == (False, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (partition.log.log_start_offset, partition.availability()) == (0, 0)
+    disk.broken = ""
+    delete(leading, 2)
+    leading.settle()
+    assert after_a_kill(leading, disk) == 2
+
+
+def test_a_partition_that_goes_away_meanwhile_is_unknown():
+    leading, (partition,) = leading_with_records()
+    (status,) = delete(leading, 3)
+    leading.replicas.remove(partition.topic_partition)
+    assert status.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    leading.settle()
+    assert TOPIC_ID not in {topic_id for topic_id, _ in leading.replicas.by_id}
