@@ -5,5 +5,6 @@ async with odradek.aio.Admin(brokers="localhost:9092") as admin:
 """
 
 from odradek.client.aio.admin import Admin
+from odradek.client.aio.producer import Producer
 
-__all__ = ["Admin"]
+__all__ = ["Admin", "Producer"]

@@ -6,8 +6,12 @@ settings. Other names for the same (see `client_names`) are understood all the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypedDict
+
+PartitionerLike = Callable[[str, bytes | None, bytes | None, int], int | None]
+"""From topic, key and value in bytes, and the number of partitions, to one of them, or None for the
+usual choice."""
 
 
 class ClientKeywords(TypedDict, total=False):
@@ -32,7 +36,7 @@ class ClientKeywords(TypedDict, total=False):
 class ProducerKeywords(ClientKeywords, total=False):
     """Of a producer."""
 
-    partitioner: Literal["murmur2_random"]
+    partitioner: Literal["murmur2_random"] | PartitionerLike
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int

@@ -76,6 +76,11 @@ class EngineThread:
         """Whether something can still be done here."""
         return not self._closed and os.getpid() == self._process
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is asked on the owner thread, which must not wait for itself."""
+        return threading.current_thread() is self._thread
+
     def post(self, action: Callable[[], object]) -> None:
         """Have it done on the owner thread, soon. Raises `ClientClosed`."""
         self._check_process()
@@ -98,7 +103,7 @@ class EngineThread:
 
         Raises what it failed with, `KafkaTimeout` when the time is over, and `ClientClosed`.
         """
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             raise RuntimeError(
                 f"this would block {self.name}, which is to answer it: do not wait in a callback"
             )
@@ -176,7 +181,7 @@ class EngineThread:
             reactor.stop()
         if not self._thread.is_alive():
             self._run()  # It was never started.
-        elif threading.current_thread() is not self._thread:
+        elif not self.is_current:
             self._thread.join(JOIN_S)
 
     def _run(self) -> None:

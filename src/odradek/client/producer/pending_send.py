@@ -5,8 +5,8 @@
                  └── UNKNOWN_TOPIC_OR_PARTITION: ask again    └─────────  queue for it ─┘
 
 It ends once, with its waiter: in a future, in an error that will not pass, or after `max.block.ms`
-for both waits together. Who no longer wants it gives it up; then nothing was queued, and whatever
-memory it was given in the meantime goes back.
+for both waits together. Who no longer wants it fails the waiter; then nothing was queued, and
+whatever memory it was given in the meantime goes back.
 
 Owner thread only.
 """
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, final
 
 from mypy_extensions import i64
 
-from odradek.client.cluster_image import ClusterImage, TopicInfo
+from odradek.client.cluster_image import ClusterImage
 from odradek.client.errors import KafkaError, MaxBlockTimeout, UnknownTopicOrPartition, error_for
+from odradek.client.metadata import Metadata
 from odradek.client.producer.buffer_pool import Buffer, MemoryWaiter
 from odradek.client.producer.delivery import FutureRecordMetadata
 from odradek.client.producer.producer_batch import DeliveryCallback
@@ -27,6 +28,9 @@ from odradek.model.errors import ErrorCode
 
 if TYPE_CHECKING:
     from odradek.client.producer.producer import ProducerCore
+
+
+GIVEN_UP = KafkaError("nobody wants this memory any more")
 
 
 @final
@@ -62,6 +66,7 @@ class PendingSend:
         self._max_block_ms = max_block_ms
         self._memory: MemoryWaiter | None = None
         self._task = core.engine.timer.call_later(max_block_ms, self._late)
+        self.waiter.add_callback(self._ended)
 
     def start(self) -> None:
         """Take the record in, or wait until that can be done."""
@@ -71,9 +76,9 @@ class PendingSend:
         metadata = core.engine.metadata
         info = metadata.image.topics.get(record.topic)
         if metadata.fatal is not None:
-            self._end(metadata.fatal)
+            self.waiter.fail(metadata.fatal)
         elif info is not None and info.error and not info.error.retriable:
-            self._end(error_for(info.error, f"topic {record.topic}"))
+            self.waiter.fail(error_for(info.error, f"topic {record.topic}"))
         elif info is None or info.error or record.partition >= info.count:
             version = metadata.image.version
             if info is not None:
@@ -86,7 +91,7 @@ class PendingSend:
 
     def _metadata_came(self, waiter: Waiter[ClusterImage]) -> None:
         if waiter.error is not None:
-            self._end(waiter.error)
+            self.waiter.fail(waiter.error)
         else:
             self.start()
 
@@ -94,10 +99,9 @@ class PendingSend:
         try:
             future = self._core.append(self.record, spare)
         except Exception as error:
-            self._end(error)
+            self.waiter.fail(error)
             return
         if future is not None:
-            self._task.cancel()
             self.waiter.complete(future)
             return
         self._memory = self._core.wait_for_memory(self.record)
@@ -106,25 +110,19 @@ class PendingSend:
     def _memory_came(self, waiter: Waiter[Buffer]) -> None:
         self._memory = None
         if waiter.error is not None:
-            self._end(waiter.error)
+            self.waiter.fail(waiter.error)
         else:
             self._append(waiter.result())
 
-    def _end(self, error: BaseException) -> None:
+    def _ended(self, waiter: Waiter[FutureRecordMetadata]) -> None:
+        """It is in, or somebody has had enough; then it makes way for others who want memory."""
         self._task.cancel()
-        self.waiter.fail(error)
-
-    def give_up(self, reason: Exception) -> None:
-        """Stop waiting; the waiter fails with `reason`, unless it is done."""
-        if self.waiter.done:
-            return
         memory, self._memory = self._memory, None
-        self._end(reason)
         if memory is not None:
-            self._core.accumulator.pool.give_up(memory, reason)
+            self._core.accumulator.pool.give_up(memory, GIVEN_UP)
 
     def _late(self) -> None:
-        self.give_up(self._why())
+        self.waiter.fail(self._why())
 
     def _why(self) -> KafkaError:
         """What there was to wait for until the end."""
@@ -138,22 +136,27 @@ class PendingSend:
                 "slowly, raise buffer.memory, or see why the brokers do not take more"
             )
         info = metadata.image.topics.get(record.topic)
-        if info is None or (info.error and info.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            said = metadata.trouble or (info.error.name if info is not None else "no answer")
-            return MaxBlockTimeout(
-                f"nothing could be learnt {within} of topic {record.topic}: {said}. What to do: "
-                "check bootstrap.servers and the brokers, or raise max.block.ms"
-            )
-        return UnknownTopicOrPartition(self._missing(info, within))
-
-    def _missing(self, info: TopicInfo, within: str) -> str:
-        name = self.record.topic
-        if info.error:
-            return (
-                f"there is no topic {name}, and none was made {within}. "
-                f"What to do: {UnknownTopicOrPartition.advice}"
-            )
-        return (
-            f"topic {name} has no partition {self.record.partition}, but 0 to {info.count - 1}, "
-            f"and got none {within}. What to do: give one of those, or none"
+        if info is None or info.error:
+            return topic_unknown(record.topic, metadata, self._max_block_ms)
+        return UnknownTopicOrPartition(
+            f"topic {record.topic} has no partition {record.partition}, but 0 to {info.count - 1}, "
+            f"and got none {within}. What to do: give one of those, or none",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
+
+
+def topic_unknown(topic: str, metadata: Metadata, max_block_ms: int) -> KafkaError:
+    """Why a topic did not become known."""
+    within = f"within max.block.ms={max_block_ms}"
+    info = metadata.image.topics.get(topic)
+    if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return UnknownTopicOrPartition(
+            f"there is no topic {topic}, and none was made {within}. "
+            f"What to do: {UnknownTopicOrPartition.advice}",
+            info.error,
+        )
+    said = metadata.trouble or (info.error.name if info is not None else "no answer")
+    return MaxBlockTimeout(
+        f"nothing could be learnt {within} of topic {topic}: {said}. What to do: check "
+        "bootstrap.servers and the brokers, or raise max.block.ms"
+    )

@@ -16,6 +16,7 @@ The topics that were used lately are kept in `Metadata`; what it learns of them 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import final
 
@@ -24,13 +25,13 @@ from mypy_extensions import i64
 
 from odradek.client.cluster_image import ClusterImage, TopicInfo
 from odradek.client.engine import Engine
-from odradek.client.errors import ClientClosed, RecordTooLarge
+from odradek.client.errors import BufferFull, ClientClosed, RecordTooLarge
 from odradek.client.producer.buffer_pool import Buffer, BufferPool, MemoryWaiter
 from odradek.client.producer.delivery import Face, FutureRecordMetadata
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.partition_queue import TopicQueues
 from odradek.client.producer.partitioner import partition_of
-from odradek.client.producer.pending_send import PendingSend, ProducerRecord
+from odradek.client.producer.pending_send import PendingSend, ProducerRecord, topic_unknown
 from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.record_appender import AccumulatorSettings
@@ -42,6 +43,8 @@ from odradek.protocol.record_writer import size_upper_bound
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int | None]
 """(topic, key, value, number of partitions) -> partition; None: as if there were no partitioner."""
+
+log = logging.getLogger(__name__)
 
 ANY_PARTITION = -1
 
@@ -200,7 +203,43 @@ class ProducerCore:
         self.sender.run_soon()
         return waiter
 
+    def knows_topic(self, record: ProducerRecord) -> bool:
+        """Whether a record that could not be taken in lacks memory; otherwise it is metadata."""
+        queues = self.accumulator.topics.get(record.topic)
+        return queues is not None and record.partition < queues.partition_count
+
+    def cannot_take(self, record: ProducerRecord) -> BufferFull:
+        """For who does not want to wait."""
+        if not self.knows_topic(record):
+            return BufferFull(
+                f"a record for {record.topic} cannot be queued yet: the topic, or its partition, "
+                "is not known. What to do: await partitions_for(topic) first, or enqueue()"
+            )
+        return BufferFull(
+            f"there is no room for a record for {record.topic}: "
+            f"{self.accumulator.pool.charged_bytes} of buffer.memory={self.settings.buffer_bytes} "
+            f"bytes are in use. What to do: {BufferFull.advice}"
+        )
+
     # Topics.
+
+    def partitions_for(self, topic: str) -> Waiter[list[int]]:
+        """The partitions of a topic, waiting for `max.block.ms` until it is known."""
+        waiter: Waiter[list[int]] = Waiter()
+        found = self.engine.within(
+            self.settings.max_block_ms,
+            self.engine.wait_for_topic(topic),
+            lambda: topic_unknown(topic, self.engine.metadata, self.settings.max_block_ms),
+        )
+
+        def known(found: Waiter[TopicInfo]) -> None:
+            if found.error is not None:
+                waiter.fail(found.error)
+            else:
+                waiter.complete(list(found.result().partitions))
+
+        found.add_callback(known)
+        return waiter
 
     def topic_known(self, image: ClusterImage, info: TopicInfo) -> None:
         """Metadata has a topic, be it as before: let the queues know."""
@@ -218,7 +257,31 @@ class ProducerCore:
             elif not info.error:
                 self.topic_known(image, info)
 
+    # Looking.
+
+    def snapshot(self) -> dict[str, float]:
+        """The metrics."""
+        found = self.metrics.snapshot(self.engine.env.clock.monotonic_ms())
+        pool = self.accumulator.pool
+        found["requests-in-flight"] = self.engine.client.in_flight.total
+        found["buffer-total-bytes"] = int(pool.total_bytes)
+        found["buffer-available-bytes"] = pool.unallocated_bytes
+        found["waiting-threads"] = len(self.pending)
+        found["records-in-queue"] = self.accumulator.incomplete_records
+        return found
+
     # The end.
+
+    def abandon(self) -> None:
+        """Nobody will ask any more: end at once."""
+        left = self.accumulator.incomplete_records
+        if left and not self.engine.closed:
+            log.warning(
+                "a producer was thrown away with %d records that were not delivered. What to do: "
+                "close it, or use it in a `with` block",
+                left,
+            )
+        self.engine.close()
 
     def flush(self, timeout_ms: int | None) -> Waiter[int]:
         """Send everything that is there now without lingering, and wait for its outcome; how many
@@ -228,8 +291,7 @@ class ProducerCore:
         left = len(batches)
 
         def end() -> None:
-            if waiter.complete(records_open(batches)):
-                self.accumulator.end_flush()
+            waiter.complete(records_open(batches))
 
         def one_done() -> None:
             nonlocal left
@@ -237,6 +299,8 @@ class ProducerCore:
             if not left:
                 end()
 
+        # However it ends: who no longer waits for a flush fails its waiter.
+        waiter.add_callback(lambda _: self.accumulator.end_flush())
         for batch in batches:
             batch.result.add_callback(one_done)
         if not batches:
@@ -255,7 +319,7 @@ class ProducerCore:
         if self.accumulator.closed is None:
             self.accumulator.close(reason)
         for pending in list(self.pending):
-            pending.give_up(reason)
+            pending.waiter.fail(reason)
         closed: Waiter[int] = Waiter()
         # Not from within the callback that ends the flush: others of its batch are to be told yet.
         self.flush(timeout_ms).add_callback(

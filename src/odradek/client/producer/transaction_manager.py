@@ -18,9 +18,9 @@ retries. Each partition is in one of these states:
     stale        the epoch was bumped because of another partition: it goes on in the old epoch
                  until nothing is in flight, then from 0 on in the new one
 
-A broker knows a batch again if it is among the last five it has written for the producer. So of each
-partition no more than that are drained from the oldest one on whose outcome is open: that it is to
-one connection only is not enough, when the leader moves.
+A broker knows a batch again if it is among the last five it has written for the producer. So no
+more than five of a partition are drained, counted from the oldest whose outcome is open. That there
+are no more in flight to a node is not enough: leaders move.
 
 A broker that knows nothing of a producer takes any sequence, as if nothing were missing. So the
 first batch of an epoch goes alone; what comes when it is written cannot get ahead of anything.

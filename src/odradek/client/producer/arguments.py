@@ -1,0 +1,101 @@
+"""What a producer's constructor is given, in either face, as what the core needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from odradek.client.engine import Engine
+from odradek.client.errors import ConfigError
+from odradek.client.producer.producer import Partitioner, ProducerSettings
+from odradek.client.producer.record_appender import AccumulatorSettings
+from odradek.client.producer.sender import SenderSettings
+from odradek.client.serializers import Serializer, serializer
+from odradek.config.client_loading import together
+from odradek.config.producer import ProducerConfig
+from odradek.model.env import Env
+from odradek.protocol.compression import CompressionType
+from odradek.timing.timer import SystemTimer
+
+ON_FULL = ("block", "raise")
+
+
+class ProducerArguments(NamedTuple):
+    """Settings, serializers, and what to do when the buffer is full."""
+
+    config: ProducerConfig
+    settings: ProducerSettings
+    key: Serializer
+    value: Serializer
+    blocks: bool
+
+    def engine(self, env: Env, timer: SystemTimer) -> Engine:
+        """The engine of such a producer."""
+        config = self.config
+        return Engine(
+            env,
+            timer,
+            config,
+            max_in_flight=config.max_in_flight_requests_per_connection,
+            allow_auto_topic_creation=True,
+            topic_idle_ms=config.metadata_max_idle_ms,
+        )
+
+
+def producer_arguments(
+    config: Mapping[str, Any] | None,
+    brokers: str | Sequence[str] | None,
+    key: Any,
+    value: Any,
+    on_full: str,
+    settings: Mapping[str, Any],
+) -> ProducerArguments:
+    """Raises `ConfigError`."""
+    if on_full not in ON_FULL:
+        raise ConfigError(f"on_full is {on_full!r}: it is 'block' or 'raise'")
+    given = together(config, brokers, settings)
+    partitioner = given.pop("partitioner") if callable(given.get("partitioner")) else None
+    loaded = ProducerConfig.load(given)
+    return ProducerArguments(
+        loaded,
+        producer_settings(loaded, partitioner),
+        serializer("key", key),
+        serializer("value", value),
+        on_full == "block",
+    )
+
+
+def producer_settings(
+    config: ProducerConfig, partitioner: Partitioner | None = None
+) -> ProducerSettings:
+    """What the configuration says to each part."""
+    return ProducerSettings(
+        AccumulatorSettings(
+            batch_bytes=config.batch_size,
+            linger_ms=config.linger_ms,
+            delivery_timeout_ms=config.delivery_limit_ms,
+            codec=CompressionType[config.compression_type.upper()],
+            level=config.compression_level,
+            adaptive=config.partitioner_adaptive_partitioning_enable,
+            availability_timeout_ms=config.partitioner_availability_timeout_ms,
+        ),
+        SenderSettings(
+            acks=config.required_acks,
+            max_in_flight=config.max_in_flight_requests_per_connection,
+            max_request_bytes=config.max_request_size,
+            request_timeout_ms=config.request_timeout_ms,
+            retries=config.retries,
+        ),
+        buffer_bytes=config.buffer_memory,
+        max_block_ms=config.max_block_ms,
+        idempotence=config.idempotent,
+        ignore_keys=config.partitioner_ignore_keys,
+        partitioner=partitioner,
+    )
+
+
+def milliseconds_of(timeout_s: float | None) -> int | None:
+    """A timeout as users give it, rounded up; None, or below 0 (confluent-kafka's habit), is for
+    ever."""
+    return None if timeout_s is None or timeout_s < 0 else math.ceil(timeout_s * 1000)
