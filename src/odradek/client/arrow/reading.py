@@ -45,6 +45,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+RecordBatch = pa.RecordBatch
 Take = Callable[[], tuple[ColumnGathering, bool]]
 
 

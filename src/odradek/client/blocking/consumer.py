@@ -18,25 +18,25 @@ an exception the last record that was handed out does not count as done.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
+from odradek.client.blocking.application import BlockingApplication, Signal
 from odradek.client.blocking.calls import Blocking
 from odradek.client.blocking.client import Client
 from odradek.client.blocking.engine_thread import EngineThread
-from odradek.client.blocking.reading import Reading, Signal
-from odradek.client.consumer.arguments import Offsets, OnDecodeError, consumer_arguments
+from odradek.client.consumer.arguments import ConsumerOptions, Offsets, consumer_arguments
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
 from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
+from odradek.client.consumer.reading import Reading, run_now
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
-from odradek.client.waiter import Waiter
-from odradek.config.keywords import ConsumerKeywords
+from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
     from odradek.client.arrow.reading import ArrowBatches
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+Topics = str | Mapping[str, Any]
 
 CLOSE_TIMEOUT_S = 30.0
 
@@ -58,66 +59,42 @@ class Consumer(Client, Generic[K, V]):
 
     @overload
     def __init__(
-        self: Consumer[bytes, bytes],
-        *topics: str | Mapping[str, Any],
-        group: str | None = None,
-        brokers: str | Sequence[str] | None = None,
-        on_decode_error: OnDecodeError = "raise",
-        **settings: Unpack[ConsumerKeywords],
+        self: Consumer[bytes, bytes], *topics: Topics, **settings: Unpack[ConsumerOptions]
     ) -> None: ...
     @overload
     def __init__(
         self: Consumer[bytes, V],
-        *topics: str | Mapping[str, Any],
+        *topics: Topics,
         value: DeserializerLike[V],
-        group: str | None = None,
-        brokers: str | Sequence[str] | None = None,
-        on_decode_error: OnDecodeError = "raise",
-        **settings: Unpack[ConsumerKeywords],
+        **settings: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Consumer[K, bytes],
-        *topics: str | Mapping[str, Any],
+        *topics: Topics,
         key: DeserializerLike[K],
-        group: str | None = None,
-        brokers: str | Sequence[str] | None = None,
-        on_decode_error: OnDecodeError = "raise",
-        **settings: Unpack[ConsumerKeywords],
+        **settings: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Consumer[K, V],
-        *topics: str | Mapping[str, Any],
+        *topics: Topics,
         key: DeserializerLike[K],
         value: DeserializerLike[V],
-        group: str | None = None,
-        brokers: str | Sequence[str] | None = None,
-        on_decode_error: OnDecodeError = "raise",
-        **settings: Unpack[ConsumerKeywords],
+        **settings: Unpack[ConsumerOptions],
     ) -> None: ...
     @overload
     def __init__(
         self: Consumer[Any, Any],
-        *topics: str | Mapping[str, Any],
+        *topics: Topics,
         key: DeserializerLike[Any] | DeserializerName | None = None,
         value: DeserializerLike[Any] | DeserializerName | None = None,
-        group: str | None = None,
-        brokers: str | Sequence[str] | None = None,
-        on_decode_error: OnDecodeError = "raise",
         **settings: Any,
     ) -> None: ...
     def __init__(
-        self,
-        *topics: str | Mapping[str, Any],
-        key: Any = None,
-        value: Any = None,
-        group: str | None = None,
-        brokers: str | Sequence[str] | None = None,
-        on_decode_error: OnDecodeError = "raise",
-        **settings: Any,
+        self, *topics: Topics, key: Any = None, value: Any = None, **settings: Any
     ) -> None:
-        made = consumer_arguments(topics, group, brokers, key, value, on_decode_error, settings)
+        made = consumer_arguments(topics, key, value, settings)
         self.config = made.config
         signal = Signal()
 
@@ -135,7 +112,7 @@ class Consumer(Client, Generic[K, V]):
             return engine
 
         super().__init__("odradek-consumer", make_engine)
-        self._reading = Reading(self, self._thread, self._core, signal)
+        self._reading = Reading(self, BlockingApplication(self._thread, signal), self._core)
         self._collector = self._core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(self._core)
@@ -144,7 +121,10 @@ class Consumer(Client, Generic[K, V]):
             self.subscribe(made.topics)
 
     def _ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
-        return self._reading.ask(make)
+        """Run a call on the engine's thread, and block until it is done."""
+        found = self._wait(lambda: spawn(make()))
+        self._collector.refresh()
+        return found
 
     # What is wanted.
 
@@ -159,12 +139,13 @@ class Consumer(Client, Generic[K, V]):
         """Read topics, by name or all whose name a pattern matches as a whole. The callbacks are
         called with the consumer and the partitions, inside polls: see `RebalanceListener`.
         """
-        self._reading.listener = RebalanceListener(on_assign, on_revoke, on_lost)
+        listener = RebalanceListener(on_assign, on_revoke, on_lost)
         self._ask(lambda: self._calls.subscribe(topics))
+        self._reading.listener = listener
 
     def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
-        self._reading.finish(self._core.group.unsubscribe)
+        run_now(self._reading.finish(self._core.group.unsubscribe))
 
     subscription = Blocking(ConsumerCalls.subscription)
     assign = Blocking(ConsumerCalls.assign)
@@ -202,7 +183,7 @@ class Consumer(Client, Generic[K, V]):
         ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
         """
         record = self._next_record()
-        return record if record is not None else self._reading.poll(timeout)
+        return record if record is not None else run_now(self._reading.poll(timeout))
 
     def __iter__(self) -> Self:
         return self
@@ -210,7 +191,7 @@ class Consumer(Client, Generic[K, V]):
     def __next__(self) -> Record[K, V]:
         record = self._next_record()
         if record is None:
-            record = self._reading.poll(None)
+            record = run_now(self._reading.poll(None))
             if record is None:
                 raise StopIteration
         return record
@@ -220,7 +201,7 @@ class Consumer(Client, Generic[K, V]):
         seen to.
         """
         gathering = RecordGathering(self._collector, num_messages)
-        self._reading.gather(gathering, timeout)
+        run_now(self._reading.gather(gathering, timeout))
         return gathering.records
 
     def batches(
@@ -234,7 +215,7 @@ class Consumer(Client, Generic[K, V]):
             gathering = RecordGathering(
                 self._collector, max_records or self.config.max_poll_records
             )
-            more = self._reading.gather(gathering, max_wait)
+            more = run_now(self._reading.gather(gathering, max_wait))
             if not gathering.is_empty:
                 yield gathering.batch()
 
@@ -247,7 +228,7 @@ class Consumer(Client, Generic[K, V]):
 
         def take() -> tuple[ColumnGathering, bool]:
             gathering = ColumnGathering(self._collector, max_rows)
-            return gathering, self._reading.gather(gathering, max_wait)
+            return gathering, run_now(self._reading.gather(gathering, max_wait))
 
         return ArrowBatches(take)
 
@@ -263,7 +244,7 @@ class Consumer(Client, Generic[K, V]):
     def _close(self, timeout: float) -> None:
         if not self._reading.closed:
             try:
-                self._reading.close(timeout)
+                run_now(self._reading.close(timeout))
             finally:
                 super().close()
 

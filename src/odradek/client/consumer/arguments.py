@@ -22,6 +22,7 @@ from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.config.consumer import ConsumerConfig
+from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
 from odradek.model.ids import TopicPartition
 
@@ -44,6 +45,16 @@ class HasOffsets(Protocol):
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
 
 
+class ConsumerOptions(ConsumerKeywords, total=False):
+    """What a consumer takes as keywords, beside deserializers."""
+
+    group: str
+    brokers: str | Sequence[str]
+    on_decode_error: OnDecodeError
+    """What becomes of a record that cannot be decoded: "raise" it, "skip" it with a line in the
+    log, or call a function with the `DecodeError`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerArguments:
     """What a consumer is made of."""
@@ -54,15 +65,11 @@ class ConsumerArguments:
 
 
 def consumer_arguments(
-    first: Sequence[str | Mapping[str, Any]],
-    group: str | None,
-    brokers: str | Sequence[str] | None,
-    key: Any,
-    value: Any,
-    on_decode_error: OnDecodeError,
-    keywords: Mapping[str, Any],
+    first: Sequence[str | Mapping[str, Any]], key: Any, value: Any, keywords: Mapping[str, Any]
 ) -> ConsumerArguments:
-    """From what a constructor was given. Raises `ConfigError`."""
+    """From what a constructor was given: topics or a mapping, and keywords. Raises
+    `ConfigError`.
+    """
     topics = [each for each in first if isinstance(each, str)]
     mappings = [each for each in first if isinstance(each, Mapping)]
     if len(topics) + len(mappings) != len(first) or len(mappings) > 1:
@@ -75,15 +82,12 @@ def consumer_arguments(
         given.update(mapping)
     key = given.pop("key_deserializer", None) if key is None else key
     value = given.pop("value_deserializer", None) if value is None else value
+    on_error = error_handler(given.pop("on_decode_error", "raise"))
+    group = given.pop("group", None)
     if group is not None:
         given["group.id"] = group
-    if brokers is not None:
-        given["brokers"] = brokers
-    return ConsumerArguments(
-        topics,
-        ConsumerConfig.load(given),
-        Deserializers(deserializer(key), deserializer(value), error_handler(on_decode_error)),
-    )
+    deserializers = Deserializers(deserializer(key), deserializer(value), on_error)
+    return ConsumerArguments(topics, ConsumerConfig.load(given), deserializers)
 
 
 def error_handler(wanted: OnDecodeError) -> Callable[[DecodeError], object] | None:

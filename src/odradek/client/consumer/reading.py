@@ -1,4 +1,4 @@
-"""The application's thread at its consumer: taking records, waiting for them, seeing to the rest.
+"""Reading: the application at its consumer. It takes records, waits for them, sees to the rest.
 
     poll, gather ─► attention? ─► raise an error, or the group's turn: callbacks ─┐
          ▲              │ no                                                      │
@@ -7,128 +7,142 @@
          │              │ not enough                                              │
          └── woken ◄── sleep until the engine has something, or time is over ◄────┘
 
-What is shared with the engine's thread: the collector's queue, the deques of errors and of what the
-group has for the application, and the `Signal` that wakes.
+Written once for both faces, as coroutines over a `Driver`. The blocking one's never suspend: its
+methods block, so a coroutine runs to its end in one go (`run_now`). The asyncio one's are awaited.
+
+What is shared with the engine: the collector's queue, the deques of errors and of what the group
+has for the application, and the driver's signal.
+
+The application's thread only.
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.gathering import Gathering
 from odradek.client.consumer.group_effects import Callback
 from odradek.client.consumer.listener import RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ClientClosed
-from odradek.client.waiter import Waiter, spawn
+from odradek.client.waiter import Waiter
 
 T = TypeVar("T")
 
 
-class Signal:
-    """Wakes one thread that waits, from any other. Set more than once, it wakes once."""
+class Driver(Protocol):
+    """What the faces differ in."""
 
-    __slots__ = ("_lock",)
+    @property
+    def running(self) -> bool:
+        """Whether the engine is still there."""
+        ...
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
+    def time(self) -> float:
+        """Seconds of a monotonic clock."""
+        ...
 
-    def set(self, _: object = None) -> None:
-        with contextlib.suppress(RuntimeError):  # It was set already.
-            self._lock.release()
+    def signal(self) -> None:
+        """Wake the application. From any thread."""
+        ...
 
     def clear(self) -> None:
-        self._lock.acquire(blocking=False)
+        """Forget signals given before."""
+        ...
 
-    def wait(self, timeout_s: float | None) -> None:
-        """Until it is set, or the time is over. Signals of the system interrupt it."""
-        self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s)
+    async def sleep(self, timeout_s: float | None) -> None:
+        """Until there is a signal, or time is over."""
+        ...
+
+    async def call(self, action: Callable[[], T]) -> T:
+        """Do something on the engine's thread."""
+        ...
+
+    async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function of the application's."""
+        ...
 
 
 class Reading:
     """One consumer's. `who` is what callbacks are given as the consumer."""
 
-    def __init__(
-        self, who: Any, thread: EngineThread, core: ConsumerEngine, signal: Signal
-    ) -> None:
+    def __init__(self, who: Any, driver: Driver, core: ConsumerEngine) -> None:
         self.collector = core.collector
         self.listener = RebalanceListener()
         self.closed = False
         self._who = who
-        self._thread = thread
+        self._driver = driver
         self._core = core
-        self._signal = signal
+
+    def _deadline(self, timeout: float | None) -> float | None:
+        """When so many seconds are over; never, if they are negative or None."""
+        return None if timeout is None or timeout < 0 else self._driver.time() + timeout
 
     # Records.
 
-    def poll(self, timeout: float | None) -> Record[Any, Any] | None:
+    async def poll(self, timeout: float | None) -> Record[Any, Any] | None:
         """The next record, within so many seconds; None also when there will never be one."""
-        deadline = deadline_of(timeout)
+        deadline = self._deadline(timeout)
         while True:
-            self._signal.clear()
-            self._attend()
+            self._driver.clear()
+            await self._attend()
             record = self.collector.next_record()
             if record is not None:
                 return record
-            if not self.collector.attention and not self._sleep(deadline):
+            if not self.collector.attention and not await self._sleep(deadline):
                 return None
 
-    def gather(self, gathering: Gathering, timeout: float | None) -> bool:
+    async def gather(self, gathering: Gathering, timeout: float | None) -> bool:
         """Gather until there is enough, or time is over, or something else is to be seen to; False
         if there will never be more.
         """
-        deadline = deadline_of(timeout)
+        deadline = self._deadline(timeout)
         self.collector.settle()
         try:
             while True:
-                self._signal.clear()
+                self._driver.clear()
                 if gathering.is_empty:
-                    self._attend()
+                    await self._attend()
                 gathering.add()
                 if gathering.is_full:
                     return True
                 if self.collector.attention:
                     if not gathering.is_empty:
                         return True
-                elif not self._sleep(deadline):
+                elif not await self._sleep(deadline):
                     return not self._core.is_exhausted
         except BaseException:
-            self._give_back()
+            await self._give_back()
             raise
 
-    def _give_back(self) -> None:
+    async def _give_back(self) -> None:
         """The wait was broken off: what was gathered does not count."""
         places = self.collector.undo()
-        if places and self._thread.running:
-            self._thread.call(lambda: self._core.move_back(places))
+        if places and self._driver.running:
+            await self._driver.call(lambda: self._core.move_back(places))
             self.collector.refresh()
 
-    def _sleep(self, deadline: float | None) -> bool:
+    async def _sleep(self, deadline: float | None) -> bool:
         """Until something may be there; False if time is over, or nothing will ever be there."""
         if self._core.is_exhausted:
             return False
-        left = None if deadline is None else deadline - time.monotonic()
+        left = None if deadline is None else deadline - self._driver.time()
         if left is not None and left <= 0:
             return False
-        if not self._thread.running:
+        if not self._driver.running:
             raise ClientClosed("the consumer is closed")
         self._core.group.waits(True)
         try:
-            self._signal.wait(left)
+            await self._driver.sleep(left)
         finally:
             self._core.group.waits(False)
         return True
 
     # All else.
 
-    def _attend(self) -> None:
+    async def _attend(self) -> None:
         """See to what there is for the application but records. Raises what is to be raised."""
         collector = self.collector
         if not collector.attention:
@@ -141,72 +155,72 @@ class Reading:
         collector.attention = False
         if errors:  # One came just now.
             collector.attention = True
-        self._thread.call(self._core.group.poll)
-        self._run_callbacks()
+        await self._driver.call(self._core.group.poll)
+        await self._run_callbacks()
 
-    def _run_callbacks(self) -> None:
+    async def _run_callbacks(self) -> None:
         """What the group has for the application."""
         group = self._core.group
         while group.for_application:
             effect = group.for_application.popleft()
             if not isinstance(effect, Callback):
                 raise effect.error
-            raised = self._call_back(effect)
+            raised = await self._call_back(effect)
             if raised is not None and not isinstance(raised, Exception):
                 raise raised
 
-    def _call_back(self, effect: Callback) -> BaseException | None:
+    async def _call_back(self, effect: Callback) -> BaseException | None:
         """Call the listener, and let the group know; what it raised."""
         raised: BaseException | None = None
         self.collector.refresh()
         callback = self.listener.callback(effect.occasion)
         try:
             if callback is not None:
-                callback(self._who, list(effect.partitions))
+                await self._driver.call_back(callback, self._who, list(effect.partitions))
         except BaseException as error:
             raised = error
         outcome = raised
-        self._thread.call(lambda: self._core.group.callback_returned(outcome))
+        await self._driver.call(lambda: self._core.group.callback_returned(outcome))
         self.collector.refresh()
         return raised
 
-    def finish(self, make: Callable[[], Waiter[T]]) -> T:
+    async def finish(self, make: Callable[[], Waiter[T]]) -> T:
         """Begin something on the engine's thread in which callbacks may run, and see it to its
         end.
         """
 
         def begin() -> Waiter[T]:
             waiter = make()
-            waiter.add_callback(self._signal.set)
+            waiter.add_callback(lambda _: self._driver.signal())
             return waiter
 
-        waiter = self._thread.call(begin)
+        waiter = await self._driver.call(begin)
         while not waiter.done:
-            self._signal.clear()
-            self._run_callbacks()
+            self._driver.clear()
+            await self._run_callbacks()
             if not waiter.done:
-                self._signal.wait(None)
+                await self._driver.sleep(None)
         self.collector.refresh()
         return waiter.result()
 
-    def ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
-        """Run a call on the engine's thread, and block until it is done."""
-        found = self._thread.wait(lambda: spawn(make()))
-        self.collector.refresh()
-        return found
-
-    def close(self, timeout: float) -> None:
-        """Take leave of the group, and end the engine's part."""
+    async def close(self, timeout: float) -> None:
+        """Take leave of the group within so many seconds, and end the engine's part."""
         try:
-            if self._thread.running:
-                self.finish(lambda: self._core.group.close(round(timeout * 1000)))
+            if self._driver.running:
+                await self.finish(lambda: self._core.group.close(round(timeout * 1000)))
         finally:
             self.closed = True
             self.collector.attention = True
-            if self._thread.running:
-                self._thread.call(self._core.close)
+            if self._driver.running:
+                await self._driver.call(self._core.close)
 
 
-def deadline_of(timeout: float | None) -> float | None:
-    """When so many seconds are over; never, if they are negative or None."""
-    return None if timeout is None or timeout < 0 else time.monotonic() + timeout
+def run_now(coroutine: Coroutine[Any, None, T]) -> T:
+    """Run a coroutine that never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    coroutine.close()
+    raise RuntimeError("a coroutine of the blocking face suspended")

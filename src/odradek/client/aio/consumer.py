@@ -1,0 +1,275 @@
+"""The consumer that is awaited.
+
+    async with Consumer("orders", group="billing", brokers="localhost:9092") as consumer:
+        async for record in consumer:
+            await handle(record)
+
+It has the names of the blocking one, and what is said there holds here: see
+`client.blocking.consumer`. It begins when it is entered (or by `start`), in the loop that runs
+then. Callbacks of rebalances may be functions or coroutine functions. For one task at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+
+from odradek.client.aio.application import AwaitedApplication
+from odradek.client.aio.calls import Awaited
+from odradek.client.aio.client import Client
+from odradek.client.aio.engine_loop import EngineLoop
+from odradek.client.consumer.arguments import ConsumerOptions, Offsets, consumer_arguments
+from odradek.client.consumer.batch import Batch
+from odradek.client.consumer.calls import ConsumerCalls
+from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
+from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
+from odradek.client.consumer.reading import Reading
+from odradek.client.consumer.record import Record
+from odradek.client.deserializers import DeserializerLike, DeserializerName
+from odradek.client.engine import Engine
+from odradek.client.errors import ClientClosed
+from odradek.client.waiter import Waiter, spawn
+
+if TYPE_CHECKING:
+    from odradek.client.arrow.reading import RecordBatch
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+Topics = str | Mapping[str, Any]
+
+CLOSE_TIMEOUT_S = 30.0
+BREATHER = 0xFF
+"""After so many records without a wait (plus one) other tasks have a turn, heartbeats included."""
+
+
+class Consumer(Client, Generic[K, V]):
+    """Reads topics, as a member of `group` or alone. Arguments as of the blocking one."""
+
+    @overload
+    def __init__(
+        self: Consumer[bytes, bytes], *topics: Topics, **settings: Unpack[ConsumerOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes, V],
+        *topics: Topics,
+        value: DeserializerLike[V],
+        **settings: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[K, bytes],
+        *topics: Topics,
+        key: DeserializerLike[K],
+        **settings: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[K, V],
+        *topics: Topics,
+        key: DeserializerLike[K],
+        value: DeserializerLike[V],
+        **settings: Unpack[ConsumerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[Any, Any],
+        *topics: Topics,
+        key: DeserializerLike[Any] | DeserializerName | None = None,
+        value: DeserializerLike[Any] | DeserializerName | None = None,
+        **settings: Any,
+    ) -> None: ...
+    def __init__(
+        self, *topics: Topics, key: Any = None, value: Any = None, **settings: Any
+    ) -> None:
+        made = consumer_arguments(topics, key, value, settings)
+        self.config = made.config
+        self._deserializers = made.deserializers
+        self._topics = made.topics
+        self._begun: ConsumerEngine | None = None
+        super().__init__("odradek-consumer", self._make_engine)
+
+    def _make_engine(self, loop: EngineLoop) -> Engine:
+        machine = loop.machine
+        engine = Engine(
+            machine.env,
+            machine.timer,
+            self.config,
+            allow_auto_topic_creation=self.config.allow_auto_create_topics,
+        )
+        application = AwaitedApplication(loop)
+        core = self._begun = ConsumerEngine(
+            engine, self.config, self._deserializers, machine.env.call_soon, application.signal
+        )
+        self._reading = Reading(self, application, core)
+        self._collector = core.collector
+        self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
+        self._calls = ConsumerCalls(core)
+        return engine
+
+    async def start(self) -> Self:
+        """Begin, and subscribe to the topics that were given."""
+        await super().start()
+        core = self._core
+        assert self._loop is not None
+        self._loop.run(core.start)
+        if self._topics:
+            await self.subscribe(self._topics)
+        return self
+
+    @property
+    def _core(self) -> ConsumerEngine:
+        if self._begun is None:
+            raise ClientClosed("the consumer was not started: use `async with`, or await start()")
+        return self._begun
+
+    async def _ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+        core = self._core
+        found = await self._wait(lambda _: spawn(make()))
+        core.collector.refresh()
+        return found
+
+    # What is wanted.
+
+    async def subscribe(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str],
+        *,
+        on_assign: RebalanceCallback | None = None,
+        on_revoke: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
+    ) -> None:
+        """Read topics, by name or all whose name a pattern matches as a whole. The callbacks are
+        called with the consumer and the partitions, inside polls: see `RebalanceListener`.
+        """
+        listener = RebalanceListener(on_assign, on_revoke, on_lost)
+        await self._ask(lambda: self._calls.subscribe(topics))
+        self._reading.listener = listener
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, and want nothing any more."""
+        await self._reading.finish(self._core.group.unsubscribe)
+
+    subscription = Awaited(ConsumerCalls.subscription)
+    assign = Awaited(ConsumerCalls.assign)
+    assignment = Awaited(ConsumerCalls.assignment)
+    partitions_for = Awaited(ConsumerCalls.partitions_for)
+
+    seek = Awaited(ConsumerCalls.seek)
+    pause = Awaited(ConsumerCalls.pause)
+    resume = Awaited(ConsumerCalls.resume)
+    paused = Awaited(ConsumerCalls.paused)
+
+    position = Awaited(ConsumerCalls.position)
+    watermarks = Awaited(ConsumerCalls.watermarks)
+    lag = Awaited(ConsumerCalls.lag)
+    offsets_for_times = Awaited(ConsumerCalls.offsets_for_times)
+    beginning_offsets = Awaited(ConsumerCalls.beginning_offsets)
+    end_offsets = Awaited(ConsumerCalls.end_offsets)
+    committed = Awaited(ConsumerCalls.committed)
+
+    async def commit(
+        self, what: Any = None, *, asynchronous: bool = False, timeout: float | None = None
+    ) -> Offsets | None:
+        """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or
+        all that was handed out. What was committed; None if it is not waited for.
+        """
+        if what is None:
+            self._core.collector.settle()
+        offsets = await self._ask(lambda: self._calls.commit(what, timeout, asynchronous))
+        return None if asynchronous else offsets
+
+    # Records.
+
+    async def poll(self, timeout: float = 0.0) -> Record[K, V] | None:
+        """The next record; None if there is none within `timeout` seconds (negative: wait for
+        ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
+        """
+        record = self._core.collector.next_record()
+        if record is None:
+            record = await self._reading.poll(timeout)
+        elif not self._collector.polls & BREATHER:
+            await asyncio.sleep(0)
+        return record
+
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
+        collector = self._core.collector
+        next_record = self._next_record
+        while True:
+            record = next_record()
+            if record is None:
+                record = await self._reading.poll(None)
+                if record is None:
+                    return
+            elif not collector.polls & BREATHER:
+                await asyncio.sleep(0)
+            yield record
+
+    async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
+        """Up to so many records: fewer after `timeout` seconds, or when something else is to be
+        seen to.
+        """
+        gathering = RecordGathering(self._core.collector, num_messages)
+        await self._reading.gather(gathering, timeout)
+        return gathering.records
+
+    async def batches(
+        self, max_records: int | None = None, max_wait: float = 0.5
+    ) -> AsyncIterator[Batch[K, V]]:
+        """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
+        `max_wait` seconds; `commit` takes them.
+        """
+        limit = max_records or self.config.max_poll_records
+        more = True
+        while more:
+            gathering = RecordGathering(self._core.collector, limit)
+            more = await self._reading.gather(gathering, max_wait)
+            if not gathering.is_empty:
+                yield gathering.batch()
+
+    async def arrow(
+        self, max_rows: int = 65_536, max_wait: float = 0.5
+    ) -> AsyncIterator[RecordBatch]:
+        """Arrow record batches of up to `max_rows`, or what has come within `max_wait` seconds,
+        without an object per record; `commit` takes them. Needs pyarrow (`odradek[arrow]`).
+        """
+        from odradek.client.arrow.reading import record_batch  # Heavy, and optional.
+
+        more = True
+        while more:
+            gathering = ColumnGathering(self._core.collector, max_rows)
+            more = await self._reading.gather(gathering, max_wait)
+            if not gathering.is_empty:
+                yield record_batch(gathering)
+
+    # The end.
+
+    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+        """Commit what was handed out, if that is automatic, leave the group, and close all
+        connections, within `timeout` seconds. More than once does no harm.
+        """
+        if self._begun is not None:
+            self._begun.collector.settle()
+        await self._close(timeout)
+
+    async def _close(self, timeout: float) -> None:
+        if self._begun is not None and not self._reading.closed:
+            try:
+                await self._reading.close(timeout)
+            finally:
+                await super().close()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None and self._begun is not None:
+            self._begun.collector.settle()
+        await self._close(CLOSE_TIMEOUT_S)
