@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.config.broker import BrokerConfig
+from odradek.config.clients import KINDS
 from odradek.config.topic import TopicConfig
 
 SOURCES = Path(__file__).parents[3] / "src" / "odradek"
@@ -48,3 +49,18 @@ def test_every_broker_setting_is_looked_at_or_is_what_topics_fall_back_to(name: 
     }
     used = f".{BrokerConfig.declared[name].attribute}" in CODE
     assert used or name in inherited or name in FACTS
+
+
+OF_CLIENTS = {
+    "auto.offset.reset": "read through ConsumerConfig.offset_reset",
+    "enable.idempotence": "read through ProducerConfig.idempotent",
+    "group.protocol": "there is one value so far",
+    "partitioner": "there is one value so far",
+    "security.protocol": "there is one value so far",
+}
+
+
+@pytest.mark.parametrize("name", sorted({name for kind in KINDS for name in kind.declared}))
+def test_every_setting_of_a_client_is_looked_at(name: str) -> None:
+    attribute = name.replace(".", "_")
+    assert f".{attribute}" in CODE or name in OF_CLIENTS

@@ -44,12 +44,13 @@ class Calls:
         self.engine = engine
         self.api_timeout_ms = api_timeout_ms
 
-    def run(self, what: str, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
+    def limited(self, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
         """A call with its time limit."""
+        name = getattr(call, "__name__", "the call")
 
         def late() -> KafkaError:
             trouble = self.engine.metadata.trouble
-            text = f"{what}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
+            text = f"{name}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
             return ApiTimeout(f"{text}; last: {trouble}" if trouble else text)
 
         return self.engine.within(self.api_timeout_ms, spawn(call), late)

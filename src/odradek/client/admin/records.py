@@ -16,7 +16,6 @@ from odradek.protocol.api.delete_records import (
 )
 
 HIGH_WATERMARK = -1
-READ_COMMITTED = 1
 
 
 class RecordCalls(Calls):
@@ -38,8 +37,7 @@ class RecordCalls(Calls):
         a special one: -1 the end, -2 the start, -3 the youngest record.
         """
         await self.retried(lambda: self.by_leader(timestamps))
-        isolation = READ_COMMITTED if read_committed else 0
-        return await list_offsets(self.engine, timestamps, isolation)
+        return await list_offsets(self.engine, timestamps, read_committed)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]

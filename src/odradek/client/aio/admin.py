@@ -10,49 +10,18 @@ over; any number may be under way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import update_wrapper
-from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
+from odradek.client.aio.calls import Awaited, Steps
 from odradek.client.aio.client import Client
 from odradek.client.engine import Engine
-from odradek.client.waiter import Waiter
 from odradek.config.admin import AdminConfig
 from odradek.config.client_loading import together
 from odradek.config.keywords import AdminKeywords
 
-P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Awaited(Generic[P, R]):
-    """A call of `AdminCalls` as a coroutine of asyncio."""
-
-    def __init__(
-        self, call: Callable[Concatenate[AdminCalls, P], Coroutine[Waiter[Any], None, R]]
-    ) -> None:
-        async def awaited(admin: Admin, *args: P.args, **kwargs: P.kwargs) -> R:
-            timeout_ms = admin.config.default_api_timeout_ms
-
-            def make(engine: Engine) -> Waiter[R]:
-                calls = AdminCalls(engine, timeout_ms)
-                return calls.run(call.__name__, call(calls, *args, **kwargs))
-
-            return await admin._wait(make)
-
-        self._function = update_wrapper(awaited, call)
-        self.__doc__ = call.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type[Admin]) -> Callable[..., Any]: ...
-    @overload
-    def __get__(
-        self, instance: Admin, owner: type[Admin]
-    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    def __get__(self, instance: Admin | None, owner: type[Admin]) -> Callable[..., Any]:
-        return self._function if instance is None else MethodType(self._function, instance)
 
 
 class Admin(Client):
@@ -75,6 +44,13 @@ class Admin(Client):
             "odradek-admin",
             lambda loop: Engine(loop.machine.env, loop.machine.timer, self.config),
         )
+
+    @property
+    def _calls(self) -> AdminCalls:
+        return AdminCalls(self._started, self.config.default_api_timeout_ms)
+
+    async def _ask(self, make: Callable[[], Steps[R]]) -> R:
+        return await self._wait(lambda _: self._calls.limited(make()))
 
     topics = Awaited(AdminCalls.topics)
     describe_topic = Awaited(AdminCalls.describe_topic)

@@ -38,12 +38,18 @@ class Client:
         self._loop.run(self._engine.start)
         return self
 
+    @property
+    def _started(self) -> Engine:
+        """The engine. Raises `ClientClosed` if there is none yet."""
+        if self._engine is None:
+            raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
+        return self._engine
+
     async def _wait(self, make: Callable[[Engine], Waiter[T]], timeout_s: float | None = None) -> T:
         """Make a waiter, and go on when it is done."""
-        engine, loop = self._engine, self._loop
-        if engine is None or loop is None:
-            raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
-        return await loop.wait(lambda: make(engine), timeout_s)
+        engine = self._started
+        assert self._loop is not None
+        return await self._loop.wait(lambda: make(engine), timeout_s)
 
     async def close(self) -> None:
         """Close all connections. More than once does no harm."""

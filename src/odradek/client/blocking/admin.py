@@ -10,42 +10,18 @@ are over. They may be made from any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import update_wrapper
-from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
+from odradek.client.blocking.calls import Blocking, Steps
 from odradek.client.blocking.client import Client
 from odradek.client.engine import Engine
-from odradek.client.waiter import Waiter
 from odradek.config.admin import AdminConfig
 from odradek.config.client_loading import together
 from odradek.config.keywords import AdminKeywords
 
-P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Blocking(Generic[P, R]):
-    """A call of `AdminCalls` as a method that blocks."""
-
-    def __init__(
-        self, call: Callable[Concatenate[AdminCalls, P], Coroutine[Waiter[Any], None, R]]
-    ) -> None:
-        def blocking(admin: Admin, *args: P.args, **kwargs: P.kwargs) -> R:
-            calls = admin._calls
-            return admin._wait(lambda: calls.run(call.__name__, call(calls, *args, **kwargs)))
-
-        self._function = update_wrapper(blocking, call)
-        self.__doc__ = call.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type[Admin]) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, instance: Admin, owner: type[Admin]) -> Callable[P, R]: ...
-    def __get__(self, instance: Admin | None, owner: type[Admin]) -> Callable[..., Any]:
-        return self._function if instance is None else MethodType(self._function, instance)
 
 
 class Admin(Client):
@@ -69,6 +45,9 @@ class Admin(Client):
             lambda thread: Engine(thread.machine.env, thread.machine.timer, self.config),
         )
         self._calls = AdminCalls(self._engine, self.config.default_api_timeout_ms)
+
+    def _ask(self, make: Callable[[], Steps[R]]) -> R:
+        return self._wait(lambda: self._calls.limited(make()))
 
     topics = Blocking(AdminCalls.topics)
     describe_topic = Blocking(AdminCalls.describe_topic)
