@@ -11,8 +11,8 @@ said later in the log. Offsets, order and leader epochs are as they were; there 
 A pass is a generator of steps, which a worker takes one by one (`next`). It yields either the bytes
 that were read and written since the last step, for whoever paces it, or a function of the log for
 the owner thread, after which it goes on on a worker. Between two steps it may be dropped: what is
-half done is removed (`close`). A step reads at most one piece of the log, and the memory of a pass
-is the map, two pieces and the largest batch.
+half done is removed, or completed, when the log is cleaned or opened again. A step reads at most
+one piece of the log, and the memory of a pass is the map, two pieces and the largest batch.
 
 Every batch is verified before it is rewritten: damage must not get a new checksum. `BadBatch` and
 the like mean that this log cannot be cleaned; nothing of it has been touched.
@@ -171,7 +171,7 @@ class Cleaner:
                 cleaned.seal()
                 swap.commit()
             yield swap.take_over
-        except BaseException:
+        except Exception:
             with suppress(OSError):
                 swap.give_up()
             raise

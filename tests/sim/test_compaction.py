@@ -1,0 +1,78 @@
+"""Compacted topics and committed offsets keep their word under crashes of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.log import batch_retention, segment_swap
+from odradek.log.offset_map import OffsetMap
+from sim.compaction_world import CompactionWorld
+
+POWER = ("power loss", "power loss at a crash point", "power loss after an ack")
+ENDS = ("kill", "crash point", *POWER)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens(seed: int) -> None:
+    assert CompactionWorld(seed).run() == []
+
+
+@pytest.mark.parametrize("seed", range(100, 115))
+def test_whenever_the_broker_ends(seed: int) -> None:
+    assert CompactionWorld(seed, ENDS).run() == []
+
+
+def test_the_seeds_compact() -> None:
+    worlds = [CompactionWorld(seed) for seed in range(5)]
+    for world in worlds:
+        world.run()
+    assert sum(world.compacted() for world in worlds) > 300
+    assert sum(len(world.books.log) for world in worlds) * 2 < sum(
+        len(world.books.seen) for world in worlds
+    ), "less than half of what was read is left"
+
+
+# Broken parts, and that they are noticed.
+
+
+def first_wrong(faults: tuple[str, ...] = ()) -> list[str]:
+    for seed in range(30):
+        try:
+            wrong = CompactionWorld(seed, faults).run()
+        except Exception as error:
+            return [repr(error)]
+        if wrong:
+            return wrong
+    raise AssertionError("30 seeds saw nothing wrong")
+
+
+def test_a_cleaner_that_keeps_the_first_record_loses_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put = OffsetMap.put
+
+    def put_first(self: OffsetMap, key: bytes, offset: int) -> None:
+        if self.get(key) < 0:
+            put(self, key, offset)
+
+    def stays(self: object, cursor: batch_retention.RecordCursor, keeps: bool) -> bool:
+        latest: OffsetMap = self._latest  # type: ignore[attr-defined]
+        key = cursor.data[cursor.key : cursor.key + cursor.key_size]
+        return cursor.offset > latest.latest_offset or latest.get(key) in (-1, cursor.offset)
+
+    monkeypatch.setattr(OffsetMap, "put", put_first)
+    monkeypatch.setattr(batch_retention.BatchRetention, "_stays", stays)
+    assert "was acked" in first_wrong()[0]
+
+
+def test_a_swap_that_is_not_synced_is_missed_after_a_power_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def commit(self: segment_swap.SegmentSwap) -> None:
+        self._cleaned.close()
+        segment_swap.rename_files(
+            self._disk, self._directory, self._base_offset, ".cleaned", ".swap"
+        )
+
+    monkeypatch.setattr(segment_swap.SegmentSwap, "commit", commit)
+    assert first_wrong(POWER)
