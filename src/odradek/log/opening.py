@@ -79,11 +79,11 @@ class Opening:
         segments = [
             Segment(self.disk, self.directory, int(name[:20]), create=False) for name in logs
         ]
-        start = self.known.log_start_offset
+        start = self._recorded_start()
         if segments:
-            if start is not None and segments[0].base_offset > start:
+            if self.known.log_start_offset is not None and segments[0].base_offset > start:
                 self.damaged(f"begins with offset {segments[0].base_offset} instead of {start}")
-        elif self.known.durable_end > self._recorded_start():
+        elif self.known.durable_end > start:
             self.damaged(f"has no segments, though offset {self.known.durable_end} was reached")
         for segment in segments:
             segment.index_interval_bytes = self.config.index_interval_bytes

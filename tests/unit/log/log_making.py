@@ -59,6 +59,7 @@ def reopen(
     recovery_point: int = 0,
     durable_end: int | None = None,
     log_start_offset: int | None = None,
+    deleted_before: int = 0,
     durable: DurableEnd | None = None,
     fence: Fence | None = None,
 ) -> tuple[Log, Recovery]:
@@ -68,6 +69,7 @@ def reopen(
         recovery_point,
         recovery_point if durable_end is None else durable_end,
         log_start_offset,
+        deleted_before,
     )
     fence = fence if fence is not None else Fence("data")
     return open_log(

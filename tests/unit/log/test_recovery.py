@@ -285,3 +285,14 @@ def test_a_log_that_lost_more_than_was_deleted_begins_anew_at_its_start(kept_byt
     again, _ = reopen(disk, ONE_SEGMENT, log_start_offset=14)
     assert (again.log_start_offset, again.log_end_offset) == (14, 18)
     assert again.epochs.entries() == [(3, 14)]
+
+
+def test_a_deletion_that_no_checkpoint_has_recorded_yet_holds():
+    disk = crashed(9, durable=9)
+    log, _ = reopen(disk, ONE_SEGMENT, recovery_point=18, log_start_offset=0, deleted_before=7)
+    assert (log.log_start_offset, log.log_end_offset) == (7, 18)
+    disk = crashed(9, durable=0)
+    del last_log(disk)[:]
+    for _ in range(2):  # the second start finds the segment that the first began anew
+        log, _ = reopen(disk, ONE_SEGMENT, log_start_offset=0, deleted_before=14)
+        assert (log.log_start_offset, log.log_end_offset) == (14, 14)
