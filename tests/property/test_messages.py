@@ -16,6 +16,8 @@ from odradek.model.errors import ProtocolError
 from odradek.model.spans import Span
 from odradek.protocol.compile import decode, encode_bytes
 from odradek.protocol.messages import MESSAGES
+from odradek.protocol.schema import fields_of
+from odradek.protocol.wire_forms import form_of
 
 EVERY_VERSION = [
     pytest.param(cls, version, id=f"{cls.__name__}-v{version}")
@@ -37,8 +39,8 @@ def plain(value: Any) -> Any:
         return bytes(value)
     if isinstance(value, list):
         return [plain(item) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [plain(getattr(value, item.name)) for item in dataclasses.fields(value)]
+    if dataclasses.is_dataclass(form_of(type(value))):
+        return [plain(getattr(value, item.name)) for item in fields_of(type(value))]
     return value
 
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import pytest
 
-from odradek.log import scan
+from odradek.log import opening, scan
 from odradek.log.flush import LogFlush
-from odradek.log.producer_state import ProducerState
+from odradek.log.producer_state import ProducerState, ProducerStateEntry
 from odradek.model.env import File, Offload
 from odradek.testing.machine import Wiring
 from odradek.testing.sim import Outcome, run_seed
@@ -43,6 +43,13 @@ class EagerOffload:
             self._offload.submit(work, lambda _: None, failed)
         else:
             self._offload.submit(work, done, failed)
+
+
+class Forgetful(ProducerState):
+    """Knows no producer when it is asked."""
+
+    def entry(self, producer_id: int) -> ProducerStateEntry | None:
+        return None
 
 
 def acks_before_fsync(plan: Schedule) -> Wiring:
@@ -83,7 +90,7 @@ def test_a_recovery_without_checksums_serves_torn_batches(monkeypatch: pytest.Mo
 
 
 def test_a_log_that_forgets_its_producers_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProducerState, "entry", lambda self, producer_id: None)
+    monkeypatch.setattr(opening, "ProducerState", Forgetful)
     outcome = first_failure(real_broker, ("cut", "half open"))
     assert outcome.report is not None
     assert "is there 2 times" in outcome.report.violations[0]

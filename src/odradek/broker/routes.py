@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from odradek.broker.apis import APIS, Api, Handle
 from odradek.protocol.compile import reader, writer
@@ -24,12 +24,12 @@ class Route:
     flexible_response: bool
 
 
-_routes: dict[tuple[int, int], Route] = {}
+_routes: Final[dict[int, Route]] = {}
 
 
 def route(key: int, version: int) -> Route | None:
     """The route of a request; None if this version of this API is not served."""
-    found = _routes.get((key, version))
+    found = _routes.get(key << 16 | version)
     return found if found is not None else _new_route(key, version)
 
 
@@ -45,5 +45,5 @@ def _new_route(key: int, version: int) -> Route | None:
         writer(api.response, version),
         response_is_flexible(key, version),
     )
-    _routes[key, version] = made
+    _routes[key << 16 | version] = made
     return made

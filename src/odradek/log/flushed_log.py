@@ -84,6 +84,7 @@ class FlushedLog:
         """Take new settings; they count from the next append on."""
         self.config = config
         self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.segment_ms - config.segment_jitter_ms
         self._offset_index_full = config.segment_index_bytes // 8 * 8
         self._time_index_full = config.segment_index_bytes // 12 * 12 - 12
         for segment in self.segments.items:

@@ -6,9 +6,9 @@ Appends go to the page cache; `begin_flush` and `end_flush` (see `flushed_log`) 
 end. The high watermark belongs to replication and is kept here only since nothing above it is ever
 deleted.
 
-A batch is stamped with its base offset and leader epoch and written as two parts in one system
-call, [16 bytes, the rest as it came]. Reading answers with slices of files that begin and end with
-batches, and reads at most a few headers itself.
+A batch is stamped with its base offset and leader epoch and written in one system call, a large
+one as two parts, [16 bytes, the rest as it came]. Reading answers with slices of files that begin
+and end with batches, and reads at most a few headers itself.
 
 All methods are the owner thread's. `OSError` from an append: nothing was appended. `LogDirFailure`:
 the directory is fenced. `LogDamaged`: durable bytes are not what they were; take the partition
@@ -38,6 +38,8 @@ from odradek.protocol.validate import ValidBatch
 
 NONE: Final = ErrorCode.NONE
 STAMP_BYTES: Final = 16
+JOINED_BYTES: Final = 4096
+"""Up to this size a batch is copied to be written in one part, which is cheaper than two."""
 UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
 """What a search by time meets in a batch that is no longer what was checked and appended."""
 
@@ -65,10 +67,12 @@ class Log(FlushedLog):
                 return self._refused(ErrorCode.RECORD_LIST_TOO_LARGE)
             active = self.roll(now_ms)
         data, start = batch.data, batch.start
-        parts: list[Buffer] = [
-            stamp(data, start, base_offset, leader_epoch),
-            memoryview(data)[start + STAMP_BYTES : batch.end],
-        ]
+        head = stamp(data, start, base_offset, leader_epoch)
+        parts: list[Buffer]
+        if size <= JOINED_BYTES:
+            parts = [head + data[start + STAMP_BYTES : batch.end]]
+        else:
+            parts = [head, memoryview(data)[start + STAMP_BYTES : batch.end]]
         self.write(active, parts, size, now_ms)
         self.note(active, header, base_offset, active.size - size, leader_epoch)
         return AppendInfo(
@@ -145,7 +149,7 @@ class Log(FlushedLog):
                 if first is not None and first >= 0 and max_timestamp >= 0
                 else now_ms - active.created_ms
             )
-            if waited > self.config.segment_ms - self.config.segment_jitter_ms:
+            if waited > self._segment_ms:
                 return True
         return (
             len(active.offset_index.entries) >= self._offset_index_full

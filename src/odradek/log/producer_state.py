@@ -26,16 +26,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from mypy_extensions import mypyc_attr
 
 from odradek.log.results import ActiveProducer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import RecordBatchHeader
 
-BATCHES_KEPT = 5
-MAX_SEQUENCE = (1 << 31) - 1
-NO_COORDINATOR_EPOCH = -1
-NO_TRANSACTION = -1
+BATCHES_KEPT: Final = 5
+MAX_SEQUENCE: Final = (1 << 31) - 1
+NO_COORDINATOR_EPOCH: Final = -1
+NO_TRANSACTION: Final = -1
+NONE: Final = ErrorCode.NONE
 
 
 class BatchMetadata(NamedTuple):
@@ -111,7 +114,7 @@ class ProducerStateEntry:
             in_order = header.base_sequence == 0 or self.producer_epoch < 0
         else:
             in_order = header.base_sequence == (self.last_sequence + 1) & MAX_SEQUENCE
-        return ErrorCode.NONE if in_order else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return NONE if in_order else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def add(self, header: RecordBatchHeader, base_offset: int) -> None:
         """The batch is in the log at `base_offset`."""
@@ -125,6 +128,7 @@ class ProducerStateEntry:
         self.active = True
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ProducerState:
     """The producers of one log.
 

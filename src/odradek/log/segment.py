@@ -19,6 +19,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from typing import Final
 
 from odradek.log.fence import LogDamaged
 from odradek.log.index import OffsetIndex, TimeIndex
@@ -31,9 +32,9 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
-RECENT_BATCHES = 128
-INDEX_INTERVAL_BYTES = 4096
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
+RECENT_BATCHES: Final = 128
+INDEX_INTERVAL_BYTES: Final = 4096
 
 
 def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:

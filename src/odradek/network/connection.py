@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -96,7 +95,7 @@ class Connection:
         self._first_limit = server.limits.max_first_request_bytes
         self._framing = Framing(self._first_limit)
         self._output = OutputQueue()
-        self._exchanges: deque[Exchange] = deque()
+        self._exchanges: list[Exchange] = []  # few: taken from the front all the same
         self._reading, self._writing = True, False
         """The interest that the network knows of."""
         self._in_turn = self._scheduled = False
@@ -209,10 +208,10 @@ class Connection:
         exchanges, output = self._exchanges, self._output
         if exchanges[0] is not exchange:
             return
-        exchanges.popleft()
+        exchanges.pop(0)
         output.append(answer)
         while exchanges and (behind := exchanges[0]._answer) is not None:
-            exchanges.popleft()
+            exchanges.pop(0)
             output.append(behind)
         if not self._in_turn:
             self._soon()

@@ -20,21 +20,21 @@ It does not look into frames, and does not know who sent them.
 
 from __future__ import annotations
 
-import struct
+from typing import Final
+
+from librt.strings import read_i32_be
 
 from odradek.model.errors import ProtocolError
 
-LENGTH = struct.Struct(">i")
-
-SMALL_PIECE_BYTES = 1024
+SMALL_PIECE_BYTES: Final = 1024
 """Pieces below this are gathered in a growing buffer."""
 
-RECEIVE_BYTES = 64 * 1024
+RECEIVE_BYTES: Final = 64 * 1024
 """How much to ask a transport for. A larger buffer costs more to allocate than it saves, unless it
 fills.
 """
 
-RECEIVE_LARGE_BYTES = 1024 * 1024
+RECEIVE_LARGE_BYTES: Final = 1024 * 1024
 """How much at most, inside a large frame, while each receive gives all it was asked for."""
 
 FOREIGN = (
@@ -124,7 +124,7 @@ class Framing:
             # Up to three bytes of a length: not worth keeping a whole receive buffer alive.
             self._data, self._position, self.pending = data[position:], 0, False
             return None
-        (length,) = LENGTH.unpack_from(data, position)
+        length = int(read_i32_be(data, position))
         if length <= 0 or length > self.limit:
             raise self._refusal(length, data[position:start])
         end = start + length

@@ -15,29 +15,30 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from typing import Final
 
 from odradek.model.env import Buffer, Transport
 from odradek.model.spans import FileSlice
 
 Part = Buffer | FileSlice
 
-JOIN_BYTES = 32 * 1024
+JOIN_BYTES: Final = 32 * 1024
 """Up to this, parts are joined to one buffer before they are sent."""
 
-RUN_PARTS = 512
+RUN_PARTS: Final = 512
 """Parts given to one system call: below the least IOV_MAX of the systems we run on."""
 
-INLINE_BYTES = 16 * 1024
+INLINE_BYTES: Final = 16 * 1024
 """File slices up to this are read: measured, `pread` and a join cost less than a `sendfile` of
 their own.
 """
 
 
-DONE = 0
+DONE: Final = 0
 """How sending ended: all is sent."""
-BLOCKED = 1
+BLOCKED: Final = 1
 """The peer does not take more now."""
-YIELDED = 2
+YIELDED: Final = 2
 """The turn's share is sent; the peer may take more."""
 
 
@@ -55,7 +56,7 @@ class OutputQueue:
 
     def append(self, parts: Sequence[Part]) -> None:
         queue = self._parts
-        for part in parts:
+        for part in parts if isinstance(parts, list) else list(parts):
             size = len(part)
             if type(part) is FileSlice:
                 if not size:

@@ -28,7 +28,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from odradek.model.env import Clock, Listening, Offload, Transport
 from odradek.network.connector import Connector
@@ -39,8 +39,8 @@ from odradek.timing.timer import SystemTimer
 log = logging.getLogger(__name__)
 
 
-DAY_S = 86_400.0
-DAY_MS = 86_400_000
+DAY_S: Final = 86_400.0
+DAY_MS: Final = 86_400_000
 """The longest sleep: epoll cannot be told more than 24 days."""
 
 

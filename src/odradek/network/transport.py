@@ -10,13 +10,14 @@ import errno
 import os
 import socket
 from collections.abc import Sequence
+from typing import Final
 
 from odradek.model.env import Buffer, File
 
-MORE = getattr(socket, "MSG_MORE", 0)
+MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Linux's flag; where there is none (macOS, the BSDs) the head leaves on its own."""
 
-READ_FALLBACK_BYTES = 256 * 1024
+READ_FALLBACK_BYTES: Final = 256 * 1024
 """How much of a file without a descriptor is read at once for one `send_file`."""
 
 

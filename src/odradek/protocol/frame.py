@@ -6,24 +6,40 @@ stretches of files stay what they are, their sizes are just counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i32
 
 from odradek.protocol.header import request_is_flexible
 from odradek.protocol.writer import Part
 
-_response_head = Struct(">ii").pack
-_request_head = Struct(">ihhih").pack
-FRAME_SIZE_MAX = 2**31 - 1
+_request_head: Final[Callable[..., bytes]] = Struct(">ihhih").pack
+FRAME_SIZE_MAX: Final = 2**31 - 1
 
 
-def response_parts(correlation_id: int, parts: Sequence[Part], flexible_header: bool) -> list[Part]:
-    """A response body as a frame: length, header v1 if `flexible_header` (else v0), body."""
+def response_parts(correlation_id: int, parts: list[Part], flexible_header: bool) -> list[Part]:
+    """A response body as a frame: length, header v1 if `flexible_header` (else v0), body.
+
+    The list of parts becomes that of the frame.
+    """
     size = 5 if flexible_header else 4
     for part in parts:
         size += len(part)
-    head = _response_head(size, correlation_id)
-    return framed(head + b"\0" if flexible_header else head, parts)
+    head = BytesWriter()
+    write_i32_be(head, i32(size))
+    write_i32_be(head, i32(correlation_id))
+    if flexible_header:
+        head.append(0)
+    first = parts[0] if parts else None
+    if isinstance(first, bytes):
+        head.write(first)
+        parts[0] = head.getvalue()
+    else:
+        parts.insert(0, head.getvalue())
+    return parts
 
 
 def request_parts(

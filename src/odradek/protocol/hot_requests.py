@@ -20,7 +20,7 @@ from odradek.model.errors import ProtocolError
 from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import Span
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from odradek.protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.hot_messages import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.primitives import (
     MAX_STRING_BYTES,
     REQUEST_OBJECTS_MAX,
@@ -136,43 +136,38 @@ class ProduceRequestReader:
         self.smallest_topic: i64 = 18 if self.by_id else 3 if self.flexible else 6
         self.smallest_partition: i64 = 6 if self.flexible else 8
 
-    def read(self, data: bytes, pos: i64) -> Any:
+    def read(self, data: bytes, pos: i64) -> ProduceRequest:
         """The request in a frame, from `pos` to its end. Raises `ProtocolError`."""
         source = Input(data, pos, self.flexible)
-        request = new(ProduceRequest)
-        request.transactional_id = source.nullable_text()
-        request.acks = source.int16()
-        request.timeout_ms = source.int32()
-        topics: list[Any] = []
+        transactional_id = source.nullable_text()
+        acks = source.int16()
+        timeout_ms = source.int32()
+        topics: list[TopicProduceData] = []
         topics_left: i64 = source.count(self.smallest_topic)
         while topics_left > 0:
             topics_left -= 1
             topics.append(self.topic(source))
-        request.topic_data = topics
         source.skip_tags()
-        return request
+        return ProduceRequest(
+            transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=topics
+        )
 
-    def topic(self, source: Input) -> Any:
+    def topic(self, source: Input) -> TopicProduceData:
         """One topic with its partitions."""
-        topic = new(TopicProduceData)
+        name, topic_id = "", ZERO_UUID
         if self.by_id:
-            topic.name = ""
-            topic.topic_id = source.identifier()
+            topic_id = source.identifier()
         else:
-            topic.name = source.text()
-            topic.topic_id = ZERO_UUID
-        partitions: list[Any] = []
+            name = source.text()
+        partitions: list[PartitionProduceData] = []
         partitions_left: i64 = source.count(self.smallest_partition)
         while partitions_left > 0:
             partitions_left -= 1
-            partition = new(PartitionProduceData)
-            partition.index = source.int32()
-            partition.records = source.records()
+            index = source.int32()
+            partitions.append(PartitionProduceData(index=index, records=source.records()))
             source.skip_tags()
-            partitions.append(partition)
-        topic.partition_data = partitions
         source.skip_tags()
-        return topic
+        return TopicProduceData(name=name, topic_id=topic_id, partition_data=partitions)
 
 
 class FetchRequestReader:

@@ -14,6 +14,7 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64
 
 from odradek.model.spans import FileSlice
+from odradek.protocol.hot_messages import PartitionProduceResponse, ProduceResponse
 from odradek.protocol.primitives import MAX_STRING_BYTES, uvarint
 
 Reference = Callable[[Any], list[Any]]
@@ -97,20 +98,20 @@ class ProduceResponseWriter:
         self.version: i64 = version
         self.reference = reference
 
-    def write(self, message: Any) -> list[Any]:
+    def write(self, message: ProduceResponse) -> list[Any]:
         """The response as parts."""
         version = self.version
         if message.node_endpoints:
             return self.reference(message)
         target = Output(version >= 9)
-        topics: list[Any] = message.responses
+        topics = message.responses
         target.length(len(topics), False)
         for topic in topics:
             if version >= 13:
                 target.out.write(topic.topic_id.bytes)
             else:
                 target.text(topic.name)
-            partitions: list[Any] = topic.partition_responses
+            partitions = topic.partition_responses
             target.length(len(partitions), False)
             for partition in partitions:
                 if partition.current_leader is not None or partition.record_errors:
@@ -121,15 +122,15 @@ class ProduceResponseWriter:
         target.no_tags()
         return target.finish()
 
-    def partition(self, target: Output, partition: Any) -> None:
+    def partition(self, target: Output, partition: PartitionProduceResponse) -> None:
         """One partition."""
         out = target.out
-        write_i32_be(out, partition.index)
-        write_i16_be(out, partition.error_code)
-        write_i64_be(out, partition.base_offset)
-        write_i64_be(out, partition.log_append_time_ms)
+        write_i32_be(out, i32(partition.index))
+        write_i16_be(out, i16(partition.error_code))
+        write_i64_be(out, i64(partition.base_offset))
+        write_i64_be(out, i64(partition.log_append_time_ms))
         if self.version >= 5:
-            write_i64_be(out, partition.log_start_offset)
+            write_i64_be(out, i64(partition.log_start_offset))
         if self.version >= 8:
             target.length(0, False)
             target.nullable_text(partition.error_message)

@@ -58,6 +58,7 @@ from odradek.protocol.schema import (
     fields_of,
     is_open_ended,
 )
+from odradek.protocol.wire_forms import is_written_out
 
 Compiled = tuple[Callable[[bytes, int], Any], str]
 
@@ -146,14 +147,19 @@ class ReaderCode(Code):
             self.read_tags(cls, tagged, values)
         result = self.name("o")
         made = self.constant("C", cls)
-        self.emit(f"{result} = new({made})")
         for item in fields_of(cls):
             value = values.get(item.name)
             if value is None:
-                value = self.literal(item.default)
+                values[item.name] = self.literal(item.default)
             elif value in converted:
-                value = f"uuid_of({value})"
-            self.emit(f"{result}.{item.name} = {value}")
+                values[item.name] = f"uuid_of({value})"
+        if is_written_out(cls):
+            arguments = (f"{item.name}={values[item.name]}" for item in fields_of(cls))
+            self.emit(f"{result} = {made}({', '.join(arguments)})")
+            return result
+        self.emit(f"{result} = new({made})")
+        for item in fields_of(cls):
+            self.emit(f"{result}.{item.name} = {values[item.name]}")
         return result
 
     def read_field(self, cls: type[Any], item: Field, converted: list[str]) -> str:

@@ -29,7 +29,7 @@ This module reads, iterates and stamps. `record_batch_builder.py` builds, `valid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import google_crc32c
@@ -68,6 +68,9 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 MAX_SECTION_BYTES: Final = (1 << 31) - 1
 CRC_CHUNK_BYTES: Final[i64] = 64 * 1024
+
+crc_of: Final[Callable[[bytes], int]] = google_crc32c.value
+crc_with: Final[Callable[[int, bytes], int]] = google_crc32c.extend
 
 
 class CorruptBatch(Exception):
@@ -188,12 +191,12 @@ def crc32c(data: bytes, start: i64, end: i64) -> int:
     copy stays in cache."""
     stop = start + CRC_CHUNK_BYTES
     if stop >= end:
-        return google_crc32c.value(data[start:end])  # type: ignore[no-any-return]
-    crc: int = google_crc32c.value(data[start:stop])
+        return crc_of(data[start:end])
+    crc = crc_of(data[start:stop])
     while stop < end:
         start = stop
         stop = start + CRC_CHUNK_BYTES
-        crc = google_crc32c.extend(crc, data[start : stop if stop < end else end])
+        crc = crc_with(crc, data[start : stop if stop < end else end])
     return crc
 
 

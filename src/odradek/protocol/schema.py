@@ -47,6 +47,7 @@ from uuid import UUID
 
 from odradek.model.spans import FileSlice, Span
 from odradek.protocol.plain_class import attach
+from odradek.protocol.wire_forms import form_of
 
 T = TypeVar("T")
 
@@ -200,7 +201,7 @@ def message(
     def declare(cls: type[T]) -> type[T]:
         made = struct(cls)
         made.__declaration__ = Declaration(api, versions, flexible)  # type: ignore[attr-defined]
-        made.__open_ended__ = open_ended or cls.__name__.endswith("Request")  # type: ignore[attr-defined]
+        made.__open_ended__ = open_ended  # type: ignore[attr-defined]
         for item in dataclasses.fields(made):  # type: ignore[arg-type]
             wire = item.metadata.get("wire")
             if wire is None or (item.default, item.default_factory) != (MISSING, MISSING):
@@ -214,14 +215,14 @@ def message(
 
 def declaration(cls: type[Any]) -> Declaration:
     """What a message was declared with. Raises `AttributeError` for a struct."""
-    found: Declaration = cls.__declaration__
+    found: Declaration = form_of(cls).__declaration__
     return found
 
 
 def is_open_ended(cls: type[Any]) -> bool:
     """Whether bytes behind the message are passed over: those of requests always are."""
-    found: bool = cls.__open_ended__
-    return found
+    found: bool = form_of(cls).__open_ended__
+    return found or cls.__name__.endswith("Request")
 
 
 _fields: dict[type[Any], tuple[Field, ...]] = {}
@@ -237,6 +238,7 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
 
 def resolve_fields(cls: type[Any]) -> Iterator[Field]:
     """The fields with their annotations evaluated and the declaration's rules checked."""
+    cls = form_of(cls)
     scope = vars(sys.modules[cls.__module__])
     hints = get_type_hints(cls, scope, include_extras=True)
     for item in dataclasses.fields(cls):
@@ -278,6 +280,6 @@ def resolve(hint: Any) -> tuple[WireType, bool]:
         return ArrayOf(resolve(arguments[0])[0]), False
     if hint in PLAIN:
         return PLAIN[hint], False
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+    if isinstance(hint, type) and dataclasses.is_dataclass(form_of(hint)):
         return StructOf(hint), False
     raise TypeError(f"{hint} is no wire type")

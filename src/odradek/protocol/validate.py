@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from odradek.model.errors import ErrorCode
@@ -57,6 +58,7 @@ MIN_LEGACY_LENGTH: Final[i64] = 14
 MAGIC_END: Final[i64] = 17
 ZSTD_PRODUCE_VERSION: Final = 7
 NEWEST_PRODUCE_VERSION: Final = 13
+ZSTD: Final[int] = int(compression.CompressionType.ZSTD)
 TIMESTAMPS_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
 
 
@@ -101,7 +103,7 @@ def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
     """Size of the batch at `pos`; 0 if the rest is too short to be one, -1 if it cannot be one."""
     if end - pos < LOG_OVERHEAD:
         return 0
-    length: i64 = int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+    length = i64(read_i32_be(data, pos + 8))
     if length < MIN_LEGACY_LENGTH:
         return -1
     if end - pos < MAGIC_END:
@@ -126,7 +128,7 @@ def _check_whole(data: bytes, start: i64, end: i64, produce_version: i64) -> Inv
             ErrorCode.INVALID_RECORD, f"Record batches must have magic 2, not {magic}"
         )
     codec = data[start + 22] & record_batch.COMPRESSION_MASK
-    if codec == compression.CompressionType.ZSTD and produce_version < ZSTD_PRODUCE_VERSION:
+    if codec == ZSTD and produce_version < ZSTD_PRODUCE_VERSION:
         return InvalidBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce version {ZSTD_PRODUCE_VERSION} or later",
@@ -150,7 +152,7 @@ def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> 
         return _too_large(header, rules)
     if not record_batch.is_intact(data, header):
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"The batch's CRC is not {header.crc}")
-    if header.compression_type > compression.CompressionType.ZSTD:
+    if header.compression_type > ZSTD:
         return InvalidBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Unknown compression type {header.compression_type}",
@@ -230,13 +232,13 @@ def _fitted(
     header: RecordBatchHeader,
     walked: Walk,
     rules: BatchRules,
-    now_ms: int,
+    now_ms: i64,
     rewritten: bool,
 ) -> ValidBatch | InvalidBatch:
     """The batch with the maximum timestamp and timestamp type that the topic wants."""
     if header.size > rules.max_message_bytes:
         return _too_large(header, rules)
-    max_timestamp = now_ms if rules.log_append_time else walked.max_timestamp
+    max_timestamp: i64 = now_ms if rules.log_append_time else walked.max_timestamp
     if header.max_timestamp != max_timestamp or header.is_log_append_time != rules.log_append_time:
         data = record_batch.with_max_timestamp(data, header, max_timestamp, rules.log_append_time)
         header = RecordBatchHeader(data, 0)
@@ -246,7 +248,7 @@ def _fitted(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"The record batch has {header.size} bytes, more than a segment",
         )
-    delta = 0 if rules.log_append_time else walked.max_timestamp_delta
+    delta: i64 = 0 if rules.log_append_time else walked.max_timestamp_delta
     return ValidBatch(data, header, delta, rewritten)
 
 

@@ -27,16 +27,21 @@ class ProduceStatus:
         self.error = error
 
 
+def settle(status: ProduceStatus) -> None:
+    """Decide a pending partition, if it can be decided now."""
+    partition = status.partition
+    assert partition is not None, "a pending status has a partition"
+    error = partition.availability()
+    if error is not ErrorCode.NONE:
+        status.pending = False
+        status.error = error
+    elif partition.high_watermark >= status.result.required_offset:
+        status.pending = False
+        status.error = partition.acknowledgement_error()
+
+
 class DelayedProduce(DelayedByPartition[ProduceStatus]):
     """See the module."""
 
     def settle(self, status: ProduceStatus) -> None:
-        partition = status.partition
-        assert partition is not None, "a pending status has a partition"
-        error = partition.availability()
-        if error is not ErrorCode.NONE:
-            status.pending = False
-            status.error = error
-        elif partition.high_watermark >= status.result.required_offset:
-            status.pending = False
-            status.error = partition.acknowledgement_error()
+        settle(status)

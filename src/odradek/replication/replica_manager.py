@@ -49,6 +49,7 @@ class ReplicaManager:
     ) -> None:
         produce, fetch, delete = purge_intervals
         self.env = env
+        self._wall_ms = env.clock.wall_ms
         self.node_id = node_id
         self.durability = durability
         self.by_name: dict[tuple[str, int], Partition] = {}
@@ -110,7 +111,7 @@ class ReplicaManager:
     def append(self, partition: Partition, records: Span, produce_version: int) -> AppendResult:
         """Check and append one batch; wakes nobody yet (see `appended`)."""
         try:
-            return partition.append(records, produce_version, self.env.clock.wall_ms())
+            return partition.append(records, produce_version, self._wall_ms())
         except LogDirFailure as failure:
             self.fail_directory(failure)
         except LogDamaged as damage:

@@ -159,12 +159,13 @@ class DelayedOperationPurgatory(ClockListener):
         shards = self._watcher_lists
         shard = shards[0] if len(shards) == 1 else shards[hash(key) % len(shards)]
         watchers = shard.find(key)
-        completed: i64 = 0
+        if watchers is None:  # as for most appends
+            self._purge_if_due()
+            return 0
         errors: list[Exception] = []
-        if watchers is not None:
-            completed = watchers.try_complete_watched(errors)
-            if watchers.has_completed:
-                shard.purge(watchers)
+        completed: i64 = watchers.try_complete_watched(errors)
+        if watchers.has_completed:
+            shard.purge(watchers)
         self._purge_if_due()
         if len(errors) == 1:
             raise errors[0]

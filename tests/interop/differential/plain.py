@@ -27,6 +27,8 @@ from odradek.model.spans import Span
 from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of
 from odradek.protocol.records import InvalidRecords
+from odradek.protocol.schema import fields_of
+from odradek.protocol.wire_forms import form_of
 
 Plain = Any
 NOW_WITHIN_MS = 3 * 3_600_000
@@ -91,8 +93,8 @@ class Names:
 
 def plain(value: Any, names: Names, name: str = "") -> Plain:
     """The tree of an answer, or of any part of it; `name` is the field it is the value of."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, (Span, type)):
-        fields = dataclasses.fields(value)
+    if dataclasses.is_dataclass(form_of(type(value))):
+        fields = fields_of(type(value))
         return {f.name: plain(getattr(value, f.name), names, f.name) for f in fields}
     if isinstance(value, Span) or (name == "records" and isinstance(value, bytes)):
         return plain_records(bytes(value), names)

@@ -172,12 +172,15 @@ def test_more_parts_than_one_call_takes(tmp_path: Path):
     assert file.read(0, 1 << 20) == b"head" + b"".join(parts) + b"tail"
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("parts", [[b"abcdefghijkl"], [b"abcdefgh", b"ijkl"]])
+def test_a_short_write_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]
+):
     real_writev, real_write = os.writev, os.write
     monkeypatch.setattr(os, "writev", lambda fd, parts: real_writev(fd, [parts[0][:2]]))
     monkeypatch.setattr(os, "write", lambda fd, data: real_write(fd, data[:3]))
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
-    assert file.append([b"abcdefgh", b"ijkl"]) == 12
+    assert file.append(parts) == 12
     assert file.read(0, 100) == b"abcdefghijkl"
 
 
@@ -197,25 +200,27 @@ def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path):
     assert file.read(999, 10) == b"ad"
 
 
+@pytest.mark.parametrize("garbage", [[b"garbage"], [b"garb", b"age"]])
 def test_if_cutting_back_fails_too_the_next_append_does_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, garbage: list[bytes]
 ):
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
     file.append([b"good"])
-    real_writev = os.writev
+    real_write = os.write
 
-    def half(descriptor: int, parts: list[bytes]) -> int:
-        real_writev(descriptor, [parts[0][:3]])
+    def half(descriptor: int, parts: bytes | list[bytes]) -> int:
+        real_write(descriptor, (parts if isinstance(parts, bytes) else parts[0])[:3])
         raise OSError(errno.EIO, "Input/output error")
 
     def stuck(descriptor: int, size: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as broken:
+        broken.setattr(os, "write", half)
         broken.setattr(os, "writev", half)
         broken.setattr(os, "ftruncate", stuck)
         with pytest.raises(OSError, match="Input/output"):
-            file.append([b"garbage"])
+            file.append(garbage)
     file.append([b"!"])
     assert (tmp_path / "f").read_bytes() == b"good!"
 

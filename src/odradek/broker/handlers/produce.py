@@ -22,8 +22,8 @@ from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
-from odradek.protocol.api.produce import (
-    BatchIndexAndErrorMessage,
+from odradek.protocol.api.produce import BatchIndexAndErrorMessage
+from odradek.protocol.hot_messages import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -32,7 +32,7 @@ from odradek.protocol.api.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT
-from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus
+from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus, settle
 from odradek.replication.partition import AppendResult
 
 if TYPE_CHECKING:
@@ -40,10 +40,14 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 NONE: Final = ErrorCode.NONE
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-ALL, LEADER, NOBODY = -1, 1, 0
-NO_RECORDS = Span(b"", 0, 0)
-MAGIC_AT, ATTRIBUTES_LOW_AT = 16, 22
+TIMED_OUT: Final = ErrorCode.REQUEST_TIMED_OUT
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+ALL: Final = -1
+LEADER: Final = 1
+NOBODY: Final = 0
+NO_RECORDS: Final = Span(b"", 0, 0)
+MAGIC_AT: Final = 16
+ATTRIBUTES_LOW_AT: Final = 22
 
 Asked = tuple[TopicProduceData, PartitionProduceData]
 
@@ -52,29 +56,47 @@ def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Waiting | NoResponse:
     asked = requested(request)
-    allowed = request.transactional_id is not None or not any(is_transactional(d) for _, d in asked)
-    statuses = [
-        append(broker, context.version, request, topic, data)
-        if allowed
-        else refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        for topic, data in asked
-    ]
+    allowed = request.transactional_id is not None or not any_transactional(asked)
+    statuses: list[ProduceStatus] = []
+    pending = False
+    for topic, data in asked:  # each on its own: an error of one does not touch the others
+        if not allowed:
+            statuses.append(refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            continue
+        status = append(broker, context.version, request, topic, data)
+        statuses.append(status)
+        pending = pending or status.pending
+    replicas = broker.replicas
     for status in statuses:
         if status.partition is not None and status.result.error is NONE:
-            broker.replicas.appended(status.partition)
+            replicas.appended(status.partition)
     if request.acks == NOBODY:
-        if any(status.error is not NONE for status in statuses):
-            errors = ", ".join(sorted({status.error.name for status in statuses if status.error}))
-            context.exchange.close_connection(f"produce with acks=0 failed: {errors}")
-        return NO_RESPONSE
-    if request.acks == ALL and any(status.pending for status in statuses):
-        operation = DelayedProduce(
-            request.timeout_ms,
-            statuses,
-            lambda settled: context.respond(response(asked, settled)),
-        )
-        return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
+        return no_response(context, statuses)
+    if pending and not settled(statuses):
+        return waiting(broker, context, request, asked, statuses)
     return response(asked, statuses)
+
+
+def waiting(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    asked: list[Asked],
+    statuses: list[ProduceStatus],
+) -> Waiting:
+    """`acks=-1`, and the in-sync replicas do not have all of it yet."""
+    operation = DelayedProduce(
+        request.timeout_ms, statuses, lambda answers: context.respond(response(asked, answers))
+    )
+    return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
+
+
+def no_response(context: RequestContext, statuses: list[ProduceStatus]) -> NoResponse:
+    """`acks=0`: the client has no other way to learn of an error than the end of its connection."""
+    errors = sorted({status.error.name for status in statuses if status.error})
+    if errors:
+        context.exchange.close_connection(f"produce with acks=0 failed: {', '.join(errors)}")
+    return NO_RESPONSE
 
 
 def requested(request: ProduceRequest) -> list[Asked]:
@@ -87,16 +109,31 @@ def requested(request: ProduceRequest) -> list[Asked]:
     return list({(t.name, t.topic_id, d.index): (t, d) for t, d in asked}.values())
 
 
+def any_transactional(asked: list[Asked]) -> bool:
+    return any(is_transactional(data) for _, data in asked)
+
+
 def is_transactional(data: PartitionProduceData) -> bool:
     """By the attributes of its first batch. Such records without a transactional id are not written
     for anybody."""
     records = data.records
+    if not isinstance(records, Span) or len(records) < HEADER_BYTES:
+        return False
+    frame, start = records.data, records.start
     return (
-        isinstance(records, Span)
-        and len(records) >= HEADER_BYTES
-        and records.data[records.start + MAGIC_AT] == MAGIC
-        and records.data[records.start + ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT != 0
+        frame[start + ATTRIBUTES_LOW_AT] & TRANSACTIONAL_BIT != 0
+        and frame[start + MAGIC_AT] == MAGIC
     )
+
+
+def settled(statuses: list[ProduceStatus]) -> bool:
+    """Whether none waits any longer: with `log.durability=os` the append itself has committed."""
+    done = True
+    for status in statuses:
+        if status.pending:
+            settle(status)
+            done = done and not status.pending
+    return done
 
 
 def append(
@@ -109,23 +146,24 @@ def append(
     """One partition's batch: appended, or refused with the reason."""
     if request.acks not in (ALL, LEADER, NOBODY):
         return refused(ErrorCode.INVALID_REQUIRED_ACKS)
+    replicas = broker.replicas
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        partition = broker.replicas.by_id.get((topic.topic_id, data.index))
-        known = broker.image.topic_by_id(topic.topic_id) is not None
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+        partition = replicas.by_id.get((topic.topic_id, data.index))
     else:
-        partition = broker.replicas.by_name.get((topic.name, data.index))
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition = replicas.by_name.get((topic.name, data.index))
     if partition is None:
-        return refused(missing)
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS and not broker.image.topic_by_id(topic.topic_id):
+            return refused(ErrorCode.UNKNOWN_TOPIC_ID)
+        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if request.transactional_id is not None and is_transactional(data):
         return refused(ErrorCode.INVALID_TXN_STATE)
-    records = data.records if isinstance(data.records, Span) else NO_RECORDS
-    result = broker.replicas.append(partition, records, version)
+    records = data.records
+    span = records if isinstance(records, Span) else NO_RECORDS
+    result = replicas.append(partition, span, version)
     if result.error is not NONE:
         return ProduceStatus(result, partition, pending=False, error=result.error)
     if request.acks == ALL and partition.high_watermark < result.required_offset:
-        return ProduceStatus(result, partition, pending=True, error=ErrorCode.REQUEST_TIMED_OUT)
+        return ProduceStatus(result, partition, pending=True, error=TIMED_OUT)
     return ProduceStatus(result, partition, pending=False, error=NONE)
 
 
@@ -146,14 +184,14 @@ def watch_keys(broker: Broker, asked: Sequence[Asked]) -> list[TopicPartition]:
 def response(asked: Sequence[Asked], statuses: Sequence[ProduceStatus]) -> ProduceResponse:
     """The answers in the order of the request; a topic without partitions has none."""
     topics: list[TopicProduceResponse] = []
-    for (topic, data), status in zip(asked, statuses, strict=True):
-        last = topics[-1] if topics else None
-        if last is None or (last.name, last.topic_id) != (topic.name, topic.topic_id):
+    last: TopicProduceResponse | None = None
+    for number, (topic, data) in enumerate(asked):
+        if last is None or last.name != topic.name or last.topic_id != topic.topic_id:
             last = TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=[]
             )
             topics.append(last)
-        last.partition_responses.append(partition_response(data.index, status))
+        last.partition_responses.append(partition_response(data.index, statuses[number]))
     return ProduceResponse(responses=topics)
 
 

@@ -2,9 +2,9 @@
 
 The first use opens it; `Descriptors` closes it again when it is cold, unless it is pinned.
 
-A descriptor's position is the end of the file as this object knows it, so an append is one
-`writev`. Short writes are continued; after an error the file is cut back to its old size before the
-error is raised, and if even that fails, before the next append. `sync` is `fdatasync`
+A descriptor's position is the end of the file as this object knows it, so an append is one `write`
+or `writev`. Short writes are continued; after an error the file is cut back to its old size before
+the error is raised, and if even that fails, before the next append. `sync` is `fdatasync`
 (`F_FULLFSYNC` on macOS, where `fsync` does not reach the platter).
 """
 
@@ -15,17 +15,17 @@ import fcntl
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.model.env import Buffer
 
 if TYPE_CHECKING:
     from odradek.log.files.descriptors import Descriptors
 
-IOV_MAX = os.sysconf("SC_IOV_MAX")
+IOV_MAX: Final[int] = os.sysconf("SC_IOV_MAX")
 FULL_FSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-WRITE_MODE = os.O_RDWR | os.O_CLOEXEC
-NO_DESCRIPTOR = -1
+WRITE_MODE: Final = os.O_RDWR | os.O_CLOEXEC
+NO_DESCRIPTOR: Final = -1
 
 
 def with_path(error: OSError, path: str) -> OSError:
@@ -97,11 +97,16 @@ class LocalFile:
             descriptor = self._open()
         if self._torn:
             self._cut_back()
+        count = len(parts)
         total = 0
         for part in parts:
             total += len(part)
         try:
-            if len(parts) > IOV_MAX or os.writev(descriptor, parts) != total:
+            if count == 1:
+                written = os.write(descriptor, parts[0])
+            else:
+                written = os.writev(descriptor, parts) if count <= IOV_MAX else 0
+            if written != total:
                 self._append_rest(descriptor, parts, total)
         except OSError as error:
             self._torn = True

@@ -8,6 +8,8 @@
 - 11: TRANSACTION_ABORTABLE (KIP-890). 12: adds partitions to the transaction implicitly.
 - 13: topics by id, not by name; UNKNOWN_TOPIC_ID (KIP-516).
 
+The classes themselves are written out in `hot_messages`; what follows is their wire form.
+
 With `acks` 0 there is no response at all. Brokers advertise version 0 as the lowest and refuse 0
 to 2: old librdkafka switches features off otherwise (KAFKA-18659).
 """
@@ -17,19 +19,42 @@ from __future__ import annotations
 from uuid import UUID
 
 from odradek.model.ids import ZERO_UUID
+from odradek.protocol.hot_messages import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
 from odradek.protocol.schema import Records, field, i16, i32, i64, message, struct
+from odradek.protocol.wire_forms import wire_form
+
+__all__ = [
+    "BatchIndexAndErrorMessage",
+    "LeaderIdAndEpoch",
+    "NodeEndpoint",
+    "PartitionProduceData",
+    "PartitionProduceResponse",
+    "ProduceRequest",
+    "ProduceResponse",
+    "TopicProduceData",
+    "TopicProduceResponse",
+]
 
 
+@wire_form(PartitionProduceData)
 @struct
-class PartitionProduceData:
+class PartitionProduceDataForm:
     """The batches for one partition."""
 
     index: i32
     records: Records | None
 
 
+@wire_form(TopicProduceData)
 @struct
-class TopicProduceData:
+class TopicProduceDataForm:
     """One topic, by name up to 12, by id from 13."""
 
     name: str = field(default="", until=12, ignorable=True)
@@ -37,8 +62,9 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData]
 
 
+@wire_form(ProduceRequest)
 @message(api=0, versions=(3, 13), flexible=9)
-class ProduceRequest:
+class ProduceRequestForm:
     """Append record batches; the answer waits for `acks`."""
 
     transactional_id: str | None = field(
@@ -65,8 +91,9 @@ class LeaderIdAndEpoch:
     leader_epoch: i32 = -1
 
 
+@wire_form(PartitionProduceResponse)
 @struct
-class PartitionProduceResponse:
+class PartitionProduceResponseForm:
     """What became of one partition's batches."""
 
     index: i32
@@ -79,8 +106,9 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch | None = field(default=None, tag=0, since=10)
 
 
+@wire_form(TopicProduceResponse)
 @struct
-class TopicProduceResponse:
+class TopicProduceResponseForm:
     """One topic, as in the request."""
 
     name: str = field(default="", until=12, ignorable=True)
@@ -98,8 +126,9 @@ class NodeEndpoint:
     rack: str | None = None
 
 
+@wire_form(ProduceResponse)
 @message(api=0, versions=(3, 13), flexible=9)
-class ProduceResponse:
+class ProduceResponseForm:
     """Per partition, where its batch was appended or why it was not."""
 
     responses: list[TopicProduceResponse]
