@@ -1,0 +1,205 @@
+"""One member of a group, of any client library, as a process of its own.
+
+    python group_member.py LIBRARY BOOTSTRAP GROUP TOPIC STRATEGY SESSION_MS [INSTANCE_ID]
+
+It tells what happens in lines of JSON, and ends cleanly when a line, or the end, comes on its
+standard input (so none outlives the test that started it).
+
+    {"owned": [0, 3]}     after every rebalance, the partitions it has now
+    {"read": ["a", "b"]}  the values of records, in the order they came
+    {"raised": "..."}     what polling raised
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+HEARTBEAT_MS = 500
+POLL_S = 0.1
+
+ended = threading.Event()
+
+
+def tell(**what: object) -> None:
+    """A line for the test."""
+    print(json.dumps(what), flush=True)
+
+
+def read(values: Iterable[bytes | None]) -> None:
+    text = [(value or b"").decode() for value in values]
+    if text:
+        tell(read=text)
+
+
+def owned(partitions: Iterable[Any]) -> None:
+    tell(owned=sorted(partition.partition for partition in partitions))
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a member is to be."""
+
+    bootstrap: str
+    group: str
+    topic: str
+    strategy: str
+    session_ms: int
+    instance: str | None
+
+
+def dotted(wish: Wish) -> dict[str, str | int]:
+    """As settings under Kafka's names."""
+    settings: dict[str, str | int] = {
+        "bootstrap.servers": wish.bootstrap,
+        "group.id": wish.group,
+        "partition.assignment.strategy": wish.strategy,
+        "session.timeout.ms": wish.session_ms,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
+        "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 200,
+    }
+    if wish.instance is not None:
+        settings["group.instance.id"] = wish.instance
+    return settings
+
+
+def keywords(wish: Wish, assignors: dict[str, Any]) -> dict[str, Any]:
+    """As keywords of kafka-python and aiokafka."""
+    return {
+        "bootstrap_servers": wish.bootstrap,
+        "group_id": wish.group,
+        "partition_assignment_strategy": [assignors[wish.strategy]],
+        "session_timeout_ms": wish.session_ms,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 200,
+        **({} if wish.instance is None else {"group_instance_id": wish.instance}),
+    }
+
+
+def odradek_member(wish: Wish) -> None:
+    from odradek import Consumer
+
+    with Consumer(dotted(wish)) as consumer:
+
+        def changed(_: object, partitions: Sequence[Any]) -> None:
+            changes.set()
+
+        changes = threading.Event()
+        consumer.subscribe([wish.topic], on_assign=changed, on_revoke=changed, on_lost=changed)
+        while not ended.is_set():
+            read(record.value for record in consumer.consume(500, POLL_S))
+            if changes.is_set():
+                changes.clear()
+                owned(consumer.assignment())
+
+
+def confluent_member(wish: Wish) -> None:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(dotted(wish))
+    before: list[int] = [-1]
+    consumer.subscribe([wish.topic])
+    while not ended.is_set():
+        messages = consumer.consume(500, POLL_S)
+        for message in messages:
+            if message.error():
+                tell(raised=str(message.error()))
+        read(message.value() for message in messages if not message.error())
+        now = sorted(partition.partition for partition in consumer.assignment())
+        if now != before:
+            before = now
+            tell(owned=now)
+    consumer.close()
+
+
+def kafka_python_member(wish: Wish) -> None:
+    from kafka import KafkaConsumer
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+    known = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "sticky": StickyPartitionAssignor,
+    }
+    consumer = KafkaConsumer(**keywords(wish, known))
+    consumer.subscribe([wish.topic])
+    poll_until_ended(
+        lambda: (each.value for rows in consumer.poll(100).values() for each in rows),
+        lambda: sorted(partition.partition for partition in consumer.assignment()),
+    )
+    consumer.close()
+
+
+def poll_until_ended(
+    poll: Callable[[], Iterable[bytes | None]], assignment: Callable[[], list[int]]
+) -> None:
+    """Poll, and tell what came and what changed."""
+    before: list[int] = [-1]
+    while not ended.is_set():
+        read(poll())
+        now = assignment()
+        if now != before:
+            before = now
+            tell(owned=now)
+
+
+def aiokafka_member(wish: Wish) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+    known = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "sticky": StickyPartitionAssignor,
+    }
+
+    async def run() -> None:
+        consumer = AIOKafkaConsumer(**keywords(wish, known))
+        consumer.subscribe([wish.topic])
+        await consumer.start()
+        before: list[int] = [-1]
+        while not ended.is_set():
+            rows = await consumer.getmany(timeout_ms=100)
+            read(each.value for batch in rows.values() for each in batch)
+            now = sorted(partition.partition for partition in consumer.assignment())
+            if now != before:
+                before = now
+                tell(owned=now)
+        await consumer.stop()
+
+    asyncio.run(run())
+
+
+LIBRARIES: dict[str, Callable[[Wish], None]] = {
+    "odradek": odradek_member,
+    "confluent-kafka": confluent_member,
+    "kafka-python": kafka_python_member,
+    "aiokafka": aiokafka_member,
+}
+
+
+def main() -> None:
+    library, bootstrap, group, topic, strategy, session_ms, *instance = sys.argv[1:]
+
+    def await_end() -> None:
+        sys.stdin.readline()
+        ended.set()
+
+    threading.Thread(target=await_end, daemon=True).start()
+    instance_id = instance[0] if instance else None
+    LIBRARIES[library](Wish(bootstrap, group, topic, strategy, int(session_ms), instance_id))
+
+
+if __name__ == "__main__":
+    main()
