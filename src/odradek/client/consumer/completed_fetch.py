@@ -89,6 +89,7 @@ class CompletedFetch:
         self.failure: Callable[[], KafkaError | None] | None = None
         """Instead of batches: called when its turn has come; what it returns is raised."""
         self._data = data
+        self._start = start
         self._at = start
         self._end = end
         self._check_crcs = check_crcs
@@ -97,11 +98,13 @@ class CompletedFetch:
         self._after_batch = next_offset
         self._held_back = False
         """The record the cursor stands on was not handed out."""
-        self._read_committed = aborted is not None
+        self._transactions = aborted
         self._aborted: list[AbortedTransaction] = []
+        """Those that begin further on, the next one last."""
+        self._aborting: set[int] = set()
+        """The producers whose transactions are void here."""
         if aborted is not None:
             self._aborted = sorted(aborted, key=_first_offset, reverse=True)
-        self._aborting: set[int] = set()
 
     def fill(self, limit: int, deserializers: Deserializers) -> bool:
         """Decode up to `limit` more into `records`, all of one leader's epoch; False at the end.
@@ -189,6 +192,8 @@ class CompletedFetch:
 
         Raises `InvalidRecord` for a damaged batch, behind the records before it.
         """
+        if self.index < self.count:
+            self._rewind()
         position = self.position
         first, last = position.offset, position.end
         while columns.count < max_count and columns.data_bytes <= max_data_bytes:
@@ -226,10 +231,22 @@ class CompletedFetch:
 
     def compact(self) -> None:
         """Keep no more of the response alive than these batches: they have to wait."""
-        if self._end - self._at < len(self._data):
-            self._data = self._data[self._at : self._end]
-            self._end -= self._at
-            self._at = 0
+        if self._end - self._start < len(self._data):
+            self._data = self._data[self._start : self._end]
+            self._at -= self._start
+            self._end -= self._start
+            self._start = 0
+
+    def _rewind(self) -> None:
+        """Records were decoded ahead that are wanted in another form: begin again."""
+        self.records = []
+        self.index = self.count = 0
+        self._cursor = None
+        self._held_back = False
+        self._at = self._start
+        self._aborting.clear()
+        if self._transactions is not None:
+            self._aborted = sorted(self._transactions, key=_first_offset, reverse=True)
 
     def _next_batch(self) -> RecordCursor | None:
         """The next batch that has something for the application, if any; raises `DAMAGES`."""
@@ -254,7 +271,7 @@ class CompletedFetch:
 
     def _is_wanted(self, header: RecordBatchHeader) -> bool:
         """Whether the batch has records for applications. To be asked of all batches in order."""
-        if not self._read_committed:
+        if self._transactions is None:
             return not header.is_control
         aborted = self._aborted
         while aborted and aborted[-1].first_offset <= header.last_offset:

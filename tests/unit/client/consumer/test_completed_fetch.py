@@ -296,6 +296,22 @@ class TestColumns:
             assert fetch.fill_columns(columns, [], 1, UNLIMITED)
             assert fetch.position.offset == offset
 
+    def test_go_on_where_records_were_handed_out_one_by_one(self) -> None:
+        aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
+        log = [
+            of_producer(b"aborted", offset=0, producer_id=1),
+            batch(b"a", b"b", offset=1),
+            of_producer(b"aborted too", offset=3, producer_id=1),
+            batch(b"c", offset=4),
+        ]
+        fetch = fetched(*log, aborted=aborted)
+        assert fetch.fill(10, BYTES)
+        assert [record.value for record in fetch.records] == [b"a", b"b", b"c"]
+        fetch.index, fetch.position.offset = 1, 2  # only the first was handed out
+        columns = RecordColumns()
+        fetch.fill_columns(columns, [], 10, UNLIMITED)
+        assert columns.value.finish().data == b"bc"
+
     def test_stop_at_the_end(self) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", offset=2), end=1)
         columns = RecordColumns()

@@ -272,6 +272,16 @@ class TestColumns:
         collecting.collector.settle()
         assert (one.consumed, two.consumed) == (2, 1)
 
+    def test_mixed_with_one_by_one(self) -> None:
+        collecting = Collecting()
+        position = collecting.position()
+        collecting.fetch(position, 0, 4)
+        assert collecting.next() == (0, 0)
+        columns = RecordColumns()
+        collecting.collector.take_columns(columns, [], 2, 1 << 30)
+        assert (columns.value.finish().data, position.offset) == (b"12", 3)
+        assert collecting.all() == [(0, 3)]
+
     def test_an_error_waits_until_there_is_nothing_before_it(self) -> None:
         collecting = Collecting()
         position = collecting.position()
