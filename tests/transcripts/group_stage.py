@@ -82,6 +82,7 @@ class ToldRuntime(CoordinatorRuntime[GroupShard]):
         stage = self.stage
         shard = ToldShard(partition, machine, stage.replicas, stage.clock, stage.timer)
         shard.stage = stage
+        stage.told = shard
         return shard
 
 
@@ -128,6 +129,10 @@ class Stage:
     @property
     def shard(self) -> GroupShard:
         return next(self.groups.runtime.machines())
+
+    def shard_timers(self) -> set[TimerKey]:
+        """The keys that are scheduled."""
+        return {*self.told._timers.keys()}
 
     # -- the environment ---------------------------------------------------------------------------
 

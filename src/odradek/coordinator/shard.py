@@ -175,7 +175,7 @@ class Shard:
         result = self._replicas.append(self.partition, Span(data, 0, len(data)), PRODUCE_VERSION)
         if result.error is NONE:
             self._written = result.required_offset
-        else:
+        elif result.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # Of that the disk has told.
             log.error(
                 "%d records of %s were refused: %s %s",
                 len(turn.records),

@@ -11,7 +11,7 @@ key has come is the state machine's; it goes the way of every other operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from odradek.coordinator.turn import TimerKey
 from odradek.timing import SystemTimer, TimerTask
@@ -37,8 +37,9 @@ class KeyedTimers:
         self._fire = fire
         self._tasks: dict[TimerKey, KeyedTask] = {}
 
-    def __len__(self) -> int:
-        return len(self._tasks)
+    def keys(self) -> Iterator[TimerKey]:
+        """Those that are scheduled."""
+        return iter(self._tasks)
 
     def schedule(self, key: TimerKey, delay_ms: int) -> None:
         """Fire the key in `delay_ms`, and no longer when it was scheduled for."""

@@ -275,21 +275,29 @@ def selected(spoken: Sequence[Protocols]) -> str:
 
 
 def loaded_member(stored: MemberMetadata, protocol: str | None, known: Member | None) -> Member:
-    """A member as a record has it, or the one that is known with the assignment of the record."""
-    if known is not None:
-        known.assignment = stored.assignment
-        return known
+    """A member as a record has it. One that is known keeps what waits for an answer, and the other
+    protocols that it speaks.
+    """
     timeout = stored.rebalance_timeout
-    return Member(
-        stored.member_id,
-        stored.group_instance_id,
-        stored.client_id,
-        stored.client_host,
-        session_timeout_ms=stored.session_timeout,
-        rebalance_timeout_ms=stored.session_timeout if timeout == -1 else timeout,
-        protocols=[JoinGroupRequestProtocol(name=protocol or "", metadata=stored.subscription)],
-        assignment=stored.assignment,
-    )
+    rebalance_timeout_ms = stored.session_timeout if timeout == -1 else timeout
+    said = [JoinGroupRequestProtocol(name=protocol or "", metadata=stored.subscription)]
+    if known is None:
+        return Member(
+            stored.member_id,
+            stored.group_instance_id,
+            stored.client_id,
+            stored.client_host,
+            session_timeout_ms=stored.session_timeout,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            protocols=said,
+            assignment=stored.assignment,
+        )
+    known.session_timeout_ms = stored.session_timeout
+    known.rebalance_timeout_ms = rebalance_timeout_ms
+    known.assignment = stored.assignment
+    if said[0] not in known.protocols:
+        known.protocols = said
+    return known
 
 
 def stored_member(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:

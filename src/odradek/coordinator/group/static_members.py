@@ -116,6 +116,9 @@ def keep_generation(
         group.update(member, request)
         forget(turn, group, old.id)
         watch(turn, group, member)
+        if old.id in group.pending_syncs:
+            del group.pending_syncs[old.id]
+            group.pending_syncs[new_id] = None
         response = generation_response(group, member)
         if caller.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
             response.skip_assignment = group.leader == new_id

@@ -1,0 +1,211 @@
+"""Members of a group that follow the protocol more or less: they crash, dawdle, and come back.
+
+What a member is told it remembers, and a `Ledger` keeps who was told to own what: a leader shares
+eight partitions among the members it is told of, each to exactly one.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.group.member import Caller
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.api.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from odradek.protocol.api.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from odradek.protocol.api.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from transcripts.group_stage import Stage
+
+GROUP = "g"
+PARTITIONS = range(8)
+SESSION_MS, REBALANCE_MS = 10_000, 30_000
+GIVE_UP = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    }
+)
+
+
+class Ledger:
+    """Who was told to own which partitions, by generation; static members by their instance."""
+
+    def __init__(self) -> None:
+        self.owners: dict[tuple[int, int], str] = {}
+        self.unanswered = 0
+
+    def told(self, generation: int, who: str, assignment: bytes) -> None:
+        for partition in assignment:
+            owner = self.owners.setdefault((generation, partition), who)
+            assert owner == who, f"{partition} of generation {generation}: {owner} and {who}"
+
+
+class FlakyMember:
+    """One client. With an instance name it is a static member."""
+
+    def __init__(
+        self, stage: Stage, ledger: Ledger, name: str, instance: str | None, spoken: tuple[str, ...]
+    ) -> None:
+        self.stage = stage
+        self.ledger = ledger
+        self.name = name
+        self.instance = instance
+        self.spoken = spoken
+        self.says = b"topics"
+        self.member_id = ""
+        self.generation = -1
+        self.protocol: str | None = None
+        self.shares: dict[str, bytes] = {}
+        self.assignment: bytes | None = None
+        self.life = 0
+        self.past: tuple[int, str, dict[str, bytes]] | None = None
+
+    def begin_anew(self) -> None:
+        """A new process: answers to the former one go nowhere."""
+        self.life += 1
+        self.member_id = ""
+        self.forget()
+
+    def forget(self) -> None:
+        self.generation = -1
+        self.assignment = None
+
+    def heard(self, error: ErrorCode) -> None:
+        """As a client does: whoever is not known begins anew, others join again."""
+        if error in GIVE_UP:
+            if error is not ErrorCode.ILLEGAL_GENERATION:
+                self.member_id = ""
+            self.forget()
+
+    def join(self, version: int = 9) -> None:
+        life = self.life
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=self.says) for name in self.spoken
+            ],
+        )
+        self.ledger.unanswered += 1
+
+        def answered(response: JoinGroupResponse) -> None:
+            self.ledger.unanswered -= 1
+            if life != self.life:
+                return
+            if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
+            elif response.error_code:
+                self.heard(ErrorCode(response.error_code))
+            else:
+                self.joined(response)
+
+        caller = Caller(self.name, "/host", version)
+        self.stage.groups.join_group(request, caller, answered)
+
+    def joined(self, response: JoinGroupResponse) -> None:
+        if response.generation_id != self.generation:
+            self.assignment = None
+            if self.generation >= 0:
+                self.past = self.generation, self.member_id, self.shares
+        self.member_id = response.member_id
+        self.generation = response.generation_id
+        self.protocol = response.protocol_name
+        self.shares = {}
+        if response.members and not response.skip_assignment:
+            members = [each.member_id for each in response.members]
+            assert response.leader == self.member_id in members
+            self.shares = {
+                member: bytes(PARTITIONS[at :: len(members)]) for at, member in enumerate(members)
+            }
+
+    def sync(self) -> None:
+        self._sync(self.generation, self.member_id, self.shares)
+
+    def sync_late(self) -> None:
+        """A request of a generation that has passed, which was long on its way."""
+        if self.past is not None:
+            self._sync(*self.past)
+
+    def _sync(self, generation: int, member_id: str, shares: dict[str, bytes]) -> None:
+        life = self.life
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocol_name=self.protocol or "none",
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=share)
+                for member, share in shares.items()
+            ],
+        )
+        self.ledger.unanswered += 1
+
+        def answered(response: SyncGroupResponse) -> None:
+            self.ledger.unanswered -= 1
+            if response.error_code == ErrorCode.NONE:
+                who = self.instance or member_id
+                self.ledger.told(generation, who, response.assignment)
+            if life != self.life or generation != self.generation or member_id != self.member_id:
+                return
+            self.heard(ErrorCode(response.error_code))
+            if response.error_code == ErrorCode.NONE:
+                self.assignment = response.assignment
+
+        self.stage.groups.sync_group(request, 5, answered)
+
+    def beat(self) -> None:
+        life = self.life
+        request = HeartbeatRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
+        self.ledger.unanswered += 1
+
+        def answered(response: HeartbeatResponse) -> None:
+            self.ledger.unanswered -= 1
+            if life == self.life:
+                self.heard(ErrorCode(response.error_code))
+                if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+                    self.forget()
+
+        self.stage.groups.heartbeat(request, answered)
+
+    def leave(self) -> None:
+        member = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
+        self.ledger.unanswered += 1
+
+        def answered(response: LeaveGroupResponse) -> None:
+            self.ledger.unanswered -= 1
+
+        self.stage.groups.leave_group(LeaveGroupRequest(group_id=GROUP, members=[member]), answered)
+        self.begin_anew()
+
+    def do_what_is_next(self) -> None:
+        """What a good client would do now."""
+        if self.generation < 0:
+            self.join()
+        elif self.assignment is None:
+            self.sync()
+        else:
+            self.beat()

@@ -1,0 +1,213 @@
+"""A group under members that come, go, dawdle and crash, a disk that is slow or full, and a broker
+that is killed.
+
+- One generation never gives a partition to two members.
+- What is kept is what the log says: a broker that is killed has the group of its last record.
+- Nobody waits for ever: good members agree on a generation, and those who are silent are let go.
+- Every request is answered, once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from group_members import GROUP, PARTITIONS, FlakyMember, Ledger
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from odradek.coordinator.group.classic_group import ClassicGroup
+from odradek.coordinator.group.states import GroupState
+from transcripts.group_stage import Stage
+
+WHO = st.integers(0, 4)
+LONGEST_MS = 400_000
+"""Longer than any session, any rebalance, and the time that a new member has to join."""
+
+
+class GroupMachine(RuleBasedStateMachine):
+    """Two static and three dynamic members, who speak different protocols."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.stage = Stage(group_initial_rebalance_delay_ms=3000, group_max_size=4)
+        both, only = ("range", "sticky"), ("range",)
+        said = [("a", None, both), ("b", None, only), ("c", None, ("sticky", "range"))]
+        said += [("d", "seat-1", both), ("e", "seat-2", only)]
+        self.members = [
+            FlakyMember(self.stage, self.ledger, name, instance, spoken)
+            for name, instance, spoken in said
+        ]
+
+    # -- what may happen -------------------------------------------------------------------------
+
+    @rule(who=WHO, version=st.sampled_from([3, 8, 9]))
+    def joins(self, who: int, version: int) -> None:
+        self.members[who].join(version)
+
+    @rule(who=WHO)
+    def syncs(self, who: int) -> None:
+        self.members[who].sync()
+
+    @rule(who=WHO)
+    def syncs_late(self, who: int) -> None:
+        self.members[who].sync_late()
+
+    @rule(who=WHO)
+    def beats(self, who: int) -> None:
+        self.members[who].beat()
+
+    @rule(who=WHO)
+    def does_what_is_next(self, who: int) -> None:
+        self.members[who].do_what_is_next()
+
+    @rule(who=WHO)
+    def leaves(self, who: int) -> None:
+        self.members[who].leave()
+
+    @rule(who=WHO)
+    def process_begins_anew(self, who: int) -> None:
+        self.members[who].begin_anew()
+
+    @rule(who=WHO, says=st.sampled_from([b"topics", b"more topics"]))
+    def wants_other_topics(self, who: int, says: bytes) -> None:
+        self.members[who].says = says
+
+    @rule(ms=st.sampled_from([1, 1_000, 3_000, 9_000, 10_000, 31_000]))
+    def time_passes(self, ms: int) -> None:
+        self.stage.pass_time(ms)
+
+    @rule(who=st.sets(WHO, min_size=2), rounds=st.integers(1, 6))
+    def some_are_good_for_a_while(self, who: set[int], rounds: int) -> None:
+        for _ in range(rounds):
+            for each in sorted(who):
+                self.members[each].do_what_is_next()
+            self.stage.pass_time(2_000)
+
+    @rule()
+    def disk_gets_slow(self) -> None:
+        self.stage.slow = True
+
+    @rule()
+    def disk_gets_full(self) -> None:
+        self.stage.disk.full = True
+
+    @rule()
+    def disk_is_well(self) -> None:
+        self.stage.slow = self.stage.disk.full = False
+        self.stage.settle()
+
+    @rule()
+    def settles(self) -> None:
+        self.stage.settle()
+
+    @precondition(lambda self: not self.stage.disk.full)
+    @rule()
+    def broker_is_killed(self) -> None:
+        self.restart()
+
+    # -- what must hold --------------------------------------------------------------------------
+
+    @invariant()
+    def the_group_is_in_order(self) -> None:
+        group = self.group()
+        if group is None:
+            return
+        members = group.members
+        assert (group.leader in members) == bool(members)
+        assert group.static_members == {
+            each.group_instance_id: each.id for each in members.values() if each.is_static
+        }
+        assert group.awaiting_join == sum(each.join is not None for each in members.values())
+        assert group.pending_joins.isdisjoint(members)
+        assert group.pending_syncs.keys() <= members.keys()
+        spoken = Counter(name for each in members.values() for name in each.spoken)
+        assert +group._spoken == spoken
+        assert not members or len(members) in spoken.values()
+        if group.state is not GroupState.PREPARING_REBALANCE:
+            assert group.awaiting_join == 0
+            assert bool(members) == (group.state is not GroupState.EMPTY)
+        if group.state is not GroupState.COMPLETING_REBALANCE:
+            assert not any(each.sync for each in members.values())
+
+    @invariant()
+    def whoever_may_be_silent_is_watched(self) -> None:
+        """Each member and each pending id has a timer, and so has a group that is in between; but
+        for those who wait for the others and were silent for a session."""
+        group = self.group()
+        if group is None:
+            return
+        timers = self.stage.shard_timers()
+        for member in group.members.values():
+            assert ("heartbeat", GROUP, member.id) in timers or member.is_alive_without_heartbeat
+        for member_id in group.pending_joins:
+            assert ("heartbeat", GROUP, member_id) in timers
+        if group.state is GroupState.PREPARING_REBALANCE:
+            assert ("join", GROUP) in timers
+        if group.state is GroupState.COMPLETING_REBALANCE or group.pending_syncs:
+            assert ("sync", GROUP) in timers
+
+    def group(self) -> ClassicGroup | None:
+        return self.stage.shard.groups.get(GROUP)
+
+    def restart(self) -> None:
+        """The log has what was last written, and that is what the group is afterwards."""
+        self.stage.settle()
+        before = self.group()
+        stable = (GroupState.STABLE, GroupState.EMPTY)
+        kept = None if before is None or before.state not in stable else kept_of(before)
+        self.stage.crash()
+        self.stage.open()
+        self.stage.settle()
+        self.ledger.unanswered = 0
+        after = self.group()
+        if kept is not None:
+            assert after is not None
+            assert kept_of(after) == kept
+
+    def teardown(self) -> None:
+        """All is well again: first good members agree, then they all fall silent."""
+        self.disk_is_well()
+        good = self.members[:4]
+        for _ in range(60):
+            for member in good:
+                member.do_what_is_next()
+            self.stage.pass_time(4_000)
+        group = self.group()
+        assert group is not None
+        assert group.state is GroupState.STABLE, [each.__dict__ for each in good]
+        assert sorted(b"".join(each.assignment or b"" for each in good)) == list(PARTITIONS)
+        self.restart()
+        self.stage.pass_time(LONGEST_MS)
+        group = self.group()
+        assert group is None or group.state is GroupState.EMPTY
+        assert group is None or not group.pending_joins
+        assert self.ledger.unanswered == 0
+
+
+def kept_of(group: ClassicGroup) -> tuple[object, ...]:
+    """What must outlive a crash."""
+    return (
+        group.state,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        group.leader,
+        [
+            (
+                each.id,
+                each.group_instance_id,
+                each.client_id,
+                each.session_timeout_ms,
+                each.rebalance_timeout_ms,
+                each.metadata(group.protocol or ""),
+                each.assignment,
+            )
+            for each in group.members.values()
+        ],
+    )
+
+
+TestGroup = GroupMachine.TestCase
+TestGroup.settings = settings(max_examples=50, stateful_step_count=50)
