@@ -376,8 +376,20 @@ def test_closing_fails_everything_and_nothing_can_be_sent_after() -> None:
     asking.cluster.until(lambda: late.done, 10)
     assert isinstance(late.error, ClientClosed)
     assert not asking.client.ready(1)
-    asking.cluster.run(60 * SECOND)
     assert asking.side.timer.size == 0, "nothing is left behind"
+
+
+def test_closing_gives_up_connections_that_are_being_made() -> None:
+    asking = Asking(brokers=2)
+    asking.cluster[1].fall_silent()
+    before = asking.cluster[2].connections
+    calls = [asking.ask(1), asking.ask(2)]
+    asking.side.do(asking.engine.close)
+    assert [type(call.error) for call in calls] == [ClientClosed] * 2
+    assert asking.side.timer.size == 0
+    asking.cluster.run(60 * SECOND)
+    assert asking.cluster[2].connections == before
+    assert not asking.cluster.fabric.connections()
 
 
 def test_handlers_may_send_while_a_connection_is_lost() -> None:
