@@ -1,0 +1,116 @@
+"""Our consumer in groups with Kafka's own and others, at a real Apache Kafka and at our broker."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from clients.group_members import Member, Members
+from interop.apache_kafka import ApacheKafka
+from odradek.testing.broker import Broker
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+
+SOURCE = Path(__file__).with_name("GroupMember.java")
+PARTITIONS = 8
+names = itertools.count()
+
+
+@pytest.fixture(params=["Apache Kafka", "ours"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Of either broker."""
+    if request.param == "ours":
+        ours: Broker = request.getfixturevalue("ours")
+        return ours.bootstrap
+    kafka: ApacheKafka = request.getfixturevalue("kafka")
+    return kafka.bootstrap
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    """A new topic."""
+    name = f"group-{next(names)}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    return name
+
+
+@pytest.fixture
+def java(jars: str) -> Callable[[Members], Member]:
+    """`java(group)` -> a member that is Kafka's own client."""
+
+    def start(group: Members) -> Member:
+        options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        command = ["java", *options, quiet, "-cp", jars, str(SOURCE), *group.arguments]
+        return group.add("Java", command)
+
+    return start
+
+
+def produce(bootstrap: str, topic: str, label: str, count: int = 200) -> list[str]:
+    """Records in all partitions; their values."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    values = [f"{label}-{number}" for number in range(count)]
+    for number, value in enumerate(values):
+        producer.produce(topic, value.encode(), partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+    return values
+
+
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_leadership_changes_between_java_and_ours(
+    bootstrap: str, topic: str, java: Callable[[Members], Member], strategy: str
+) -> None:
+    """Whoever leads, the others go on with what he assigns, and with what they had."""
+    with Members(bootstrap, topic, topic, strategy) as group:
+        first = group.start("odradek")
+        group.await_whole(PARTITIONS, first)
+        second = java(group)
+        group.await_whole(PARTITIONS, first, second)
+        third = group.start("odradek")
+        group.await_whole(PARTITIONS, first, second, third)
+        group.await_read(produce(bootstrap, topic, "all"))
+        first.close()
+        group.await_whole(PARTITIONS, second, third)
+        second.kill()
+        group.await_whole(PARTITIONS, third)
+        group.await_read(produce(bootstrap, topic, "rest"))
+
+
+def test_a_mixed_group_loses_nothing(
+    bootstrap: str, topic: str, java: Callable[[Members], Member]
+) -> None:
+    with Members(bootstrap, topic, topic, "range") as group:
+        ours, theirs = group.start("odradek"), java(group)
+        native, pure = group.start("confluent-kafka"), group.start("kafka-python")
+        group.await_whole(PARTITIONS, ours, theirs, native, pure)
+        group.await_read(produce(bootstrap, topic, "first"))
+        ours.stop()
+        group.await_whole(PARTITIONS, theirs, native, pure)
+        ours.go_on()
+        group.await_whole(PARTITIONS, ours, theirs, native, pure)
+        native.kill()
+        group.await_whole(PARTITIONS, ours, theirs, pure)
+        group.await_read(produce(bootstrap, topic, "second"))
+
+
+def test_our_static_member_restarts_unnoticed(
+    bootstrap: str, topic: str, java: Callable[[Members], Member]
+) -> None:
+    with Members(bootstrap, topic, topic, "range", session_ms=60_000) as group:
+        ours = group.start("odradek", "one")
+        group.await_whole(PARTITIONS, ours)
+        theirs = java(group)
+        group.await_whole(PARTITIONS, ours, theirs)
+        had, rebalances = ours.owned, theirs.rebalances
+        ours.kill()
+        again = group.start("odradek", "one")
+        group.await_whole(PARTITIONS, again, theirs)
+        group.await_read(produce(bootstrap, topic, "on"))
+        assert (again.owned, theirs.rebalances) == (had, rebalances)
