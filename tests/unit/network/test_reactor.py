@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import socket
@@ -209,6 +210,49 @@ def test_a_wish_to_end_ends_the_loop(reactor: Reactor, ending: type[BaseExceptio
     reactor.call_soon(end)
     with pytest.raises(ending):
         reactor.run()
+
+
+# Driven by another loop.
+
+
+def test_it_tells_how_long_another_loop_may_sleep_for_it(reactor: Reactor, clock: SetClock) -> None:
+    assert reactor.wait_ms() is None
+    ran: list[int] = []
+    reactor.timer.call_later(15, lambda: ran.append(15))
+    assert reactor.wait_ms() == 15
+    clock.now_ms += 15
+    assert reactor.wait_ms() == 0
+    reactor.turn()
+    assert (ran, reactor.wait_ms()) == ([15], None)
+    reactor.call_soon(lambda: ran.append(0))
+    assert reactor.wait_ms() == 0
+    reactor.turn()
+    assert ran == [15, 0]
+
+
+def test_a_turn_does_not_sleep(reactor: Reactor, poller: SleepingPoller) -> None:
+    reactor.timer.call_later(1000, lambda: None)
+    reactor.turn()
+    assert poller.sleeps == [0.0]
+
+
+def test_its_descriptor_is_readable_when_there_is_something_to_do() -> None:
+    clock = SystemClock()
+    reactor = Reactor(clock, SystemTimer(clock.monotonic_ms()))
+    ran: list[int] = []
+    assert not select.select([reactor], [], [], 0)[0]
+    reactor.call_soon_threadsafe(lambda: ran.append(1))
+    assert select.select([reactor], [], [], 30)[0]
+    reactor.turn()
+    assert ran == [1] and not select.select([reactor], [], [], 0)[0]
+    reactor.close()
+
+
+def test_a_poller_without_a_descriptor_says_so() -> None:
+    poller = SelectorPoller(selectors.SelectSelector())
+    with pytest.raises(OSError, match="no descriptor"):
+        poller.fileno()
+    poller.close()
 
 
 # Over real descriptors.
