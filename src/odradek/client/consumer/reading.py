@@ -85,6 +85,7 @@ class Reading:
     async def poll(self, timeout: float | None) -> Record[Any, Any] | None:
         """The next record, within so many seconds; None also when there will never be one."""
         deadline = self._deadline(timeout)
+        self.collector.settle()
         while True:
             self._driver.clear()
             await self._attend()
@@ -156,6 +157,7 @@ class Reading:
         if errors:  # One came just now.
             collector.attention = True
         await self._driver.call(self._core.group.poll)
+        collector.refresh()  # What is about to be given up is not handed out any more.
         await self._run_callbacks()
 
     async def _run_callbacks(self) -> None:

@@ -186,11 +186,12 @@ class SubscriptionState:
         return self._assigned.get(partition)
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are about to be taken away: nothing more is fetched for them."""
+        """They are about to be taken away: nothing more is fetched for them, nor handed out."""
         for partition in partitions:
             state = self._assigned.get(partition)
             if state is not None:
                 state.pending_revocation = True
+                state.position.paused = True
 
     def move_to_end(self, partition: TopicPartition) -> None:
         """It was served: others come first next time."""
@@ -220,7 +221,11 @@ class SubscriptionState:
 
     @property
     def paused_partitions(self) -> list[TopicPartition]:
-        return [p for p, state in self._assigned.items() if state.position.paused]
+        return [
+            p
+            for p, state in self._assigned.items()
+            if state.position.paused and not state.pending_revocation
+        ]
 
     def request_reset(self, partition: TopicPartition, reset: OffsetReset | None = None) -> None:
         """Look a position up, by default as the settings say, which must not be `none`."""

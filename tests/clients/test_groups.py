@@ -1,0 +1,269 @@
+"""Our consumers in groups at our broker, as a program uses them."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from odradek import Admin, Consumer, Producer
+from odradek.client.errors import CommitFailed, FencedInstance
+from odradek.model.ids import TopicPartition
+from odradek.testing.broker import Broker
+
+pytestmark = pytest.mark.timeout(300)
+
+NewTopic = Callable[..., str]
+PATIENCE_S = 90
+EAGER, COOPERATIVE = "range", "cooperative-sticky"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as running:
+        yield running
+
+
+def consumer(broker: Broker, group: str, **settings: Any) -> Consumer[bytes, bytes]:
+    """A member that hears of rebalances soon, and is given time on a busy machine."""
+    given = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": group,
+        "heartbeat.interval.ms": 100,
+        "session.timeout.ms": 60_000,
+        "auto.offset.reset": "earliest",
+    }
+    return Consumer(given | {name.replace("_", "."): value for name, value in settings.items()})
+
+
+def produce(broker: Broker, topic: str, partitions: int, count: int) -> set[bytes]:
+    """Records in all partitions; their values."""
+    values = [b"%d" % number for number in range(count)]
+    with Producer(brokers=broker.bootstrap) as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value, partition=number % partitions)
+    return set(values)
+
+
+class Reader(threading.Thread):
+    """An application on a thread of its own: it polls record by record, until it is told to end."""
+
+    def __init__(self, member: Consumer[bytes, bytes], topic: str) -> None:
+        super().__init__(daemon=True)
+        self.member = member
+        self.values: list[bytes] = []
+        self.calls: list[tuple[str, list[int]]] = []
+        self.owned: frozenset[int] = frozenset()
+        self.ending = threading.Event()
+        self.error: BaseException | None = None
+        member.subscribe(
+            [topic],
+            on_assign=self._noting("assigned"),
+            on_revoke=self._noting("revoked"),
+            on_lost=self._noting("lost"),
+        )
+
+    def _noting(self, what: str) -> Callable[[Any, list[TopicPartition]], None]:
+        def note(_: Any, partitions: list[TopicPartition]) -> None:
+            numbers = [partition.partition for partition in partitions]
+            self.calls.append((what, numbers))
+            changed = self.owned | set(numbers) if what == "assigned" else self.owned - set(numbers)
+            self.owned = frozenset(changed)
+
+        return note
+
+    def run(self) -> None:
+        try:
+            with self.member:
+                while not self.ending.is_set():
+                    record = self.member.poll(0.05)
+                    if record is not None:
+                        self.values.append(record.value)
+        except BaseException as error:
+            self.error = error
+
+    def end(self) -> None:
+        self.ending.set()
+        self.join(PATIENCE_S)
+        assert not self.is_alive()
+        assert self.error is None, self.error
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        pause.wait(0.01)
+
+
+@pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE])
+def test_members_hand_over_without_losing_or_repeating_a_record(
+    broker: Broker, new_topic: NewTopic, strategy: str
+) -> None:
+    """What was handed out is committed before a partition is given up, and nothing more comes of
+    it after that; so the next owner goes on exactly there."""
+    topic, partitions = new_topic(6), 6
+    settings = {"partition.assignment.strategy": strategy, "auto.commit.interval.ms": 60_000}
+    values = produce(broker, topic, partitions, 6000)
+    first = Reader(consumer(broker, topic, **settings), topic)
+    first.start()
+    until(lambda: len(first.values) > 500, "the first member reads")
+    second = Reader(consumer(broker, topic, **settings), topic)
+    second.start()
+    until(lambda: len(first.owned) == len(second.owned) == 3, "the two share the partitions")
+    first.end()
+    until(lambda: len(second.owned) == partitions, "the second member has all")
+    until(lambda: values <= {*first.values, *second.values}, "all is read")
+    second.end()
+    assert len(first.values) + len(second.values) == len(values)
+
+
+def test_the_listener_is_called_as_in_java(broker: Broker, new_topic: NewTopic) -> None:
+    """Eager: everything goes and comes. Cooperative: only what moves, and `assigned` even if that
+    is nothing."""
+    for strategy, expected in (
+        (EAGER, [("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", [0]), ("revoked", [0])]),
+        (
+            COOPERATIVE,
+            [
+                ("assigned", [0, 1]),
+                ("revoked", [1]),
+                ("assigned", []),
+                ("assigned", []),
+                ("revoked", [0]),
+            ],
+        ),
+    ):
+        topic = new_topic(2)
+        settings = {"partition.assignment.strategy": strategy, "group.instance.id": "a"}
+        first = Reader(consumer(broker, topic, **settings), topic)
+        first.start()
+        until(lambda reader=first: len(reader.owned) == 2, "the first member has all")
+        second = Reader(consumer(broker, topic, **{**settings, "group.instance.id": "b"}), topic)
+        second.start()
+        until(lambda reader=second: len(reader.owned) == 1, "the second member has its share")
+        until(lambda reader=first: len(reader.owned) == 1, "the first one has its share")
+        first.end()
+        second.end()
+        assert first.calls == expected
+
+
+def test_offsets_are_committed_in_the_listener_and_found_by_the_next_owner(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    produce(broker, topic, 1, 10)
+    settings = {"enable.auto.commit": False}
+    with consumer(broker, topic, **settings) as member:
+        committed = []
+
+        def commit(member: Any, partitions: list[TopicPartition]) -> None:
+            committed.append(member.commit(timeout=30))
+
+        member.subscribe([topic], on_revoke=commit)
+        records = member.consume(7, 30)
+        assert len(records) == 7
+    assert [at.offset for offsets in committed for at in offsets.values()] == [7]
+    with consumer(broker, topic, **settings) as member:
+        member.subscribe([topic])
+        assert [record.offset for record in member.consume(3, 30)] == [7, 8, 9]
+
+
+def test_a_pattern_means_topics_that_come_later_too(broker: Broker, new_topic: NewTopic) -> None:
+    stem = new_topic(1)
+    with Admin(brokers=broker.bootstrap) as admin:
+        admin.create_topic(f"{stem}-one", partitions=1)
+        with consumer(broker, stem, metadata_max_age_ms=200) as member:
+            member.subscribe(re.compile(f"{stem}-.*"))
+            owned: set[str] = set()
+
+            def has(*names: str) -> bool:
+                member.poll(0.05)
+                owned.clear()
+                owned.update(partition.topic for partition in member.assignment())
+                return owned == {f"{stem}-{name}" for name in names}
+
+            until(lambda: has("one"), "the topic that matches")
+            admin.create_topic(f"{stem}-two", partitions=2)
+            until(lambda: has("one", "two"), "the topic that came later")
+
+
+def test_who_stays_away_too_long_has_lost_its_partitions(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    settings = {"max.poll.interval.ms": 1000, "enable.auto.commit": False}
+    with consumer(broker, topic, **settings) as slow:
+        lost: list[list[TopicPartition]] = []
+        slow.subscribe([topic], on_lost=lambda _, partitions: lost.append(partitions))
+        until(lambda: slow.poll(0.05) is None and len(slow.assignment()) == 2, "it has all")
+        other = Reader(
+            consumer(broker, topic, **{**settings, "max.poll.interval.ms": 60_000}), topic
+        )
+        other.start()
+        until(lambda: len(other.owned) == 2, "the other one gets all of them")
+        with pytest.raises(CommitFailed):
+            slow.commit({TopicPartition(topic, 0): 5}, timeout=30)
+        until(lambda: slow.poll(0.05) is None and bool(lost), "it is told")
+        assert sorted(lost[0]) == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+        other.end()
+
+
+def test_a_second_member_of_the_same_instance_id_fences_the_first(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    with consumer(broker, topic, group_instance_id="only") as first:
+        first.subscribe([topic])
+        until(lambda: first.poll(0.05) is None and bool(first.assignment()), "it has joined")
+        second = Reader(consumer(broker, topic, group_instance_id="only"), topic)
+        second.start()
+        until(lambda: bool(second.owned), "the second one has its place")
+
+        def fenced() -> bool:
+            try:
+                first.poll(0.05)
+            except FencedInstance:
+                return True
+            return False
+
+        until(fenced, "the first one is told")
+        second.end()
+
+
+def test_what_a_listener_raises_the_poll_raises_and_the_consumer_goes_on(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    produce(broker, topic, 1, 3)
+
+    def complain(_: Any, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            raise LookupError("no table for this partition")
+
+    with consumer(broker, topic) as member:
+        member.subscribe([topic], on_assign=complain)
+        with pytest.raises(LookupError, match="no table"):
+            member.poll(30)
+        assert [record.offset for record in member.consume(3, 30)] == [0, 1, 2]
+
+
+def test_leaving_is_heard_at_once(broker: Broker, new_topic: NewTopic) -> None:
+    """Unsubscribing and closing leave the group: nobody waits for a session to run out."""
+    topic = new_topic(2)
+    stays = Reader(consumer(broker, topic, **{"session.timeout.ms": 120_000}), topic)
+    with consumer(broker, topic, **{"session.timeout.ms": 120_000}) as goes:
+        goes.subscribe([topic])
+        until(lambda: goes.poll(0.05) is None and len(goes.assignment()) == 2, "it has all")
+        stays.start()
+        until(lambda: goes.poll(0.05) is None and len(goes.assignment()) == 1, "it has one")
+        until(lambda: len(stays.owned) == 1, "and so has the other")
+        goes.unsubscribe()
+        assert goes.assignment() == []
+        until(lambda: len(stays.owned) == 2, "the other one has all")
+    stays.end()
