@@ -141,7 +141,9 @@ class CompactionWorld:
             self.scheduler, self.fabric, History(), Wiring(start), draw_pace(chance)
         )
         self.nemesis = Nemesis(self.machine, self.scheduler.stream("nemesis"))
-        self.nemesis.plan(draw_faults(chance, WORK_NS, faults))
+        plans = draw_faults(chance, WORK_NS, faults)
+        self.nemesis.plan(plans)
+        self.heal_ns = max([WORK_NS, *(plan.at_ns + plan.length_ns for plan in plans)]) + 100 * MS
         self.machine.boot()
 
     def run(self) -> list[str]:
@@ -151,7 +153,7 @@ class CompactionWorld:
         readers = [Reader(self, "reader")]
         for client in (writer, committer, *readers):
             client.start()
-        self.scheduler.run(self.scheduler.now_ns + WORK_NS)
+        self.scheduler.run(self.scheduler.now_ns + self.heal_ns)
         self.nemesis.heal()
         for client in (writer, committer, *readers):
             client.stopping = True
