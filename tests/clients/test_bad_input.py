@@ -13,6 +13,7 @@ import pytest
 
 from clients.wire import Wire, request_bytes
 from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
@@ -40,6 +41,7 @@ from odradek.protocol.api.produce import (
 )
 from odradek.protocol.compression import CompressionType, compress
 from odradek.protocol.record_batch_builder import assemble, build
+from odradek.protocol.schema import BLOB, BOOLEAN, IDENTIFIER, TEXT, ArrayOf, fields_of
 from odradek.testing.broker import Broker
 
 GIB = 1 << 30
@@ -317,20 +319,18 @@ def test_empty_arrays_everywhere_are_harmless(broker: Broker) -> None:
                 assert wire.frame() is not None, f"{row.name} v{version}"
 
 
-def empty(request: type) -> object:
-    """The request with every array empty and every number 0."""
-    from dataclasses import MISSING, fields
+def empty(request: type[object]) -> object:
+    """The request with every array and text empty and every number 0."""
+    from dataclasses import MISSING
 
-    values = {}
-    for field in fields(request):
-        if field.default is MISSING and field.default_factory is MISSING:
-            kind = str(field.type)
-            if kind.startswith("list"):
+    nothing: dict[object, object] = {TEXT: "", BLOB: b"", IDENTIFIER: ZERO_UUID, BOOLEAN: False}
+    values: dict[str, object] = {}
+    for field in fields_of(request):
+        if field.default is MISSING:
+            if isinstance(field.type, ArrayOf):
                 values[field.name] = []
-            elif "None" in kind:
-                values[field.name] = None
             else:
-                values[field.name] = False if kind == "bool" else 0
+                values[field.name] = None if field.optional else nothing.get(field.type, 0)
     if request is ApiVersionsRequest:
         values |= {"client_software_name": "a", "client_software_version": "1"}
     if request is ProduceRequest:

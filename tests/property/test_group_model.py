@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from group_members import GROUP, PARTITIONS, FlakyMember, Ledger
+from group_model import GROUP, PARTITIONS, FlakyMember, Ledger
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
