@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -70,7 +69,9 @@ def test_ctrl_c_ends_a_wait_and_the_engine_forgets(thread: EngineThread) -> None
     waiter: Waiter[int] = Waiter()
 
     def interrupt() -> Waiter[int]:
-        os.kill(os.getpid(), signal.SIGINT)
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
         return waiter
 
     with pytest.raises(KeyboardInterrupt):
