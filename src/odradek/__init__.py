@@ -4,7 +4,7 @@ A broker that speaks the Kafka wire protocol, clients for it and for any Kafka, 
 on Apache Spark. See `README.md` for a first session and `ARCHITECTURE.md` for the map of this
 package.
 
-    from odradek import Admin              # and odradek.aio for asyncio, odradek.errors
+    from odradek import Admin, Consumer, Producer      # odradek.aio for asyncio; odradek.errors
 
 The clients are imported when they are first asked for: `odradek --help` does without.
 """
@@ -18,10 +18,24 @@ from odradek import leaves
 
 if TYPE_CHECKING:
     from odradek.client.blocking.admin import Admin
+    from odradek.client.blocking.consumer import Consumer
+    from odradek.client.blocking.producer import Producer
+    from odradek.client.consumer.batch import Batch
+    from odradek.client.consumer.record import Record
     from odradek.client.errors import ConfigError, KafkaError
     from odradek.model.ids import TopicPartition
 
-__all__ = ["Admin", "ConfigError", "KafkaError", "TopicPartition", "__version__"]
+__all__ = [
+    "Admin",
+    "Batch",
+    "ConfigError",
+    "Consumer",
+    "KafkaError",
+    "Producer",
+    "Record",
+    "TopicPartition",
+    "__version__",
+]
 
 __version__ = "0.1.0"
 
@@ -29,8 +43,12 @@ leaves.install()
 
 LAZY = {
     "Admin": "odradek.client.blocking.admin",
+    "Batch": "odradek.client.consumer.batch",
     "ConfigError": "odradek.client.errors",
+    "Consumer": "odradek.client.blocking.consumer",
     "KafkaError": "odradek.client.errors",
+    "Producer": "odradek.client.blocking.producer",
+    "Record": "odradek.client.consumer.record",
     "TopicPartition": "odradek.model.ids",
 }
 """What is imported at its first use, and from where."""

@@ -26,11 +26,14 @@ def admin(brokers: Brokers) -> Iterator[Admin]:
 
 
 @contextmanager
-def producer(brokers: Brokers, settings: Mapping[str, str]) -> Iterator[Producer[bytes, bytes]]:
+def producer(
+    brokers: Brokers, settings: Mapping[str, str]
+) -> Iterator[Producer[bytes | str, bytes | str]]:
     """A producer for one command; what `-X` says comes before `settings`."""
     from odradek import Producer
 
-    with said(brokers), Producer({**settings, **brokers.settings}) as client:
+    given = {"max.block.ms": API_TIMEOUT_MS, **settings, **brokers.settings}
+    with said(brokers), Producer(given) as client:
         yield client
 
 

@@ -15,8 +15,6 @@ import click
 
 from odradek.cli import exits
 from odradek.cli.brokers import Brokers
-from odradek.cli.moments import NotUnderstood
-from odradek.cli.record_format import BadTemplate
 from odradek.client import errors
 from odradek.config.setting import ConfigError
 
@@ -38,7 +36,7 @@ UNREACHABLE = (errors.Disconnected, errors.KafkaTimeout)
 def exit_code(error: BaseException) -> int:
     """The code of what a client raised."""
     for kinds, code in (
-        ((ConfigError, NotUnderstood, BadTemplate), exits.USAGE),
+        ((ConfigError,), exits.USAGE),
         (NOT_FOUND, exits.NOT_FOUND),
         (REFUSED, exits.REFUSED),
         (UNREACHABLE, exits.UNREACHABLE),
@@ -53,7 +51,7 @@ def said(brokers: Brokers) -> Iterator[None]:
     """Ends the process with a sentence and a code where a client's error comes through."""
     try:
         yield
-    except (errors.KafkaError, ConfigError, NotUnderstood, BadTemplate) as error:
+    except (errors.KafkaError, ConfigError) as error:
         click.echo(f"odradek: {error}", err=True)
         if isinstance(error, UNREACHABLE):
             click.echo(

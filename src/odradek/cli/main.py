@@ -26,6 +26,8 @@ VERBS = {
     "demo": Verb(
         "odradek.cli.demo", "demo", "Real flights through the broker and Spark, verified."
     ),
+    "produce": Verb("odradek.cli.produce", "produce", "Write records into a topic."),
+    "consume": Verb("odradek.cli.consume", "consume", "Read records out of topics."),
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
     "group": Verb("odradek.cli.group", "group", "Consumer groups: members, lag, moving them."),
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),

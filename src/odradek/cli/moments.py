@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
+import click
+
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 DIGITS_OF_MS = 12
@@ -31,7 +33,7 @@ NAMES = {
 }
 
 
-class NotUnderstood(ValueError):
+class NotUnderstood(click.UsageError):
     """What was typed has no such meaning; the message says what would have."""
 
 

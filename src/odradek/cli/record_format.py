@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import click
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 VERB = re.compile(r"%(?P<verb>[a-zA-Z%])(?:\{(?P<how>[^}]*)\})?")
@@ -26,7 +28,7 @@ ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
 
 
-class BadTemplate(ValueError):
+class BadTemplate(click.UsageError):
     """A template that means nothing; the message says which part."""
 
 

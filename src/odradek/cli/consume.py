@@ -1,0 +1,235 @@
+"""`odradek consume`: records of topics as text, until told to stop.
+
+    odradek consume orders                        all there is, then what comes
+    odradek consume orders -o end                 only what comes
+    odradek consume orders -o -10 -e              the last ten of each partition
+    odradek consume orders --since 10m -e --json
+    odradek consume orders -g billing             as a member of a group, which remembers
+    odradek consume orders -f '%p %o %k %v\\n'
+
+Without a group nothing is committed, and all partitions are read at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import BinaryIO
+
+import click
+
+from odradek import Admin, Consumer
+from odradek.cli import record_json
+from odradek.cli.brokers import Brokers, broker_options, brokers
+from odradek.cli.connected import admin, consumer
+from odradek.cli.moments import START, From, Position, offset_range, position
+from odradek.cli.positions import offsets_at, partition_numbers
+from odradek.cli.progress import Progress
+from odradek.cli.record_format import Shown, Template
+from odradek.cli.topic import now_ms
+from odradek.client.consumer.record import Record
+from odradek.model.ids import TopicPartition
+
+VALUE_LINES = r"%v\n"
+FOR_PEOPLE = r"%t[%p]@%o  %T{rfc3339}  %k  %v\n"
+META_ONLY = r"%t\t%p\t%o\t%T\t%K\t%V\n"
+AT_ONCE = 1000
+WAIT_S = 0.5
+RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
+
+
+@click.command()
+@click.argument("topics", metavar="TOPIC...", nargs=-1)
+@click.option("-t", "--topic", "more_topics", multiple=True, hidden=True)
+@click.option(
+    "-o",
+    "--offset",
+    "where",
+    metavar="POSITION[:POSITION]",
+    help="start, end, an offset, +N, -N, @TIME; or from:to.  [default: start; with -g, stored]",
+)
+@click.option("--since", metavar="DURATION|TIME", help="From so long ago, or a time.")
+@click.option("--until", metavar="DURATION|TIME", help="Up to so long ago, or a time.")
+@click.option("--tail", type=click.IntRange(min=0), help="Only the last N of each partition.")
+@click.option("-n", "--num", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("-e", "--exit", "at_end", is_flag=True, help="Stop at what is the end now.")
+@click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
+@click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
+@click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As '%p %o %k %v\n'.")
+@click.option("-Z", "--null", default="", metavar="TEXT", help="What to print for null.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--meta-only", is_flag=True, help="No keys and values, only their sizes.")
+@click.option("--read-committed", is_flag=True, help="Leave out what transactions took back.")
+@click.option("-u", "--unbuffered", is_flag=True, help="Write each record out at once.")
+@click.option("-q", "--quiet", is_flag=True, help="No talk.")
+@broker_options
+@click.pass_context
+def consume(
+    ctx: click.Context,
+    topics: tuple[str, ...],
+    more_topics: tuple[str, ...],
+    where: str | None,
+    since: str | None,
+    until: str | None,
+    tail: int | None,
+    num: int | None,
+    at_end: bool,
+    partitions: str | None,
+    group: str | None,
+    template: str | None,
+    null: str,
+    as_json: bool,
+    meta_only: bool,
+    read_committed: bool,
+    unbuffered: bool,
+    quiet: bool,
+) -> None:
+    """Read records out of topics."""
+    names = (*topics, *more_topics)
+    if not names:
+        raise click.UsageError("which topic? odradek consume TOPIC")
+    start, stop = span(where, since, until, tail)
+    if at_end and stop is None:
+        stop = Position(From.END)
+    writer = Writer(chosen_template(template, meta_only), null, as_json, unbuffered)
+    to = brokers(ctx)
+    settings = {
+        "enable.auto.commit": "false",
+        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+        "auto.offset.reset": RESETS.get((start or START).origin, "none"),
+    }
+    if group is not None:
+        if partitions is not None or stop is not None or (start and start.origin not in RESETS):
+            raise click.UsageError(
+                "a group goes on where it was, to no end: leave out -p, -e and -o (or say start or "
+                "end, for where it begins if it has committed nothing)"
+            )
+        read_as_member(to, settings, names, group, writer, num, quiet)
+        return
+    with admin(to) as cluster:
+        wanted = cluster.partitions_of(names)
+        if partitions is not None:
+            numbers = set(partition_numbers(partitions))
+            wanted = [each for each in wanted if each.partition in numbers]
+        starts = offsets_at(cluster, wanted, start or START)
+        stops = ends(cluster, wanted, stop)
+    with consumer(to, settings) as reader, Progress("read", quiet=quiet) as progress:
+        read_span(reader, starts, stops, writer, num, progress)
+
+
+def span(
+    where: str | None, since: str | None, until: str | None, tail: int | None
+) -> tuple[Position | None, Position | None]:
+    """From where, to where; the ways to say it are one."""
+    now = now_ms()
+    start, stop = (None, None) if where is None else offset_range(where, now)
+    if since is not None:
+        start = position(f"@{ago(since)}", now)
+    if until is not None:
+        stop = position(f"@{ago(until)}", now)
+    if tail is not None:
+        start = Position(From.END, -tail)
+    if (where is not None) + (since is not None) + (tail is not None) > 1:
+        raise click.UsageError("say where to begin once: -o, --since or --tail")
+    return start, stop
+
+
+def ago(text: str) -> str:
+    """`10m` is ten minutes ago; other moments are what they are."""
+    return f"-{text}" if text[:1].isdecimal() and text[-1:].isalpha() and "T" not in text else text
+
+
+def ends(
+    cluster: Admin, wanted: list[TopicPartition], stop: Position | None
+) -> dict[TopicPartition, int] | None:
+    return None if stop is None else offsets_at(cluster, wanted, stop)
+
+
+def chosen_template(template: str | None, meta_only: bool) -> str:
+    """What was asked for; else for people on a terminal, and values alone in a pipe."""
+    if template is not None:
+        return template
+    if meta_only:
+        return META_ONLY
+    return FOR_PEOPLE if sys.stdout.isatty() else VALUE_LINES
+
+
+class Writer:
+    """Records on stdout, as bytes."""
+
+    def __init__(self, template: str, null: str, as_json: bool, unbuffered: bool) -> None:
+        self.template = Template(template, null.encode())
+        self.as_json = as_json
+        self.unbuffered = unbuffered or sys.stdout.isatty()
+        self.out: BinaryIO = sys.stdout.buffer
+
+    def write(self, record: Record[bytes, bytes]) -> None:
+        shown = Shown(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+            record.leader_epoch,
+        )
+        line = record_json.written(shown) + b"\n" if self.as_json else self.template.render(shown)
+        self.out.write(line)
+        if self.unbuffered:
+            self.out.flush()
+
+    def flush(self) -> None:
+        """What was written is out, before it is committed."""
+        self.out.flush()
+
+
+def read_span(
+    reader: Consumer[bytes, bytes],
+    starts: dict[TopicPartition, int],
+    stops: dict[TopicPartition, int] | None,
+    writer: Writer,
+    num: int | None,
+    progress: Progress,
+) -> None:
+    """Up to `stops`, or for ever; no more than `num`."""
+    if stops is None:
+        reader.assign(starts)
+    else:
+        spans = {p: (starts[p], stops[p]) for p in starts if starts[p] < stops[p]}
+        if not spans:
+            return
+        reader.assign(spans)
+    for batch in reader.batches(AT_ONCE if num is None else min(AT_ONCE, num), WAIT_S):
+        for record in batch:
+            writer.write(record)
+            progress.advance()
+            if progress.count == num:
+                return
+        writer.flush()
+
+
+def read_as_member(
+    to: Brokers,
+    settings: dict[str, str],
+    names: tuple[str, ...],
+    group: str,
+    writer: Writer,
+    num: int | None,
+    quiet: bool,
+) -> None:
+    """As one of a group, committing what was written out."""
+    given = {**settings, "group.id": group}
+    with consumer(to, given) as reader, Progress("read", quiet=quiet) as progress:
+        reader.subscribe(names)
+        for batch in reader.batches(AT_ONCE if num is None else min(AT_ONCE, num), WAIT_S):
+            written: dict[TopicPartition, int] = {}
+            for record in batch:
+                writer.write(record)
+                written[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                progress.advance()
+                if progress.count == num:
+                    break
+            writer.flush()
+            reader.commit(written)
+            if progress.count == num:
+                return

@@ -1,0 +1,169 @@
+"""`odradek produce`: records from an argument, from lines, from a template or from JSON.
+
+odradek produce orders hello                    one record
+odradek produce orders < lines.txt              a record a line
+odradek produce orders -K : < pairs.txt         key:value a line; without a colon, no key
+odradek produce orders -f '%k %v\\n' < pairs.txt
+odradek produce orders --json < records.jsonl   what `consume --json` writes
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import IO
+
+import click
+
+from odradek.cli import exits, record_json
+from odradek.cli.brokers import broker_options, brokers
+from odradek.cli.connected import producer
+from odradek.cli.output import tell
+from odradek.cli.progress import Progress
+from odradek.cli.record_format import Shown, unescaped
+from odradek.cli.record_input import read_records
+from odradek.client.errors import KafkaError
+
+LINE = r"%v\n"
+SHOWN_FAILURES = 3
+
+
+@click.command()
+@click.argument("words", metavar="TOPIC [VALUE]", nargs=-1)
+@click.option("-t", "--topic", hidden=True, help="The topic, as kcat has it.")
+@click.option("-k", "--key", help="The key of every record that has none of its own.")
+@click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header.")
+@click.option("-p", "--partition", type=click.IntRange(min=-1), default=-1, help="Which.")
+@click.option("-f", "--format", "template", metavar="TEMPLATE", help="How to read, as %k %v\\n.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in each line.")
+@click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
+@click.option("-F", "--file", "source", type=click.File("rb"), default="-", help="Not stdin.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    help="How to compress.",
+)
+@click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), default="all", help="Whose.")
+@click.option("-Z", "--tombstone", is_flag=True, help="An empty value is sent as null.")
+@click.option(
+    "--keep-partitions", "keep", is_flag=True, help="Each record into the partition it names."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing when all went well.")
+@broker_options
+@click.pass_context
+def produce(
+    ctx: click.Context,
+    words: tuple[str, ...],
+    topic: str | None,
+    key: str | None,
+    headers: tuple[str, ...],
+    partition: int,
+    template: str | None,
+    key_delimiter: str | None,
+    delimiter: str | None,
+    source: IO[bytes],
+    as_json: bool,
+    compression: str,
+    acks: str,
+    tombstone: bool,
+    keep: bool,
+    quiet: bool,
+) -> None:
+    """Write records into a topic: VALUE, or what is on stdin, a record a line."""
+    name, value = arguments(words, topic)
+    if value is not None:
+        records = iter([Shown(value=value.encode())])
+    elif as_json:
+        records = json_records(source)
+    else:
+        records = text_records(source, template, key_delimiter, delimiter)
+    own_headers = [header(text) for text in headers]
+    settings = {"compression.type": compression, "acks": acks}
+    failures: list[KafkaError] = []
+    with producer(brokers(ctx), settings) as sender, Progress("produced", quiet=quiet) as progress:
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            if error is None:
+                progress.advance()
+            else:
+                failures.append(error)
+
+        for record in records:
+            sender.send(
+                name,
+                None if tombstone and not record.value else record.value,
+                key=record.key if record.key is not None or key is None else key.encode(),
+                headers=[*record.headers, *own_headers],
+                partition=chosen(partition if partition >= 0 or not keep else record.partition),
+                timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+                on_delivery=delivered,
+            )
+        sender.flush()
+    if failures:
+        for error in failures[:SHOWN_FAILURES]:
+            tell(f"odradek: {error}")
+        tell(f"{len(failures)} records were not written")
+        ctx.exit(exits.FAILED)
+
+
+def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:
+    """The topic and perhaps the value, wherever the topic was named."""
+    rest = words if topic is not None else words[1:]
+    name = topic if topic is not None else next(iter(words), None)
+    if name is None:
+        raise click.UsageError("which topic? odradek produce TOPIC [VALUE]")
+    if len(rest) > 1:
+        raise click.UsageError(f"one VALUE: put quotes around {' '.join(rest)!r}")
+    return name, rest[0] if rest else None
+
+
+def chosen(partition: int) -> int | None:
+    return None if partition < 0 else partition
+
+
+def header(text: str) -> tuple[str, bytes]:
+    """`k=v`, or `k:v` as rpk has it."""
+    for separator in "=:":
+        name, found, value = text.partition(separator)
+        if found and name:
+            return name, value.encode()
+    raise click.UsageError(f"-H {text!r}: write NAME=VALUE")
+
+
+def text_records(
+    source: IO[bytes], template: str | None, key_delimiter: str | None, delimiter: str | None
+) -> Iterator[Shown]:
+    """Records of lines, or of a template."""
+    if template is not None and (key_delimiter is not None or delimiter is not None):
+        raise click.UsageError("-f says what ends keys and records: leave out -K and -D")
+    if template is None:
+        template = LINE if delimiter is None else f"%v{delimiter}"
+    mark = None if key_delimiter is None else unescaped(key_delimiter).encode()
+    warn_of_waiting(source)
+    try:
+        for record in read_records(template, source):
+            if mark is not None and record.value is not None:
+                key, found, value = record.value.partition(mark)
+                if found:
+                    record.key, record.value = key, value
+            yield record
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def json_records(source: IO[bytes]) -> Iterator[Shown]:
+    warn_of_waiting(source)
+    for number, line in enumerate(source, 1):
+        if not line.isspace():
+            try:
+                yield record_json.read(line)
+            except ValueError as error:
+                raise click.ClickException(f"line {number}: {error}") from error
+
+
+def warn_of_waiting(source: IO[bytes]) -> None:
+    if source.isatty() and sys.stderr.isatty():
+        tell("A record a line; Ctrl-D ends.")

@@ -1,0 +1,151 @@
+"""`odradek produce` and `odradek consume` in a pipe: what goes in comes out, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from odradek import Admin
+from odradek.cli.main import main
+from odradek.testing.broker import Broker
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def run(bootstrap: str) -> Iterator[Run]:
+    """`stdin` is what is piped in. Leaves no topic behind."""
+
+    def call(*arguments: str, stdin: bytes = b"", code: int = 0) -> Result:
+        done = CliRunner().invoke(main, [*arguments, "-b", bootstrap], input=stdin)
+        assert done.exit_code == code, (done.output, done.exception)
+        return done
+
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic("t", partitions=1)
+        admin.create_topic("wide", partitions=3)
+        yield call
+        for topic in admin.topics():
+            admin.delete_topic(topic.name)
+
+
+def read(run: Run, *arguments: str) -> bytes:
+    return run("consume", *arguments, "-e").stdout_bytes
+
+
+def test_a_value_on_the_command_line_is_one_record(run: Run) -> None:
+    run("produce", "t", "hello there", "-k", "me", "-H", "a=1", "-H", "b:2")
+    run("produce", "-t", "t", "as kcat has it")
+    assert read(run, "t") == b"hello there\nas kcat has it\n"
+    assert read(run, "t", "-n", "1", "-f", r"%k|%h|%p:%o|%V\n") == b"me|a=1,b=2|0:0|11\n"
+
+
+def test_a_line_is_a_record_and_an_empty_one_too(run: Run) -> None:
+    run("produce", "t", stdin=b"one\n\nthree")
+    assert read(run, "t", "-f", "<%v>") == b"<one><><three>"
+    run("produce", "t", "-Z", stdin=b"\n")
+    assert read(run, "t", "-o", "-1", "-f", "%V", "-Z", "NULL") == b"-1"
+
+
+def test_keys_are_cut_off_lines_that_have_one(run: Run) -> None:
+    run("produce", "t", "-K", ":", stdin=b"a:1\nno key\nb:2:3\n")
+    assert read(run, "t", "-f", r"%K %k=%v\n") == b"1 a=1\n-1 =no key\n1 b=2:3\n"
+
+
+def test_a_template_reads_what_it_wrote(run: Run) -> None:
+    run("produce", "t", "-f", r"%k\t%v\n", stdin=b"a\tx y\nb\tz\n")
+    assert read(run, "t", "-f", r"%k\t%v\n") == b"a\tx y\nb\tz\n"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_json_goes_from_topic_to_topic_and_loses_nothing(run: Run, codec: str) -> None:
+    lines = [
+        {"key": None, "value": "text", "headers": [], "timestamp": 1000},
+        {"key_base64": "/w==", "value": None, "headers": [{"key": "h", "value": None}]},
+        {"key": "", "value_base64": "AP8=", "headers": [{"key": "h", "value_base64": "gA=="}]},
+    ]
+    given = b"".join(json.dumps({"timestamp": 5, **line}).encode() + b"\n" for line in lines)
+    run("produce", "t", "--json", "-z", codec, stdin=given)
+    first = read(run, "t", "--json")
+    run("produce", "wide", "--json", "--keep-partitions", stdin=first)
+    again = read(run, "wide", "--json")
+    assert again == first.replace(b'"topic":"t"', b'"topic":"wide"')
+    assert [json.loads(line)["timestamp"] for line in first.split()] == [1000, 5, 5]
+
+
+def test_ranges_of_offsets_and_of_time(run: Run) -> None:
+    given = b"".join(b'{"value":"%d","timestamp":%d}\n' % (n, 1000 * n) for n in range(6))
+    run("produce", "t", "--json", stdin=given)
+    assert read(run, "t", "-o", "2:4") == b"2\n3\n"
+    assert read(run, "t", "-o", "-2") == b"4\n5\n"
+    assert read(run, "t", "-o", "+5") == b"5\n"
+    assert read(run, "t", "--tail", "1") == b"5\n"
+    assert read(run, "t", "-o", "@2:@4") == b"2\n3\n"
+    assert read(run, "t", "--since", "2", "--until", "3") == b"2\n"
+    assert read(run, "t", "-o", "end") == b""
+    assert read(run, "t", "-n", "2") == b"0\n1\n"
+
+
+def test_some_partitions_of_several_topics(run: Run) -> None:
+    run("produce", "t", "from t")
+    for partition in "012":
+        run("produce", "wide", f"from {partition}", "-p", partition)
+    assert read(run, "wide", "-p", "0,2", "-f", r"%p %v\n") in (
+        b"0 from 0\n2 from 2\n",
+        b"2 from 2\n0 from 0\n",
+    )
+    both = sorted(read(run, "t", "wide").splitlines())
+    assert both == [b"from 0", b"from 1", b"from 2", b"from t"]
+
+
+def test_a_group_goes_on_where_it_was(run: Run) -> None:
+    run("produce", "t", stdin=b"1\n2\n3\n4\n")
+    assert run("consume", "t", "-g", "readers", "-n", "3").stdout == "1\n2\n3\n"
+    assert run("consume", "t", "-g", "readers", "-n", "1").stdout == "4\n"
+    lag = run("group", "lag", "readers").stdout
+    assert lag == "readers\tt\t0\t4\t4\t0\n"
+
+
+def test_sizes_only(run: Run) -> None:
+    run("produce", "t", "12345", "-k", "k")
+    line = read(run, "t", "--meta-only").split(b"\t")
+    assert [line[0], line[1], line[2], line[4], line[5]] == [b"t", b"0", b"0", b"1", b"5\n"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "said"),
+    [
+        (["consume", "nope", "-e"], b"", 4, "nope"),
+        (["consume"], b"", 2, "which topic"),
+        (["consume", "t", "-o", "middle"], b"", 2, "position"),
+        (["consume", "t", "-o", "1", "--tail", "2"], b"", 2, "once"),
+        (["consume", "t", "-f", "%q"], b"", 2, "%q"),
+        (["consume", "t", "-g", "g", "-e"], b"", 2, "group"),
+        (["produce"], b"", 2, "which topic"),
+        (["produce", "t", "a", "b"], b"", 2, "quotes"),
+        (["produce", "t", "-H", "x", "v"], b"", 2, "NAME=VALUE"),
+        (["produce", "t", "--json"], b"{", 1, "line 1"),
+        (["produce", "t", "-f", r"%p %v\n"], b"x y\n", 1, "not a number"),
+        (["produce", "bad name", "v"], b"", 5, "bad name"),
+        (["produce", "t", "v", "-p", "7", "-X", "max.block.ms=300"], b"", 4, "partition 7"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_a_code(
+    run: Run, arguments: list[str], stdin: bytes, code: int, said: str
+) -> None:
+    assert said in run(*arguments, stdin=stdin, code=code).stderr
+
+
+def test_a_record_that_is_too_large_is_told_and_the_others_are_written(run: Run) -> None:
+    large = b"x" * 2_000_000
+    done = run("produce", "t", stdin=b"before\n" + large + b"\nafter\n", code=1)
+    assert "max.request.size" in done.stderr
