@@ -20,6 +20,7 @@ from odradek.broker.background import Background
 from odradek.broker.broker import Broker
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
+from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
 from odradek.broker.stopping import Progress, Stopping
 from odradek.config.broker import BrokerConfig
@@ -168,23 +169,17 @@ class Node:
     def _group_coordinator(self) -> GroupCoordinator:
         """Before the partitions are opened, since it is told of those that keep its groups."""
         config, env = self.config, self.env
+        topic = OffsetsTopic(self.metadata, config)
         runtime = CoordinatorRuntime(
             CONSUMER_OFFSETS,
-            self._offsets_partitions,
-            lambda: GroupShard(config, env.random, self._topic_exists),
+            topic.partition_count,
+            lambda: GroupShard(config, env.random, topic.topic_exists),
             self.replicas,
             env.clock,
             self.timer,
             env.call_soon,
         )
         return GroupCoordinator(config, runtime)
-
-    def _topic_exists(self, name: str) -> bool:
-        return self.metadata.committed.topic(name) is not None
-
-    def _offsets_partitions(self) -> int:
-        topic = self.metadata.committed.topic(CONSUMER_OFFSETS)
-        return len(topic.partitions) if topic else self.config.offsets_topic_num_partitions
 
     def _register(self) -> None:
         """Take this broker's place in the metadata, under the address it can be reached at."""

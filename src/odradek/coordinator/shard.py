@@ -169,8 +169,12 @@ class Shard:
 
     def _append(self, turn: Turn) -> ErrorCode:
         builder = RecordBatchBuilder()
-        for record in turn.records:
-            builder.append(key_bytes(record), value_bytes(record), timestamp=turn.now_ms)
+        try:
+            for record in turn.records:
+                builder.append(key_bytes(record), value_bytes(record), timestamp=turn.now_ms)
+        except ValueError as error:  # A name that is longer than a record can say.
+            log.warning("records of %s: %s", self.partition.topic_partition, error)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         data = builder.build()
         result = self._replicas.append(self.partition, Span(data, 0, len(data)), PRODUCE_VERSION)
         if result.error is NONE:

@@ -155,6 +155,8 @@ def append(
         if version >= FIRST_VERSION_WITH_TOPIC_IDS and not broker.image.topic_by_id(topic.topic_id):
             return refused(ErrorCode.UNKNOWN_TOPIC_ID)
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.topic_partition.topic in replicas.listeners:  # written by its coordinator only
+        return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if request.transactional_id is not None and is_transactional(data):
         return refused(ErrorCode.INVALID_TXN_STATE)
     records = data.records

@@ -1,0 +1,34 @@
+"""`__consumer_offsets` as the committed metadata has it: what its coordinator has to know of it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from odradek.config.broker import BrokerConfig
+from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.topic_names import CONSUMER_OFFSETS
+
+
+class OffsetsTopic:
+    """Asked for every group that somebody looks for."""
+
+    def __init__(self, metadata: MetadataLog, config: BrokerConfig) -> None:
+        self._metadata = metadata
+        self._config = config
+        self._seen: tuple[UUID, int] | None = None
+
+    def partition_count(self) -> int:
+        """As many as there were when the topic was first seen; before it is made, as many as it
+        will have. If some are added, groups must not be looked for elsewhere before all brokers
+        have restarted.
+        """
+        topic = self._metadata.committed.topic(CONSUMER_OFFSETS)
+        if topic is None:
+            return self._config.offsets_topic_num_partitions
+        if self._seen is None or self._seen[0] != topic.id:
+            self._seen = topic.id, len(topic.partitions)
+        return self._seen[1]
+
+    def topic_exists(self, name: str) -> bool:
+        """Whether offsets of this topic are worth keeping."""
+        return self._metadata.committed.topic(name) is not None

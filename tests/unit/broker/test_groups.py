@@ -1,0 +1,154 @@
+"""Groups through a whole broker: their topic, their coordinator, and what a start finds of them."""
+
+from __future__ import annotations
+
+from serving import Asked, Serving
+
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from odradek.protocol.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.api.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+
+OFFSETS = "__consumer_offsets"
+TOPIC_RESOURCE = 2
+
+
+def find(serving: Serving, *groups: str) -> Asked:
+    return serving.send(FindCoordinatorRequest(coordinator_keys=list(groups)), 4)
+
+
+def joining(group: str, member_id: str = "", instance: str | None = "i") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=20_000,
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"topics")],
+    )
+
+
+def joined(serving: Serving, group: str) -> JoinGroupResponse:
+    """A static member alone in its group."""
+    asked = serving.send(joining(group), 9)
+    serving.settle()
+    serving.pass_time(10_000)
+    return asked.answer(JoinGroupResponse)
+
+
+def test_the_first_who_asks_makes_the_topic_and_is_answered_when_it_is_there() -> None:
+    serving = Serving(offsets_topic_num_partitions="3")
+    first, second = find(serving, "a"), find(serving, "b", "c")
+    assert (first.parts, second.parts) == (None, None)
+    serving.settle()
+    for asked in (first, second):
+        for each in asked.answer(FindCoordinatorResponse).coordinators:
+            assert (each.error_code, each.node_id, each.port) == (ErrorCode.NONE, 1, 9092)
+    topic = serving.node.broker.image.topic(OFFSETS)
+    assert topic is not None
+    assert len(topic.partitions) == 3
+    assert find(serving, "d").answer(FindCoordinatorResponse).coordinators[0].node_id == 1
+
+
+def test_the_topic_is_compacted_and_never_larger_than_there_are_brokers() -> None:
+    """Three replicas are wanted, but there is one broker."""
+    serving = Serving()
+    find(serving, "a")
+    serving.settle()
+    resource = DescribeConfigsResource(
+        resource_type=TOPIC_RESOURCE,
+        resource_name=OFFSETS,
+        configuration_keys=["cleanup.policy", "segment.bytes", "compression.type"],
+    )
+    asked = serving.send(DescribeConfigsRequest(resources=[resource]), 4)
+    (result,) = asked.answer(DescribeConfigsResponse).results
+    assert {each.name: each.value for each in result.configs} == {
+        "cleanup.policy": "compact",
+        "segment.bytes": "104857600",
+        "compression.type": "producer",
+    }
+
+
+def test_whoever_asks_for_its_metadata_makes_the_same_topic() -> None:
+    serving = Serving(offsets_topic_num_partitions="2", num_partitions="7")
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS)])
+    serving.send(request, 9)
+    serving.settle()
+    (topic,) = serving.ask(request, 9, MetadataResponse).topics
+    assert topic.is_internal
+    assert len(topic.partitions) == 2
+
+
+def test_before_the_topic_is_there_nobody_has_groups() -> None:
+    serving = Serving()
+    assert serving.ask(joining("g"), 9, JoinGroupResponse).error_code == (ErrorCode.NOT_COORDINATOR)
+    listed = serving.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+    assert (listed.error_code, listed.groups) == (ErrorCode.NONE, [])
+
+
+def test_a_group_stays_where_it_is_when_partitions_are_added() -> None:
+    """Until a restart, as in Kafka."""
+    serving = Serving(offsets_topic_num_partitions="1")
+    find(serving, "g")
+    serving.settle()
+    member = joined(serving, "g").member_id
+    wider = CreatePartitionsTopic(name=OFFSETS, count=20, assignments=None)
+    asked = serving.send(
+        CreatePartitionsRequest(topics=[wider], timeout_ms=1000, validate_only=False), 3
+    )
+    serving.settle()
+    assert asked.answer(CreatePartitionsResponse).results[0].error_code == ErrorCode.NONE
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
+    assert serving.ask(beat, 4, HeartbeatResponse).error_code == ErrorCode.NONE
+
+
+def test_nobody_but_the_coordinator_writes_the_topic() -> None:
+    serving = Serving()
+    find(serving, "g")
+    serving.settle()
+    assert serving.produced(OFFSETS) == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_stable_group_outlives_the_broker() -> None:
+    """Stopped or killed: its members go on as if nothing had happened."""
+    serving = Serving()
+    find(serving, "g")
+    serving.settle()
+    member = joined(serving, "g").member_id
+    request = SyncGroupRequest(
+        group_id="g",
+        generation_id=1,
+        member_id=member,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[],
+    )
+    serving.send(request, 5)
+    serving.settle()
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
+    for stopped in (False, True):
+        if stopped:
+            serving.node.stop(lambda: None)
+            serving.settle()
+        serving.disk.locks.clear()  # as the system does for a process that was killed
+        serving = Serving(serving.disk)
+        assert serving.ask(beat, 4, HeartbeatResponse).error_code == ErrorCode.NONE
+        assert serving.ask(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE

@@ -1,0 +1,215 @@
+"""A shard: answers wait for the disk, records are all or nothing, loading is replay."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from odradek.coordinator.loading import READ_BYTES
+from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
+from odradek.coordinator.turn import Reply, Turn
+from odradek.log.fence import LogDirFailure
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.model.spans import Span
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.record_batch_builder import build
+from transcripts.group_stage import NOW_MS, Stage
+
+
+def group_record(name: str, generation: int = 0) -> CoordinatorRecord:
+    value = GroupMetadataValue(
+        protocol_type="",
+        generation=generation,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=NOW_MS,
+        members=[],
+    )
+    return CoordinatorRecord(GroupMetadataKey(group=name), value)
+
+
+class Asking:
+    """Operations on a stage, and what was answered, in order."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.answers: list[str] = []
+
+    def _reply(self) -> Reply[str]:
+        return Reply(self.answers.append, lambda error: error.name)
+
+    def write(self, name: str, answer: str, times: int = 1) -> None:
+        """Write a group, as often as that in one batch, then answer."""
+        reply = self._reply()
+
+        def operation(shard: object, turn: Turn) -> None:
+            for _ in range(times):
+                turn.write(group_record(name))
+            turn.answer(reply, answer)
+
+        self.stage.groups.runtime.write(name, operation, reply.refuse)
+
+    def read(self, answer: str) -> None:
+        """Answer without writing."""
+        reply = self._reply()
+        self.stage.groups.runtime.write(
+            "any", lambda shard, turn: turn.answer(reply, answer), reply.refuse
+        )
+
+
+def names(stage: Stage) -> list[str]:
+    return [group.id for group in stage.shard.groups]
+
+
+def test_an_answer_leaves_when_its_records_are_on_disk() -> None:
+    stage = Stage()
+    asking = Asking(stage)
+    stage.slow = True
+    asking.write("a", "written")
+    stage.settle()
+    assert names(stage) == ["a"]
+    assert asking.answers == []
+    stage.slow = False
+    stage.settle()
+    assert asking.answers == ["written"]
+
+
+def test_nobody_is_told_of_what_is_not_on_disk() -> None:
+    """Also who only reads: what he would be told of may be gone after a crash."""
+    stage = Stage()
+    asking = Asking(stage)
+    asking.read("nothing before")
+    assert asking.answers == ["nothing before"]
+    stage.slow = True
+    asking.write("a", "first")
+    asking.read("between")
+    asking.write("b", "second")
+    asking.read("last")
+    stage.settle()
+    assert asking.answers == ["nothing before"]
+    stage.slow = False
+    stage.settle()
+    assert asking.answers[1:] == ["first", "between", "second", "last"]
+
+
+def test_refused_records_change_nothing() -> None:
+    stage = Stage()
+    asking = Asking(stage)
+    asking.write("kept", "kept")
+    stage.settle()
+    stage.disk.full = True
+    asking.write("refused", "never")
+    assert asking.answers == ["kept", "NOT_COORDINATOR"]
+    stage.disk.full = False
+    asking.write("too much for a batch", "never", times=50_000)
+    asking.write("too long a name" * 5_000, "never")
+    assert asking.answers[2:] == ["UNKNOWN_SERVER_ERROR", "UNKNOWN_SERVER_ERROR"]
+    assert names(stage) == ["kept"]
+    asking.write("next", "next")
+    stage.settle()
+    assert asking.answers[4:] == ["next"]
+
+
+def test_what_was_to_follow_from_refused_records_does_not() -> None:
+    stage = Stage()
+    stage.disk.full = True
+    told: list[str] = []
+    reply: Reply[str] = Reply(told.append, lambda error: error.name)
+
+    def operation(shard: object, turn: Turn) -> None:
+        turn.write(group_record("g"))
+        turn.schedule(("retry",), 1000)
+        turn.then(lambda: told.append("followed"), reply)
+
+    stage.groups.runtime.write("g", operation, reply.refuse)
+    assert told == ["NOT_COORDINATOR"]
+    assert ("retry",) in stage.shard_timers()
+
+
+def test_a_directory_that_fails_ends_the_shard() -> None:
+    """Who waits is refused, whether for the disk or for other members; and so is who comes."""
+    stage = Stage(group_initial_rebalance_delay_ms=1000)
+    asking = Asking(stage)
+    stage.slow = True
+    asking.write("a", "never")
+    stage.settle()
+    stage.replicas.fail_directory(LogDirFailure("data", OSError(errno.EIO, "broken")))
+    assert asking.answers == ["NOT_COORDINATOR"]
+    asking.read("too late")
+    assert asking.answers[1:] == ["NOT_COORDINATOR"]
+    assert stage.shard_timers() == set()
+
+
+def test_a_topic_that_is_deleted_ends_the_shard_and_another_begins_one() -> None:
+    stage = Stage()
+    asking = Asking(stage)
+    asking.write("a", "written")
+    stage.settle()
+    stage.replicas.remove(TopicPartition("__consumer_offsets", 0))
+    asking.read("gone")
+    assert asking.answers == ["written", "NOT_COORDINATOR"]
+
+
+def test_loading_goes_on_between_requests() -> None:
+    """Requests are told to come again, but for heartbeats: a member that is known to the log must
+    not be made to think that it was forgotten."""
+    stage = Stage()
+    asking = Asking(stage)
+    for number in range(4):
+        asking.write(f"group {number}", "", times=READ_BYTES // 60)
+    stage.settle()
+    stage.crash()
+    stage.open()
+    asking.answers.clear()
+    asking.read("early")
+    assert asking.answers == ["COORDINATOR_LOAD_IN_PROGRESS"]
+    heard: list[HeartbeatResponse] = []
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    stage.groups.heartbeat(request, heard.append)
+    assert heard == [HeartbeatResponse(error_code=ErrorCode.NONE)]
+    steps = 0
+    while asking.answers[-1] != "loaded":
+        assert stage.soon, "loading has stopped"
+        stage.soon.pop(0)()
+        steps += 1
+        asking.read("loaded")
+    assert steps > 2
+    assert names(stage) == [f"group {number}" for number in range(4)]
+
+
+def test_loading_waits_until_the_log_is_on_disk() -> None:
+    """After a crash the tail may be in the page cache only: nobody is told of it before."""
+    stage = Stage()
+    asking = Asking(stage)
+    stage.slow = True
+    asking.write("a", "never")
+    stage.groups.runtime.opened(stage.partition)
+    asking.read("early")
+    assert asking.answers == ["NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"]
+    stage.slow = False
+    stage.settle()
+    asking.read("loaded")
+    assert asking.answers[2:] == ["loaded"]
+    assert names(stage) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "served"),
+    [(b"\0\3\0\1g", b"\0\0", True), (b"\0\2\0\5g", b"\0\3", False), (b"\0\2\0\1g", b"", False)],
+)
+def test_a_log_with_strange_records(key: bytes, value: bytes, served: bool) -> None:
+    """Records of kinds that are not known are left alone. What cannot be read is not guessed at:
+    the groups of that partition are not served."""
+    stage = Stage()
+    data = build([(key, value, (), NOW_MS)])
+    stage.replicas.append(stage.partition, Span(data, 0, len(data)), 13)
+    stage.replicas.appended(stage.partition)
+    stage.settle()
+    stage.crash()
+    stage.open()
+    stage.settle()
+    asking = Asking(stage)
+    asking.read("served")
+    assert asking.answers == ["served" if served else "NOT_COORDINATOR"]
