@@ -12,7 +12,8 @@ A pass is a generator of steps, which a worker takes one by one (`next`). It yie
 that were read and written since the last step, for whoever paces it, or a function of the log for
 the owner thread, after which it goes on on a worker. Between two steps it may be dropped: what is
 half done is removed, or completed, when the log is cleaned or opened again. A step reads at most
-one piece of the log, and the memory of a pass is the map, two pieces and the largest batch.
+one piece of the log and looks at a few thousand records, or at one batch with more; the memory of a
+pass is the map, two pieces and the largest batch.
 
 Every batch is verified before it is rewritten: damage must not get a new checksum. `BadBatch` and
 the like mean that this log cannot be cleaned; nothing of it has been touched.
@@ -43,6 +44,7 @@ from odradek.protocol.records import InvalidRecords
 
 UNCLEANABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
 LARGEST_SEGMENT_BYTES = (1 << 31) - 1
+RECORDS_AT_ONCE = 2000
 
 OwnerStep = Callable[[Log], None]
 Step = int | OwnerStep
@@ -131,15 +133,17 @@ class Cleaner:
                 continue
             with opened(self._disk, source.path) as file:
                 for data, headers in self._read(file, source):
-                    for header in headers:
-                        if header.last_offset < start:
-                            continue
-                        if latest.full:
-                            return
-                        take_keys(data, header, start, latest)
-                        latest.latest_offset = header.last_offset
-                    self.stats.map_bytes_read += len(data)
-                    yield len(data)
+                    for some in at_once(headers):
+                        for header in some:
+                            if header.last_offset < start:
+                                continue
+                            if latest.full:
+                                return
+                            take_keys(data, header, start, latest)
+                            latest.latest_offset = header.last_offset
+                        size = sum(header.size for header in some)
+                        self.stats.map_bytes_read += size
+                        yield size
             latest.latest_offset = source.end_offset - 1
 
     def _read(self, file: File, source: Source) -> Iterator[tuple[bytes, list[RecordBatchHeader]]]:
@@ -201,10 +205,12 @@ class Cleaner:
             for source in group:
                 with opened(self._disk, source.path) as file:
                     for data, headers in self._read(file, source):
-                        size = self._append(cleaned, data, headers, end_offset)
-                        self.stats.bytes_read += len(data)
-                        self.stats.bytes_written += size
-                        yield len(data) + size
+                        for some in at_once(headers):
+                            written = self._append(cleaned, data, some, end_offset)
+                            read = sum(header.size for header in some)
+                            self.stats.bytes_read += read
+                            self.stats.bytes_written += written
+                            yield read + written
 
     def _append(
         self,
@@ -242,6 +248,20 @@ def sources_of(plan: LogToClean) -> list[Source]:
         Source(segment, segment.file.path, segment.size, segment.base_offset, end)
         for segment, end in zip(plan.segments, [*ends, plan.first_uncleanable_offset])
     ]
+
+
+def at_once(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader]]:
+    """Batches with as many records together as one step looks at."""
+    some: list[RecordBatchHeader] = []
+    records = 0
+    for header in headers:
+        if some and records + header.count > RECORDS_AT_ONCE:
+            yield some
+            some, records = [], 0
+        some.append(header)
+        records += header.count
+    if some:
+        yield some
 
 
 def groups(sources: list[Source], segment_bytes: int) -> Iterator[list[Source]]:
