@@ -4,8 +4,8 @@ Invariants:
 - log start offset <= high watermark <= log end offset; the high watermark never goes back while the
   process lives.
 - With `log.durability=fsync` the high watermark counts only bytes that are on disk (a replica's
-  durable end); with `os`
-  it counts what is in the page cache, which is Kafka's own promise.
+  durable end); with `os` it counts what is in the page cache, which is Kafka's own promise, unless
+  `flush.messages` of them wait for the disk: then those do.
 - With one replica the in-sync set is this broker alone, so the high watermark is its own (durable)
   end.
 - An offline partition (its directory failed, its log is damaged) answers KAFKA_STORAGE_ERROR and
@@ -104,15 +104,23 @@ class Partition:
         "rules",
         "topic_id",
         "topic_partition",
+        "went_offline",
     )
 
-    def __init__(self, topic_partition: TopicPartition, topic_id: UUID, node_id: int) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        node_id: int,
+        went_offline: Callable[[Partition], None],
+    ) -> None:
         """Offline, as one stays whose log could not be opened: without a `log` until `lead`. Ask
-        `availability` first.
+        `availability` first. `went_offline` is told when it finds its log damaged.
         """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.node_id = node_id
+        self.went_offline = went_offline
         self.failure: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
 
     def lead(self, log: Log, leader_epoch: int, rules: BatchRules, durability: Durability) -> None:
@@ -143,8 +151,11 @@ class Partition:
 
     def fail(self, error: Exception) -> None:
         """This log cannot be read or trusted: the partition goes offline, the others go on."""
+        if self.failure is not NONE:
+            return
         logger.critical("partition %s is offline: %s", self.topic_partition, error)
         self.close(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.went_offline(self)
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Compare the epoch a client believes in with ours (KIP-320); -1 is not compared."""
@@ -168,12 +179,19 @@ class Partition:
     def advance_high_watermark(self) -> bool:
         """Move it to what the in-sync replicas have; True if it moved."""
         log = self.log
-        end = log.flushed_offset if self.durability.fsync else log.log_end_offset
+        end = log.log_end_offset
+        if self.durability.fsync or end - log.flushed_offset >= log.config.flush_messages:
+            end = log.flushed_offset
         if end <= self.high_watermark:
             return False
         self.high_watermark = end
         log.high_watermark = end
         return True
+
+    def flush_comes_first(self) -> bool:
+        """Whether `flush.messages` are reached: no `acks` but 0 is answered before a flush."""
+        log = self.log
+        return log.log_end_offset - log.flushed_offset >= log.config.flush_messages
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where a leader epoch ends (see `LeaderEpochs`). Ours begins when we take the lead, with

@@ -75,7 +75,7 @@ class ReplicaManager:
         self, key: TopicPartition, topic_id: UUID, opened: Log, leader_epoch: int, rules: BatchRules
     ) -> Partition:
         """Lead this partition from now on."""
-        partition = Partition(key, topic_id, self.node_id)
+        partition = Partition(key, topic_id, self.node_id, self._went_offline)
         partition.lead(opened, leader_epoch, rules, self.durability)
         self._register(partition)
         if self.directory_failed:
@@ -89,7 +89,7 @@ class ReplicaManager:
 
     def add_offline(self, key: TopicPartition, topic_id: UUID) -> None:
         """A partition whose log could not be opened: known, and answering KAFKA_STORAGE_ERROR."""
-        self._register(Partition(key, topic_id, self.node_id))
+        self._register(Partition(key, topic_id, self.node_id, self._went_offline))
 
     def _register(self, partition: Partition) -> None:
         self.by_name[partition.topic_partition] = partition
@@ -116,7 +116,6 @@ class ReplicaManager:
             self.fail_directory(failure)
         except LogDamaged as damage:
             partition.fail(damage)
-            self._wake(partition)
         except OSError as error:
             self._tell_refused(partition, error)
         return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -132,7 +131,7 @@ class ReplicaManager:
 
     def appended(self, partition: Partition) -> None:
         """An append is done: get it to disk, or let whoever waits for it go on."""
-        if self.durability.fsync:
+        if self.durability.fsync or partition.flush_comes_first():
             self.flusher.wants(partition)
         elif partition.advance_high_watermark():
             self._wake(partition)
@@ -156,6 +155,10 @@ class ReplicaManager:
                     self.delete_records_purgatory.check_and_complete(key)
                 finally:
                     self._tell(partition)
+
+    def _went_offline(self, partition: Partition) -> None:
+        """Whoever waits for it is answered, but not within the read that found it damaged."""
+        self.env.call_soon(lambda: self._wake(partition))
 
     def _tell(self, partition: Partition) -> None:
         listener = self.listeners.get(partition.topic_partition.topic)

@@ -10,7 +10,15 @@ from leading import NOW_MS, Leading
 from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
-from odradek.replication.delayed_fetch import FetchTarget, available_bytes
+from odradek.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from odradek.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchOutcome,
+    FetchParams,
+    FetchTarget,
+    available_bytes,
+)
+from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus
 from odradek.replication.partition import Isolation, Partition
 
 ALL = Isolation.READ_UNCOMMITTED
@@ -96,6 +104,40 @@ def test_a_parked_fetch_whose_position_cannot_be_read_is_completed():
     disk.refuse(errno.EIO)
     assert available_bytes(target, ALL) is None
     assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("found_by", ["fetch", "search"])
+def test_whoever_waits_for_a_partition_that_cannot_be_read_is_told(found_by: str):
+    disk = RefusingDisk()
+    leading = Leading(disk=disk, config=LogConfig(segment_bytes=1000, index_interval_bytes=1))
+    partition = leading.partition()
+    for _ in range(300):
+        leading.append(partition)
+    leading.settle()
+    produces = ProduceStatus(
+        leading.append(partition), partition, pending=True, error=ErrorCode.REQUEST_TIMED_OUT
+    )
+    replicas, key = leading.replicas, partition.topic_partition
+    produced: list[bool] = []
+    produce = DelayedProduce(30_000, [produces], lambda _: produced.append(True))
+    replicas.produce_purgatory.try_complete_else_watch(produce, [key])
+    fetched: list[FetchOutcome] = []
+    target = FetchTarget(partition, ErrorCode.NONE, partition.high_watermark, 1 << 20)
+    fetch = DelayedFetch(30_000, [target], FetchParams(1, 1 << 20, ALL), fetched.append)
+    replicas.fetch_purgatory.try_complete_else_watch(fetch, [key])
+    trim = DeleteRecordsStatus(partition, 5, True, ErrorCode.REQUEST_TIMED_OUT)
+    delete = DelayedDeleteRecords(30_000, [trim], lambda _: None)
+    replicas.delete_records_purgatory.try_complete_else_watch(delete, [key])
+    disk.refuse(errno.EIO)
+    if found_by == "fetch":
+        assert partition.read(0, 100, ALL, True).error == ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        partition.offset_for_timestamp(NOW_MS, ALL)
+    assert (produced, fetched) == ([], []), "not within the request that met it"
+    leading.begin_flushes()
+    assert (produced, produces.error) == ([True], ErrorCode.KAFKA_STORAGE_ERROR)
+    assert [each.results[0].error for each in fetched] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert trim.error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_search_by_time_that_meets_a_changed_batch_ends_the_partition():

@@ -3,7 +3,8 @@
 Each partition's batch is checked and appended on its own; one partition's error does not touch the
 others. `acks=1` answers when the bytes are appended, `acks=-1` when they are committed
 (`DelayedProduce`), `acks=0` not at all: if such a request has an error, the connection is closed,
-since the client has no other way to learn of it.
+since the client has no other way to learn of it. As in Kafka, a topic's `flush.messages` come to
+the disk before the one that completes them is answered, with `acks=1` too.
 
 Versions: 7 allows zstd; 8 reports refused records one by one (KIP-467); 13 names topics by id
 (KIP-516), an unknown id is UNKNOWN_TOPIC_ID. Requests below 3 are not served, but advertised (see
@@ -84,7 +85,7 @@ def waiting(
     asked: list[Asked],
     statuses: list[ProduceStatus],
 ) -> Waiting:
-    """`acks=-1`, and the in-sync replicas do not have all of it yet."""
+    """`acks=-1`, and the in-sync replicas do not have all of it yet; or a flush comes first."""
     operation = DelayedProduce(
         request.timeout_ms, statuses, lambda answers: context.respond(response(asked, answers))
     )
@@ -164,7 +165,8 @@ def append(
     result = replicas.append(partition, span, version)
     if result.error is not NONE:
         return ProduceStatus(result, partition, pending=False, error=result.error)
-    if request.acks == ALL and partition.high_watermark < result.required_offset:
+    waits = request.acks == ALL or (request.acks == LEADER and partition.flush_comes_first())
+    if waits and partition.high_watermark < result.required_offset:
         return ProduceStatus(result, partition, pending=True, error=TIMED_OUT)
     return ProduceStatus(result, partition, pending=False, error=NONE)
 

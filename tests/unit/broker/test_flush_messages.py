@@ -1,0 +1,75 @@
+"""`flush.messages`: that many records get to the disk before the last of them is acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+from serving import Asked, Serving
+
+from odradek.protocol.api.create_topics import CreatableTopicConfig
+
+
+def serving_topic(flush_messages: int, durability: str) -> Serving:
+    serving = Serving(log_durability=durability)
+    config = CreatableTopicConfig(name="flush.messages", value=str(flush_messages))
+    serving.create("t", configs=[config])
+    return serving
+
+
+def produce(serving: Serving, acks: int) -> Asked:
+    """Send one record; what is not for the disk is done."""
+    asked = serving.produce("t", acks=acks)
+    serving.run_soon()
+    return asked
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_the_record_that_completes_them_waits_for_the_disk(acks: int):
+    serving = serving_topic(3, "os")
+    partition = serving.node.replicas.by_name["t", 0]
+    assert produce(serving, acks).parts is not None
+    assert produce(serving, acks).parts is not None
+    assert (partition.high_watermark, partition.log.flushed_offset) == (2, 0)
+    third = produce(serving, acks)
+    assert third.parts is None
+    assert partition.high_watermark == 2, "not for readers either"
+    serving.run_work()
+    assert third.parts is not None
+    assert (partition.high_watermark, partition.log.flushed_offset) == (3, 3)
+    assert produce(serving, acks).parts is not None
+    assert serving.work == []
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_those_that_come_while_they_are_flushed(acks: int):
+    serving = serving_topic(2, "os")
+    partition = serving.node.replicas.by_name["t", 0]
+    asked = [produce(serving, acks) for _ in range(5)]
+    assert [each.parts is not None for each in asked] == [True, False, False, False, False]
+    serving.run_work()
+    serving.run_soon()
+    assert partition.log.flushed_offset == 2
+    assert [each.parts is not None for each in asked] == [True, True, False, False, False]
+    serving.run_work()
+    assert [each.parts is not None for each in asked] == [True] * 5
+    assert partition.high_watermark == 5
+
+
+def test_with_fsync_they_hold_for_one_acknowledgement_too():
+    serving = serving_topic(1, "fsync")
+    asked = produce(serving, 1)
+    assert asked.parts is None
+    serving.run_work()
+    assert asked.parts is not None
+
+
+def test_without_it_one_acknowledgement_does_not_wait():
+    serving = Serving()
+    serving.create("t")
+    assert produce(serving, 1).parts is not None
+
+
+def test_who_wants_no_acknowledgement_gets_none():
+    serving = serving_topic(1, "os")
+    assert produce(serving, 0).parts == ()
+    serving.settle()
+    assert serving.node.replicas.by_name["t", 0].log.flushed_offset == 1
