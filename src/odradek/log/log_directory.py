@@ -22,6 +22,7 @@ the first log can be opened and written only when every log has been read and fl
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from odradek.log import meta_properties
 from odradek.log.directory_offsets import DirectoryOffsets
@@ -81,10 +82,19 @@ class LogDirectory:
         self._deletions = 0
 
     def _make_directory(self) -> None:
-        """Make it, and its name durable: a start that was cut short may not have come to that."""
+        """Make it, and durable its name and those of the directories it is in.
+
+        Which of those are new nobody knows after a start that was cut short, so until there is an
+        identity, which comes later, all of them are synced. One that may not be read is older.
+        """
         self.disk.make_directory(self.path)
-        above = self.path.rpartition("/")[0]
-        self.disk.sync_directory(above or ("/" if self.path.startswith("/") else "."))
+        if self.disk.exists(f"{self.path}/{META_FILE}"):
+            return
+        path = self.path.rstrip("/")
+        while path:
+            path = path.rpartition("/")[0]
+            with suppress(PermissionError):
+                self.disk.sync_directory(path or ("/" if self.path.startswith("/") else "."))
 
     def _identity(self, random: Random, cluster_id: str | None, node_id: int) -> MetaProperties:
         meta = meta_properties.read(self.disk, self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import Callable
@@ -55,6 +56,37 @@ def test_a_directory_has_an_identity_from_its_first_use():
     assert open_directory(disk, cluster_id=identity.cluster_id).meta == identity, (
         "lock was released"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "synced"), [("data", ["."]), ("a/b/c", ["a/b", "a", "."]), ("/v/data", ["/v", "/"])]
+)
+def test_the_names_of_all_directories_it_is_in_are_durable_before_it_has_an_identity(
+    path: str, synced: list[str]
+):
+    class Recording(MemoryDisk):
+        def effect(self, kind: str, path: str) -> None:
+            effects.append((kind, path))
+
+    effects: list[tuple[str, str]] = []
+    disk = Recording()
+    disk.make_directory("a")  # by a start that was cut short: nobody knows it is not durable
+    directory = open_directory(disk, path)
+    identity = effects.index(("replace", f"{path}/meta.properties"))
+    assert [where for kind, where in effects[:identity] if kind == "sync_directory"] == synced
+    directory.release()
+    effects.clear()
+    open_directory(disk, path)
+    assert "sync_directory" not in {kind for kind, _ in effects}
+
+
+def test_a_directory_above_that_may_not_be_read_is_no_obstacle():
+    class Closed(MemoryDisk):
+        def effect(self, kind: str, path: str) -> None:
+            if (kind, path) == ("sync_directory", "/v"):
+                raise PermissionError(errno.EACCES, "denied", path)
+
+    assert open_directory(Closed(), "/v/data").meta
 
 
 def test_logs_without_an_identity_are_never_taken_over():

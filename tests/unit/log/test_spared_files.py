@@ -145,7 +145,6 @@ def test_a_clean_restart_writes_nothing_that_is_as_it_was():
     directory.open_log(never_written, roomy, 0)
     directory.close()
     assert disk.take_effects() == [
-        ("sync_directory", "."),
         ("remove", "data/.kafka_cleanshutdown"),
         ("sync_directory", "data"),
         ("sync", "data/durable-ends"),
