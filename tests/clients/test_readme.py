@@ -1,0 +1,40 @@
+"""What the README shows is run as it stands, against a broker on another port."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from odradek.cli.main import main
+from odradek.testing.broker import Broker
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+ADDRESS = "127.0.0.1:9092"
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHELL = re.findall(r"^\$ odradek (topic|produce|consume)(.*)\n((?:(?![$`]).*\n)*)", README, re.M)
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+def test_the_shell_session(bootstrap: str) -> None:
+    assert [verb for verb, _, _ in SHELL] == ["topic", "produce", "consume"]
+    for verb, arguments, shown in SHELL:
+        done = CliRunner().invoke(main, [verb, *arguments.split(), "-b", bootstrap])
+        assert (done.exit_code, done.stdout) == (0, shown), done.output
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "spark" not in block])
+def test_the_python_examples(bootstrap: str, block: str) -> None:
+    exec(compile(block.replace(ADDRESS, bootstrap), "README.md", "exec"), {})
+
+
+def test_the_spark_example_is_the_only_one_that_needs_more() -> None:
+    assert [("spark" in block) for block in BLOCKS].count(True) == 1
