@@ -9,7 +9,9 @@ assignment is taken, only in its turn, with its listener called inside its poll.
 background, but not when the application has stayed away for max.poll.interval.ms.
 
 Before partitions are given up, what was read of them is committed, if automatic commits are on.
-Eager members fetch no more of them meanwhile, or the application would get ahead of that commit.
+Eager members get no more of them meanwhile, or the application would get ahead of that commit.
+Cooperative ones go on with theirs until they learn which ones they lose; so (beyond what Java does)
+there is another commit then, ahead of the JoinGroup by which others come to have them.
 
 A member joins again when the coordinator says so, when the application subscribed to something
 else, when the topics of the group changed under the leader, when a cooperative member has revoked
@@ -227,9 +229,18 @@ class Rebalance:
             member.config.group_instance_id,
         )
         self._follow_leader(assignment.partitions)
-        self.commits.restart_interval()
+        self._commit_before_revocation(assignment.partitions)
         turn = self.turns.complete(assignment, assignor, self.group_metadata)
         self.begin(turn, self._completed)
+
+    def _commit_before_revocation(self, assigned: Collection[TopicPartition]) -> None:
+        """Keep how far partitions were read that this cooperative member has to give up now."""
+        self.commits.restart_interval()
+        config = self.member.config
+        cooperative = self.protocol is RebalanceProtocol.COOPERATIVE
+        kept = set(assigned).issuperset(self.subscriptions.assigned_partitions)
+        if config.enable_auto_commit and cooperative and not kept:
+            self.commits.auto_commit(self.member.now_ms + config.max_poll_interval_ms)
 
     def _follow_leader(self, partitions: Collection[TopicPartition]) -> None:
         """The leader may have seen topics that match the pattern before this member did."""
