@@ -23,11 +23,9 @@ RESULTS = HERE / "assignors.json.gz"
 GROUPS, ROUNDS = 150, 7
 
 
-def answers(asked: list[Case]) -> list[Case]:
+def answers(asked: list[Case], jars: str) -> list[Case]:
     """What the driver says to each case."""
-    cache = HERE.parents[1] / ".pytest_cache" / "d" / "apache-kafka"
-    cache.mkdir(parents=True, exist_ok=True)
-    command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", class_path(cache)]
+    command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", jars]
     done = subprocess.run(
         [*command, str(HERE / "AssignorDriver.java")],
         input="\n".join(json.dumps(case) for case in asked),
@@ -39,8 +37,12 @@ def answers(asked: list[Case]) -> list[Case]:
 
 
 def main() -> None:
+    cache = HERE.parents[1] / ".pytest_cache" / "d" / "apache-kafka"
+    cache.mkdir(parents=True, exist_ok=True)
     asked = list(cases(GROUPS, ROUNDS))
-    kept = [case | answer for case, answer in zip(asked, answers(asked), strict=True)]
+    kept = [
+        case | answer for case, answer in zip(asked, answers(asked, class_path(cache)), strict=True)
+    ]
     lines = "\n".join(json.dumps(case, separators=(",", ":"), ensure_ascii=False) for case in kept)
     RESULTS.write_bytes(gzip.compress(lines.encode(), compresslevel=9, mtime=0))
     print(f"{len(kept)} cases, {RESULTS.stat().st_size} bytes")
