@@ -27,7 +27,11 @@ from typing import Any, Final, final
 from mypy_extensions import i64
 
 from odradek.client.consumer.position import NO_EPOCH, Position
-from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.consumer.record import (
+    Record,
+    RecordSource,
+    TimestampType,
+)
 from odradek.client.deserializers import Deserializers
 from odradek.client.errors import DecodeError, InvalidRecord, KafkaError
 from odradek.model.errors import ErrorCode
@@ -169,19 +173,23 @@ class CompletedFetch:
             if cursor.header_count > 0:
                 headers = cursor.data[cursor.headers : cursor.end_of_record]
             try:
-                record: Record[Any, Any] = Record(
+                own_key = key.read(topic, cursor, cursor.key, cursor.key_size)
+                own_value = value.read(topic, cursor, cursor.value, cursor.value_size)
+            except Exception as error:
+                self._undecodable(source, cursor, headers, error, deserializers)
+                self._held_back = False
+                continue
+            records.append(
+                Record(
                     source,
                     offset,
                     cursor.timestamp,
-                    key.read(topic, cursor, cursor.key, cursor.key_size),
-                    value.read(topic, cursor, cursor.value, cursor.value_size),
+                    own_key,
+                    own_value,
                     headers,
                     cursor.header_count,
                 )
-            except Exception as error:
-                self._undecodable(source, cursor, headers, error, deserializers)
-            else:
-                records.append(record)
+            )
             self._held_back = False
 
     def fill_columns(

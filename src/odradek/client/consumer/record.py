@@ -4,7 +4,7 @@ A compiled leaf: one is made for every record, so it is small and says nothing t
 records of a batch share stands in one `RecordSource`; headers stay the bytes they came as until
 somebody asks; the timestamp becomes a `datetime` when somebody asks.
 
-Records are values: never change one.
+Records are values: never change one. They can be compared, hashed, and pickled.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ class Record(Generic[K, V]):
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self._source.topic, self._source.partition)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (*self._fields(), self.leader_epoch, self._header_count)
+
     def __repr__(self) -> str:
         return (
             f"Record(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
@@ -122,7 +125,25 @@ class Record(Generic[K, V]):
             source.partition,
             self.offset,
             self.timestamp_ms,
+            source.timestamp_type,
             self.key,
             self.value,
             self._header_bytes,
         )
+
+
+def restored(
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    timestamp_type: TimestampType,
+    key: Any,
+    value: Any,
+    header_bytes: bytes | None,
+    leader_epoch: int,
+    header_count: int,
+) -> Record[Any, Any]:
+    """A record out of a pickle."""
+    source = RecordSource(topic, partition, leader_epoch, timestamp_type)
+    return Record(source, offset, timestamp_ms, key, value, header_bytes, header_count)
