@@ -11,99 +11,41 @@ users know them; `poll` has nothing to do.
 Callbacks run on the background thread, once for each record that `send` took, those of a partition
 in the order of its records. They may send; they must not wait.
 
-For any number of threads. Python runs one thread at a time: one that does nothing but send would
-keep the background thread waiting for its turn, five milliseconds each time. So after a few batches
-it waits for that thread to have had one (`SenderTurn`).
+For any number of threads. After a few batches `send` lets the background thread have a turn.
 """
 
 from __future__ import annotations
 
 import contextlib
 import weakref
-from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from odradek.client.blocking.client import Client
-from odradek.client.blocking.engine_thread import EngineThread, Waiting, at_exit
+from odradek.client.blocking.engine_thread import EngineThread, at_exit
+from odradek.client.blocking.sender_turn import TURN_BYTES, BlockingFace, SenderTurn
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.arguments import milliseconds_of, producer_arguments
-from odradek.client.producer.delivery import FutureRecordMetadata, ProduceRequestResult
-from odradek.client.producer.intake import Headers, Intake
-from odradek.client.producer.pending_send import ProducerRecord
+from odradek.client.producer.deliveries import Deliveries
+from odradek.client.producer.delivery import FutureRecordMetadata
+from odradek.client.producer.intake import Headers, Intake, ManySend
 from odradek.client.producer.producer import ProducerCore
 from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.producer_record import ProducerRecord
 from odradek.client.serializers import SerializerLike, SerializerName
 from odradek.config.keywords import ProducerKeywords
+
+if TYPE_CHECKING:
+    from odradek.client.arrow.record_input import ArrowData
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 END_TIMEOUT_S = 30.0
 """How long the end of the process, or of a `with` block by an exception, waits for deliveries."""
-
-TURN_BYTES = 131_072
-"""Batches queued between two turns of the sender, about."""
-TURN_TIMEOUT_S = 0.005
-
-
-class SenderTurn:
-    """Wakes the sender, and lets it have the interpreter when much was queued for it.
-
-    `run` is what the sender does in a turn. Who queues calls `wake` for every new batch; when the
-    sender had no turn for `every` of those, the caller waits for one. Not for longer than the
-    interpreter would make the sender wait: its thread may be busy with a user's callback.
-    """
-
-    def __init__(self, thread: EngineThread, every: int) -> None:
-        self.run: Callable[[], None] = lambda: None
-        self._thread = thread
-        self._every = max(1, every)
-        self._woken = False
-        self._queued = 0
-        self._waiting: deque[Waiting[None]] = deque()
-
-    def wake(self) -> None:
-        """Any thread. Raises `ClientClosed` in a forked process."""
-        if not self._woken:
-            self._woken = True
-            self._thread.post(self._turn)
-        self._queued += 1
-        if self._queued >= self._every and not self._thread.is_current:
-            waiting: Waiting[None] = Waiting()
-            self._waiting.append(waiting)
-            waiting.block(TURN_TIMEOUT_S)
-
-    def _turn(self) -> None:
-        self._woken = False
-        self._queued = 0
-        self.run()
-        while self._waiting:
-            self._waiting.popleft().wake()
-
-
-class BlockingFace:
-    """How futures wait: on a lock; awaited, in the loop that runs then."""
-
-    def __init__(self, thread: EngineThread) -> None:
-        self._thread = thread
-
-    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
-        if self._thread.is_current:
-            raise RuntimeError("a callback cannot wait for a record: its thread sends them")
-        if not self._thread.running:
-            raise ClientClosed("the producer belongs to another process, or has ended")
-        waiting: Waiting[None] = Waiting()
-        result.add_callback(waiting.wake)
-        return waiting.block(timeout_s)
-
-    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
-        from odradek.client.aio.awaiting import until_done  # asyncio only where it is used.
-
-        return until_done(result)
 
 
 class Producer(Client, Generic[K, V]):
@@ -196,7 +138,7 @@ class Producer(Client, Generic[K, V]):
         turn = SenderTurn(thread, TURN_BYTES // made.settings.accumulator.batch_bytes)
         turn.run = core.sender.run
         thread.post(lambda: core.start(turn.wake))
-        self._intake = Intake(core, made.key, made.value, thread.machine.env.clock)
+        self._intake = Intake(core.routing, made.key, made.value, thread.machine.env.clock)
         self._end.detach()
         self._end = weakref.finalize(self, thread.close, core.abandon)
         self._finish_at_exit = at_exit(self._finish)
@@ -228,8 +170,59 @@ class Producer(Client, Generic[K, V]):
 
     def _send_later(self, record: FutureRecordMetadata | ProducerRecord) -> FutureRecordMetadata:
         assert isinstance(record, ProducerRecord)
-        if not self._blocks and self._core.knows_topic(record):
-            raise self._core.cannot_take(record)
+        if not self._blocks and self._core.routing.knows_topic(record):
+            raise self._core.routing.cannot_take(record)
+        return self._wait_for_room(record)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        *,
+        keys: Sequence[K | None] | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+    ) -> Deliveries:
+        """Queue many records, waiting for room as often as it takes: faster than one by one.
+
+        `keys` are as many as values; headers, partition and timestamp are those of every record.
+        If it raises, the records before the one at fault were queued.
+        """
+        deliveries = Deliveries()
+        source = self._intake.source(topic, values, keys, headers)
+        self._send_source(self._intake.many(topic, source, partition, timestamp, deliveries))
+        return deliveries
+
+    def send_arrow(
+        self,
+        topic: str,
+        data: ArrowData,
+        *,
+        key: str | None = None,
+        value: str = "value",
+        headers: str | None = None,
+        partition: int | str | None = None,
+        timestamp: datetime | int | str | None = None,
+    ) -> Deliveries:
+        """Queue the rows of anything that exports Arrow data (tables and frames of pyarrow, polars,
+        pandas, duckdb …), waiting for room as often as it takes.
+
+        Names are those of columns: see `client.arrow.record_input`. No serializer is called. If it
+        raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
+        """
+        from odradek.client.arrow.record_input import sources  # Heavy, and optional.
+
+        deliveries = Deliveries()
+        for source in sources(data, key, value, headers, partition, timestamp):
+            self._send_source(self._intake.many(topic, source, partition, timestamp, deliveries))
+        return deliveries
+
+    def _send_source(self, many: ManySend) -> None:
+        while (record := many.step()) is not None:
+            many.waited(self._wait_for_room(record))
+
+    def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
         return self._wait(lambda: self._core.send_later(record).waiter)
 
     def produce(

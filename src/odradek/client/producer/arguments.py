@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from odradek.client.engine import Engine
 from odradek.client.errors import ConfigError
-from odradek.client.producer.producer import Partitioner, ProducerSettings
+from odradek.client.producer.producer_settings import Partitioner, ProducerSettings
 from odradek.client.producer.record_appender import AccumulatorSettings
-from odradek.client.producer.sender import SenderSettings
+from odradek.client.producer.sender_settings import SenderSettings
 from odradek.client.serializers import Serializer, serializer
 from odradek.config.client_loading import together
 from odradek.config.producer import ProducerConfig

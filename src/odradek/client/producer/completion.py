@@ -61,9 +61,13 @@ class Completion:
             self._split(batch)
         elif self._may_retry(batch, outcome, now_ms):
             self._retry(batch, outcome, now_ms)
+        elif error.retriable and batch.has_expired(self._delivery_timeout_ms, now_ms):
+            batch.last_error = said(outcome)
+            self._give_up(batch)
         else:
-            exhausted = error.retriable and batch.attempts >= self._retries
-            self._fail(batch, self._errors(batch, outcome), outcome, sent=exhausted)
+            what = f"sending {batch.count} records to {batch.topic_partition}"
+            failure = error_for(error, what, outcome.text)
+            self._fail(batch, failure, outcome, sent=error.retriable)
 
     def _split(self, batch: ProducerBatch) -> None:
         parts = self._accumulator.split_and_reenqueue(batch)
@@ -89,10 +93,6 @@ class Completion:
         self._metrics.record_retry_total += batch.count
         log.debug("%s: %s; trying again", batch, batch.last_error)
 
-    def _errors(self, batch: ProducerBatch, outcome: Outcome) -> KafkaError:
-        what = f"sending {batch.count} records to {batch.topic_partition}"
-        return error_for(outcome.error, what, outcome.text)
-
     def _fail(
         self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None, *, sent: bool
     ) -> None:
@@ -116,22 +116,26 @@ class Completion:
         self._accumulator.finished(batch)
 
     def expire(self, batch: ProducerBatch) -> None:
-        """Its time is over."""
-        reason = batch.last_error
-        if not reason:
-            reason = "the answer did not come" if batch.in_flight else "it could not be sent"
+        """Its time is over, while it waits or is under way."""
+        if not batch.last_error:
+            under_way = "the answer did not come"
+            batch.last_error = under_way if batch.in_flight else "it could not be sent"
+        self._give_up(batch)
+
+    def _give_up(self, batch: ProducerBatch) -> None:
         self._metrics.record_expired_total += batch.count
+        reason = batch.last_error.partition(". What to do")[0]
         error = DeliveryTimeout(
             f"{batch.count} records for {batch.topic_partition} were not acknowledged within "
             f"delivery.timeout.ms={self._delivery_timeout_ms}: {reason}. What to do: check the "
             "broker, or raise delivery.timeout.ms; records that were sent may have been written."
         )
-        self._fail(batch, error, None, sent=batch.in_flight or batch.in_retry)
+        self._fail(batch, error, None, sent=batch.was_sent)
 
     def abort(self, batch: ProducerBatch, error: KafkaError) -> None:
         """The producer ends, or cannot go on."""
         if not batch.done:
-            self._fail(batch, error, None, sent=batch.in_flight or batch.in_retry)
+            self._fail(batch, error, None, sent=batch.was_sent)
 
 
 def said(outcome: Outcome) -> str:

@@ -162,6 +162,13 @@ class ProduceRequestResult:
             return self, index
         return found.part_of(index - first)
 
+    @property
+    def succeeded(self) -> bool:
+        """Done, and all records were written."""
+        if self.parts:
+            return all(part.succeeded for _, part in self.parts)
+        return self.done and self.error is None and not self.record_errors
+
     def error_of(self, index: i64) -> KafkaError | None:
         """What a record failed with."""
         found, index = self.part_of(index)
@@ -196,13 +203,13 @@ class FutureRecordMetadata:
     """
 
     def __init__(self, request: ProduceRequestResult, index: i64, timestamp_ms: i64) -> None:
-        self._request = request
-        self._index = index
+        self.request = request
+        self.index = index
         self._timestamp_ms = timestamp_ms
 
     def done(self) -> bool:
         """Whether the outcome is known."""
-        return self._request.done
+        return self.request.done
 
     def result(self, timeout: float | None = None) -> Delivery:
         """Where the record was written, waiting up to `timeout` seconds for it.
@@ -214,22 +221,22 @@ class FutureRecordMetadata:
         if error is not None:
             # Many futures share one error: it must not collect the tracebacks of them all.
             raise error.with_traceback(None)
-        return self._request.delivery(self._index, self._timestamp_ms)
+        return self.request.delivery(self.index, self._timestamp_ms)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """What the record failed with, or None; waits and raises as `result` does."""
-        request = self._request
+        request = self.request
         if not request.done and not request.face.wait(request, timeout):
             raise TimeoutError(
                 f"the outcome of a record for {request.topic}-{request.partition} is not known "
                 f"after {timeout} s; it may still be written: wait longer, or see its callback"
             )
-        return request.error_of(self._index)
+        return request.error_of(self.index)
 
     def add_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> None:
         """Call it with this future on the producer's thread once the outcome is known; at once, on
         this thread, if it is. What it raises is logged."""
-        self._request.add_callback(lambda: callback(self))
+        self.request.add_callback(lambda: callback(self))
 
     def cancel(self) -> bool:
         """Never possible."""
@@ -242,17 +249,17 @@ class FutureRecordMetadata:
         return not self.done()
 
     def __await__(self) -> Generator[Any, None, Delivery]:
-        request = self._request
+        request = self.request
         if not request.done:
             yield from request.face.until_done(request)
         return self.result(0)
 
     def __repr__(self) -> str:
-        request = self._request
+        request = self.request
         if not request.done:
             return "<FutureRecordMetadata pending>"
-        error = request.error_of(self._index)
-        found = request.delivery(self._index, self._timestamp_ms)
+        error = request.error_of(self.index)
+        found = request.delivery(self.index, self._timestamp_ms)
         return f"<FutureRecordMetadata {found if error is None else repr(error)}>"
 
 

@@ -1,7 +1,7 @@
 """From what the application gives to what is queued: the first steps of every send, in both faces.
 
     key, value ─► serializers ─► bytes ┐
-    headers ─► checked, encoded ───────┼─► ProducerCore.send ─► a future
+    headers ─► checked, encoded ───────┼─► RecordRouting.send ─► a future
     timestamp ─► ms, or now ───────────┘                     └► a ProducerRecord: it must wait
 
 A compiled leaf: everything a send does before it returns is here and below.
@@ -16,10 +16,12 @@ from typing import Any, final
 from mypy_extensions import i64
 
 from odradek.client.errors import SerializationError
+from odradek.client.producer.deliveries import Deliveries
 from odradek.client.producer.delivery import FutureRecordMetadata
-from odradek.client.producer.pending_send import ProducerRecord
-from odradek.client.producer.producer import ANY_PARTITION, ProducerCore
 from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.producer.record_source import ListSource, RecordSource
+from odradek.client.producer.routing import ANY_PARTITION, RecordRouting
 from odradek.client.serializers import Serializer, headers_of
 from odradek.model.env import Clock
 from odradek.protocol.record_writer import NO_HEADERS, encode_headers
@@ -36,9 +38,9 @@ class Intake:
     """Of one producer. Any thread."""
 
     def __init__(
-        self, core: ProducerCore, key: Serializer, value: Serializer, clock: Clock
+        self, routing: RecordRouting, key: Serializer, value: Serializer, clock: Clock
     ) -> None:
-        self._core = core
+        self._routing = routing
         self._key = key
         self._value = value
         self._clock = clock
@@ -67,7 +69,7 @@ class Intake:
         if partition is not None:
             chosen = checked_partition(partition)
         timestamp_ms = self._clock.wall_ms() if timestamp is None else milliseconds(timestamp)
-        future = self._core.send(
+        future = self._routing.send(
             topic, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
         )
         if future is not None:
@@ -75,6 +77,77 @@ class Intake:
         return ProducerRecord(
             topic, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
         )
+
+    def source(
+        self, topic: str, values: Sequence[object], keys: Sequence[object] | None, headers: Any
+    ) -> RecordSource:
+        """Many objects to send; `headers` are those of every record."""
+        pairs = headers_of(headers) if headers else NO_HEADER_LIST
+        return ListSource(topic, values, keys, self._key, self._value, pairs)
+
+    def many(
+        self,
+        topic: str,
+        source: RecordSource,
+        partition: int | str | None,
+        timestamp: datetime | int | str | None,
+        deliveries: Deliveries,
+    ) -> ManySend:
+        """All records of a source, to be sent step by step. A partition or timestamp of text is the
+        name of a column of the source's own."""
+        chosen: i64 = ANY_PARTITION
+        if isinstance(partition, int):
+            chosen = checked_partition(partition)
+        timestamp_ms: i64 = self._clock.wall_ms()
+        if timestamp is not None and not isinstance(timestamp, str):
+            timestamp_ms = milliseconds(timestamp)
+        return ManySend(self._routing, topic, source, chosen, timestamp_ms, deliveries)
+
+
+@final
+class ManySend:
+    """Many records on their way in: `step` until it gives None, waiting for what it gives."""
+
+    def __init__(
+        self,
+        routing: RecordRouting,
+        topic: str,
+        source: RecordSource,
+        partition: i64,
+        timestamp_ms: i64,
+        deliveries: Deliveries,
+    ) -> None:
+        self._routing = routing
+        self._topic = topic
+        self._source = source
+        self._partition = partition
+        self._timestamp_ms = timestamp_ms
+        self._deliveries = deliveries
+        self._next: i64 = 0
+
+    def step(self) -> ProducerRecord | None:
+        """Take in as many as there is room for; the one that has to wait, None when all are in.
+
+        Raises what a record of its kind is refused with; those before it are in.
+        """
+        self._next = self._routing.send_many(
+            self._topic,
+            self._source,
+            self._next,
+            self._partition,
+            self._timestamp_ms,
+            self._deliveries,
+        )
+        if self._next >= self._source.count:
+            return None
+        return self._routing.record_at(
+            self._topic, self._source, self._next, self._partition, self._timestamp_ms
+        )
+
+    def waited(self, future: FutureRecordMetadata) -> None:
+        """The one that had to wait is in."""
+        self._deliveries.add_future(future)
+        self._next += 1
 
 
 def checked_partition(partition: int) -> int:

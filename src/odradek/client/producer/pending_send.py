@@ -13,16 +13,14 @@ Owner thread only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
-
-from mypy_extensions import i64
+from typing import TYPE_CHECKING
 
 from odradek.client.cluster_image import ClusterImage
 from odradek.client.errors import KafkaError, MaxBlockTimeout, UnknownTopicOrPartition, error_for
 from odradek.client.metadata import Metadata
 from odradek.client.producer.buffer_pool import Buffer, MemoryWaiter
 from odradek.client.producer.delivery import FutureRecordMetadata
-from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.producer_record import ProducerRecord
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 
@@ -31,29 +29,6 @@ if TYPE_CHECKING:
 
 
 GIVEN_UP = KafkaError("nobody wants this memory any more")
-
-
-@final
-class ProducerRecord:
-    """What is to be sent. `partition` -1: any; `headers` are encoded."""
-
-    def __init__(
-        self,
-        topic: str,
-        partition: i64,
-        timestamp_ms: i64,
-        key: bytes | None,
-        value: bytes | None,
-        headers: bytes,
-        callback: DeliveryCallback | None,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.timestamp_ms = timestamp_ms
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.callback = callback
 
 
 class PendingSend:
@@ -97,7 +72,7 @@ class PendingSend:
 
     def _append(self, spare: Buffer | None) -> None:
         try:
-            future = self._core.append(self.record, spare)
+            future = self._core.routing.append(self.record, spare)
         except Exception as error:
             self.waiter.fail(error)
             return

@@ -100,6 +100,8 @@ class ProducerBatch:
         """The broker said that it does not have it."""
         self.in_flight = False
         """A request carries it."""
+        self.was_sent = False
+        """A request carried it, be it now or before."""
         self.done = False
         self.leader_epoch: i64 = NO_LEADER_EPOCH
         """Of the newest leader that was known while it was waiting."""

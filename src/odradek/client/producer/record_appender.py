@@ -21,7 +21,7 @@ from mypy_extensions import i64
 from odradek.client.errors import KafkaError
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
 from odradek.client.producer.built_in_partitioner import BuiltInPartitioner
-from odradek.client.producer.delivery import Face, FutureRecordMetadata, ProduceRequestResult
+from odradek.client.producer.delivery import Face, ProduceRequestResult
 from odradek.client.producer.partition_queue import PartitionQueue, TopicQueues
 from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch
 from odradek.model.env import Clock, Random
@@ -119,30 +119,14 @@ class RecordAppender:
         value: bytes | None,
         encoded_headers: bytes,
         callback: DeliveryCallback | None,
-        spare: Buffer | None = None,
-    ) -> FutureRecordMetadata | None:
-        """Take a record in; `partition` -1 leaves the choice to the topic's partitioner.
-
-        None: there is no memory; come back with a `spare` buffer, of `room_for` the record. Raises
-        what the producer was closed with.
-        """
-        result, index = self.append_quietly(
-            topic, partition, timestamp_ms, key, value, encoded_headers, callback, spare
-        )
-        return None if result is None else FutureRecordMetadata(result, index, timestamp_ms)
-
-    def append_quietly(
-        self,
-        topic: TopicQueues,
-        partition: i64,
-        timestamp_ms: i64,
-        key: bytes | None,
-        value: bytes | None,
-        encoded_headers: bytes,
-        callback: DeliveryCallback | None,
         spare: Buffer | None,
     ) -> tuple[ProduceRequestResult | None, i64]:
-        """`append` without a future: the result that will tell, and the record's index there."""
+        """Take a record in; `partition` -1 leaves the choice to the topic's partitioner.
+
+        Answers with the result that will tell its outcome, and its index there. None: there is no
+        memory; come back with a `spare` buffer, of `room_for` the record. Raises what the producer
+        was closed with.
+        """
         with self._lock:
             result, index, full = self._try_append(
                 topic, partition, timestamp_ms, key, value, encoded_headers, callback

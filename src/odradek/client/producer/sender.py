@@ -40,33 +40,13 @@ from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.sender_settings import INT_MAX, SenderSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import spawn
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)
-
-INT_MAX = 2**31 - 1
-
-
-class SenderSettings:
-    """What of the producer's settings concerns sending."""
-
-    def __init__(
-        self,
-        *,
-        acks: int = -1,
-        max_in_flight: int = 5,
-        max_request_bytes: int = 1_048_576,
-        request_timeout_ms: int = 30_000,
-        retries: int = INT_MAX,
-    ) -> None:
-        self.acks = acks
-        self.max_in_flight = max_in_flight
-        self.max_request_bytes = max_request_bytes
-        self.request_timeout_ms = request_timeout_ms
-        self.retries = retries
 
 
 class Sender(ConnectionListener):
@@ -160,7 +140,7 @@ class Sender(ConnectionListener):
     def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> None:
         settings = self.settings
         for batch in batches:
-            batch.in_flight = True
+            batch.in_flight = batch.was_sent = True
             self.in_flight[batch] = None
             if self._keeps_order:
                 self.accumulator.mute(batch.topic_partition, True)

@@ -13,10 +13,11 @@ from typing import Any
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.delivery import Delivery, FutureRecordMetadata, WaiterFace
-from odradek.client.producer.pending_send import ProducerRecord
-from odradek.client.producer.producer import ProducerCore, ProducerSettings
+from odradek.client.producer.producer import ProducerCore
+from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.producer.producer_settings import ProducerSettings
 from odradek.client.producer.record_appender import AccumulatorSettings
-from odradek.client.producer.sender import SenderSettings
+from odradek.client.producer.sender_settings import SenderSettings
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
@@ -207,7 +208,7 @@ class Producing:
         record = self.record(topic, value, **given)
 
         def send() -> Waiter[Any]:
-            future = self.core.send(
+            future = self.core.routing.send(
                 topic,
                 record.partition,
                 record.timestamp_ms,
