@@ -57,6 +57,7 @@ class Session:
     id: int
     epoch: int = 1
     partitions: dict[TopicPartition, FetchPartition] = field(default_factory=dict)
+    ids: dict[str, UUID] = field(default_factory=dict)
     told: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """High watermark and log start, as the client knows them."""
 
@@ -168,7 +169,7 @@ class ScriptedLogs:
             topics.setdefault(partition.topic, []).append(data)
         by_id = version >= 13
         named = [
-            FetchableTopicResponse(topic_id=self.cluster.topics[name].topic_id, partitions=parts)
+            FetchableTopicResponse(topic_id=session.ids[name], partitions=parts)
             if by_id
             else FetchableTopicResponse(topic=name, partitions=parts)
             for name, parts in topics.items()
@@ -209,6 +210,7 @@ class ScriptedLogs:
                 session.told.pop(TopicPartition(name, number), None)
         for topic in request.topics:
             name = self._name(topic.topic, topic.topic_id)
+            session.ids[name] = topic.topic_id
             for wanted in topic.partitions:
                 session.partitions[TopicPartition(name, wanted.partition)] = wanted
         return session
@@ -216,7 +218,8 @@ class ScriptedLogs:
     def _name(self, name: str, topic_id: UUID) -> str:
         if topic_id == ZERO_UUID:
             return name
-        return next((n for n, t in self.cluster.topics.items() if t.topic_id == topic_id), "?")
+        known = (n for n, topic in self.cluster.topics.items() if topic.topic_id == topic_id)
+        return next(known, str(topic_id))
 
     def _read(
         self,

@@ -39,6 +39,7 @@ NO_SESSION: Final = 0
 NEW: Final = 0
 FINAL: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
+FIRST_VERSION_WITH_FETCHED_EPOCH: Final = 12
 LAST_VERSION_BY_NAME: Final = 12
 
 
@@ -70,11 +71,14 @@ class FetchSession:
         return self.epoch == NEW
 
     def next_request(
-        self, wanted: Mapping[TopicPartition, Wanted], by_id: bool
+        self, wanted: Mapping[TopicPartition, Wanted], version: int
     ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """What to name in the next fetch, and what to take back, so that all of `wanted` and
-        nothing else is fetched; `by_id`: whether the node understands ids, and all topics have one.
+        """What to name in the next fetch, which is of that version, and what to take back, so that
+        all of `wanted` and nothing else is fetched.
         """
+        by_id = version > LAST_VERSION_BY_NAME
+        if version < FIRST_VERSION_WITH_FETCHED_EPOCH:
+            wanted = {p: w._replace(last_fetched_epoch=-1) for p, w in wanted.items()}
         if by_id != self._by_id:
             self.start_over()
         self._by_id = by_id

@@ -167,7 +167,7 @@ class Fetcher(ConnectionListener):
         self, session: FetchSession, wanted: Asked, max_bytes: int, version: int
     ) -> FetchRequest:
         config = self._config
-        topics, forgotten = session.next_request(wanted, version > LAST_VERSION_BY_NAME)
+        topics, forgotten = session.next_request(wanted, version)
         return FetchRequest(
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,

@@ -33,7 +33,7 @@ class Application:
         self.woken = 0
         self.records: list[Record[object, object]] = []
         self.errors: list[Exception] = []
-        given = {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest"}
+        given = {"bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
         config = ConsumerConfig.load({**given, **settings})
         self.consumer = ConsumerEngine(
             Engine(self.side.env, self.side.timer, config, on_bug=raise_bug),
