@@ -67,6 +67,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.protocol.records",
     "odradek.protocol.validate",
     "odradek.replication.delayed_by_partition",
+    "odradek.replication.delayed_delete_records",
     "odradek.replication.delayed_produce",
     "odradek.replication.partition",
     "odradek.replication.replica_manager",
