@@ -18,11 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from odradek.client.simple.cluster import Cluster
 from odradek.demo import figures, replay
 from odradek.demo.flights import Event
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC
-from odradek.demo.readback import TopicReader, decode_line
+from odradek.demo.readback import TopicReader, decode_line, open_consumer
 from odradek.demo.reference import Delays, Window
 
 DRAW_SECONDS = 0.5
@@ -51,8 +50,8 @@ def watch(
         acknowledged = done
 
     windows: dict[Window, Delays] = {}
-    with ThreadPoolExecutor(1) as worker, Cluster(bootstrap) as cluster:
-        delays = TopicReader(cluster, DELAYS_TOPIC)
+    with ThreadPoolExecutor(1) as worker, open_consumer(bootstrap) as consumer:
+        delays = TopicReader(consumer, DELAYS_TOPIC)
         replaying = worker.submit(
             replay.replay,
             bootstrap,

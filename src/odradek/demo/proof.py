@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from odradek.client.simple.cluster import Cluster
+from odradek import Consumer
 from odradek.demo import readback
 from odradek.demo.reference import Delays, Result, Window
 
@@ -42,11 +42,13 @@ class Proof:
         return all(check.holds for check in self.checks)
 
 
-def prove(cluster: Cluster, parquet: Path, reference: Result, late_rows: int) -> Proof:
+def prove(
+    consumer: Consumer[bytes, bytes], parquet: Path, reference: Result, late_rows: int
+) -> Proof:
     """Read everything back and compare it with `reference`."""
-    rows = readback.flights_in_topic(cluster)
-    rejected = readback.rejected_in_topic(cluster)
-    windows = readback.delays_in_topic(cluster)
+    rows = readback.flights_in_topic(consumer)
+    rejected = readback.rejected_in_topic(consumer)
+    windows = readback.delays_in_topic(consumer)
     in_parquet = readback.delays_in_parquet(parquet)
     accepted = sum(delays.flights for delays in windows.values())
     lost = sum(rejected.values()) + accepted

@@ -10,19 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from odradek.client.simple.cluster import Cluster
-from odradek.client.simple.range_fetcher import RangeFetcher
+from odradek import Consumer, Record, TopicPartition
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC
 from odradek.demo.reference import Delays, Window
-from odradek.model.ids import TopicPartition
-from odradek.protocol.record_batch import batches, records_of
-from odradek.protocol.records import Record
 
 
 class DelaysLine(msgspec.Struct):
@@ -59,48 +54,43 @@ decode_line = msgspec.json.Decoder(DelaysLine).decode
 class TopicReader:
     """Reads a topic to its present end, from where the last call came to."""
 
-    cluster: Cluster
+    consumer: Consumer[bytes, bytes]
     topic: str
     positions: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def new_records(self) -> Iterator[Record]:
-        """The records written since the last call, in order within each partition."""
-        partitions = self.cluster.partitions([self.topic])
-        ends = self.cluster.latest_offsets(partitions)
-        ranges = {p: (self.positions.get(p, 0), ends[p]) for p in partitions}
-        for fetched in RangeFetcher(self.cluster, ranges, out_of_range=missing):
-            data = fetched.records
-            for header in batches(data.data, data.start, data.end):
-                if header.is_control:
-                    continue
-                for record in records_of(data.data, header):
-                    if fetched.position <= record.offset < fetched.end:
-                        yield record
+    def new_records(self) -> Iterator[Record[bytes, bytes]]:
+        """The records written since the last call, in order within each partition. Raises
+        `OffsetOutOfRange` where some are gone."""
+        numbers = self.consumer.partitions_for(self.topic)
+        ends = self.consumer.end_offsets([TopicPartition(self.topic, n) for n in numbers])
+        self.consumer.assign({p: (self.positions.get(p, 0), end) for p, end in ends.items()})
+        yield from self.consumer
         self.positions = ends
 
 
-def missing(partition: TopicPartition, offset: int) -> NoReturn:
-    raise LookupError(f"{partition} has lost its records from offset {offset} on")
+def open_consumer(bootstrap: str) -> Consumer[bytes, bytes]:
+    """A consumer without a group, that jumps over nothing."""
+    return Consumer(brokers=bootstrap, auto_offset_reset="none")
 
 
-def flights_in_topic(cluster: Cluster) -> int:
+def flights_in_topic(consumer: Consumer[bytes, bytes]) -> int:
     """Records in the topic of flights, counted one by one."""
-    return sum(1 for _ in TopicReader(cluster, FLIGHTS_TOPIC).new_records())
+    return sum(1 for _ in TopicReader(consumer, FLIGHTS_TOPIC).new_records())
 
 
-def rejected_in_topic(cluster: Cluster) -> dict[str, int]:
+def rejected_in_topic(consumer: Consumer[bytes, bytes]) -> dict[str, int]:
     """Rejected flights by reason."""
     counts: dict[str, int] = {}
-    for record in TopicReader(cluster, REJECTED_TOPIC).new_records():
+    for record in TopicReader(consumer, REJECTED_TOPIC).new_records():
         reason = dict(record.headers).get("reason") or b"no reason given"
         counts[reason.decode()] = counts.get(reason.decode(), 0) + 1
     return counts
 
 
-def delays_in_topic(cluster: Cluster) -> dict[Window, Delays]:
+def delays_in_topic(consumer: Consumer[bytes, bytes]) -> dict[Window, Delays]:
     """The last line of each window in the topic of delays."""
     found: dict[Window, Delays] = {}
-    for record in TopicReader(cluster, DELAYS_TOPIC).new_records():
+    for record in TopicReader(consumer, DELAYS_TOPIC).new_records():
         line = decode_line(record.value or b"")
         found[line.window()] = line.delays()
     return found

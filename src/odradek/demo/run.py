@@ -30,8 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from odradek import __version__
-from odradek.client.simple.cluster import Cluster
-from odradek.demo import flights, page, pipeline, reference, replay, terminal
+from odradek.demo import flights, page, pipeline, readback, reference, replay, terminal
 from odradek.demo.broker_process import BrokerProcess
 from odradek.demo.live import watch
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
@@ -91,8 +90,8 @@ def run(settings: Settings) -> int:
         count, late = sent.follow(spark.result) if settings.follow else sent.once(spark.result)
         with stages.timed("reference and proof"), talk.status("reading everything back"):
             expected = reference.compute(count)
-            cluster = stack.enter_context(contextlib.closing(Cluster(broker.bootstrap)))
-            proof = prove(cluster, output / "delays", expected, late)
+            consumer = stack.enter_context(readback.open_consumer(broker.bootstrap))
+            proof = prove(consumer, output / "delays", expected, late)
     show(proof, stages, output)
     return 0 if proof.holds else 1
 
