@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from interop.apache_kafka import ApacheKafka
 from interop.differential.peer import Peer, served_versions
-from interop.differential.scripts.committed import committing, deleting, fetching
+from interop.differential.scripts.committed import committing, fetching
+from interop.differential.scripts.committed_ends import deleting
 from interop.differential.scripts.groups import JOIN, SYNC, coordinator_found, joining, syncing
 from odradek.controller.topic_names import CONSUMER_OFFSETS
 from odradek.testing.broker import Broker

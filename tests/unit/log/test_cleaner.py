@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import pytest
 from compacting import COMPACTED, a_pass, clean, keyed, records, run, settle, shown, table, write
-from log_making import files, headers, log_files, new_log, offsets, read, reopen
+from log_making import files, headers, new_log, offsets, read, reopen
 
 from odradek.log.cleanable import log_to_clean
 from odradek.log.log import Log
 from odradek.log.memory import MemoryDisk
-from odradek.log.scan import BadBatch
-from odradek.log.segment_swap import Cut
-from odradek.log.truncation import truncate_to
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
@@ -270,117 +267,3 @@ class TestMemory:
         assert len(steps) == 6
         assert cleaner.stats.bytes_read == cleaner.stats.map_bytes_read
         assert cleaner.stats.bytes_written == log.size
-
-
-class TestReaders:
-    def test_slices_that_were_given_out_are_what_they_were(self):
-        disk = MemoryDisk()
-        log = new_log(disk, COMPACTED)
-        write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
-        reading = log.read(0, 1 << 20, 20)
-        before = b"".join(piece.read() for piece in reading.slices)
-        cleaner = run(a_pass(log), log)
-        for deletion in cleaner.deletions:
-            deletion.close()
-            deletion.remove()
-        assert b"".join(piece.read() for piece in reading.slices) == before
-        reading.release()
-
-    def test_the_log_can_be_read_between_any_two_steps(self):
-        log = a_log(replace(COMPACTED, segment_bytes=300))
-        write(log, *[[(b"%d" % (n % 4), b"%d" % n)] for n in range(60)])
-        settle(log)
-        expected, whole = table(log), shown(log)
-        for step in a_pass(log, chunk_bytes=200).steps():
-            now = shown(log)
-            assert [each for each in whole if each in now] == now, "a subsequence"
-            assert table(log) == expected
-            if not isinstance(step, int):
-                step(log)
-        assert len(shown(log)) == 4
-
-    def test_an_end_that_was_looked_up_before_is_looked_up_again(self):
-        log = a_log()
-        write(log, *[[(b"%d" % (n % 3), b"%d" % n)] for n in range(7)])
-        settle(log)
-        assert offsets(read(log, 0, up_to=5)) == [(n, n) for n in range(5)]
-        clean(log)
-        assert offsets(read(log, 0, up_to=5)) == [(4, 4)]
-
-    def test_files_that_were_replaced_go_after_their_delay(self):
-        disk = MemoryDisk()
-        log = new_log(disk, replace(COMPACTED, file_delete_delay_ms=1234))
-        write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
-        cleaner = run(a_pass(log), log)
-        assert {deletion.delay_ms for deletion in cleaner.deletions} == {1234}
-        assert files(disk, ".deleted")
-        for deletion in cleaner.deletions:
-            deletion.close()
-            deletion.remove()
-        left = [name for name in files(disk) if not name.endswith("index")]
-        assert all(name.endswith((".log", ".snapshot", "checkpoint")) for name in left), left
-        assert len(log_files(disk)) == len(log.segments)
-
-
-class TestTrouble:
-    @pytest.mark.parametrize(
-        ("byte", "what"), [(68, "checksum mismatch"), (70, "offset 72057594037927937")]
-    )
-    def test_damage_is_not_given_a_new_checksum(self, byte: int, what: str):
-        disk = MemoryDisk()
-        log = new_log(disk, COMPACTED)
-        write(log, [(A, b"1")], [(A, b"2")])
-        settle(log)
-        path = log_files(disk)[0]
-        disk.files[path].content[byte] ^= 1
-        before = files(disk)
-        with pytest.raises(BadBatch, match=what):
-            clean(log)
-        assert files(disk) == before
-
-    def test_what_a_pass_that_was_dropped_left_is_removed_by_the_next_one(self):
-        disk = MemoryDisk()
-        log = new_log(disk, COMPACTED)
-        write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
-        before = files(disk)
-        steps = a_pass(log, chunk_bytes=200).steps()
-        while not files(disk, ".cleaned"):
-            next(steps)
-        steps.close()
-        assert {name: data for name, data in files(disk).items() if "cleaned" not in name} == before
-        clean(log)
-        assert not files(disk, ".cleaned")
-        assert shown(log)[-1] == (19, A, b"19")
-
-    def test_a_pass_dropped_before_its_segment_took_over_is_completed_by_the_next_start(self):
-        disk = MemoryDisk()
-        log = new_log(disk, COMPACTED)
-        write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
-        steps = a_pass(log).steps()
-        while isinstance(next(steps), int):
-            pass
-        steps.close()
-        assert len(files(disk, ".swap")) == 3
-        again, _ = reopen(disk, COMPACTED, recovery_point=20)
-        assert not files(disk, ".swap")
-        assert len(shown(again)) < 20
-        assert shown(again)[-1] == (19, A, b"19")
-
-    def test_a_log_that_was_cut_meanwhile_is_left_as_it_is(self):
-        disk = MemoryDisk()
-        log = new_log(disk, COMPACTED)
-        write(log, *[[(A, b"%d" % n)] for n in range(4)])
-        settle(log)
-        steps = a_pass(log).steps()
-        take_over = next(step for step in steps if not isinstance(step, int))
-        truncate_to(log, 2)
-        before = {name: data for name, data in files(disk).items() if "swap" not in name}
-        with pytest.raises(Cut) as cut:
-            take_over(log)
-        with pytest.raises(Cut):
-            steps.throw(cut.value)
-        assert files(disk) == before

@@ -8,6 +8,7 @@ from interop.differential.peer import Peer
 from interop.differential.scripts import (
     cluster,
     committed,
+    committed_ends,
     configs,
     fetch,
     frames,
@@ -64,9 +65,9 @@ SCRIPTS: dict[str, Script] = {
     "offset-commits": committed.commits,
     "offset-commits-of-members": committed.commits_of_members,
     "offset-fetches": committed.fetches,
-    "offset-deletes": committed.deletes,
-    "offset-ends": committed.ends,
-    "offset-commits-large": committed.large,
+    "offset-deletes": committed_ends.deletes,
+    "offset-ends": committed_ends.ends,
+    "offset-commits-large": committed_ends.large,
     "frames": frames.frames,
     "bodies": frames.bodies,
 }

@@ -1,0 +1,232 @@
+"""Who works on a compacted topic in simulated time: a writer, a committer, a reader; and the books
+that they keep together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from odradek.model.errors import ErrorCode
+from odradek.model.spans import Span
+from odradek.protocol import record_batch, record_batch_builder
+from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.testing.scheduler import MS
+from odradek.testing.workload.wire import WireClient
+
+TOPIC, GROUP, KEYS = "compacted", "group", 6
+Keyed = tuple[bytes | None, bytes | None]
+
+
+@dataclass(slots=True)
+class Books:
+    """What was promised, and what was seen."""
+
+    acked: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
+    """The last acknowledged (offset, value) of each key."""
+    seen: dict[int, Keyed] = field(default_factory=dict)
+    log: dict[int, Keyed] = field(default_factory=dict)
+    """What the last reading found."""
+    committed: int = 0
+    sent: int = 0
+    unanswered: set[int] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+
+    def read(self, offset: int, record: Keyed) -> None:
+        if self.seen.setdefault(offset, record) != record:
+            self.wrong.append(f"offset {offset} was {self.seen[offset]}, is {record}")
+
+    def found(self, offset: int, floor: int) -> None:
+        if not floor <= offset <= self.sent and offset not in self.unanswered:
+            self.wrong.append(f"committed is {offset}; {floor} was acked, {self.sent} was sent")
+
+    def settle(self) -> list[str]:
+        """All that is wrong in the end."""
+        last: dict[bytes, int] = {}
+        for offset, (key, _) in self.log.items():
+            assert key is not None
+            last[key] = offset
+        for key, (offset, value) in self.acked.items():
+            found = last.get(key, -1)
+            if found < offset and (value is not None or found >= 0):
+                self.wrong.append(f"{key!r}: {value!r} at {offset} was acked, the last is {found}")
+        return self.wrong
+
+
+class SimClient:
+    """Something that asks one thing after the other until it is told to stop."""
+
+    def __init__(self, books: Books, client: WireClient, topic_id: UUID) -> None:
+        self.books = books
+        self.client = client
+        self.topic_id = topic_id
+        self.chance = self.client.chance
+        self.stopping = False
+        self.idle = False
+
+    def start(self) -> None:
+        self.client.process.run(self.go_on)
+
+    def go_on(self) -> None:
+        """Ask the next thing."""
+        raise NotImplementedError
+
+    def later(self, most_ms: int = 40) -> None:
+        if self.stopping:
+            self.idle = True
+        else:
+            self.client.process.post(self.chance.between(0, most_ms) * MS, "next", self.go_on)
+
+
+class Writer(SimClient):
+    """Produces batches of keyed records with `acks=all`, one after the other, never again."""
+
+    made = 0
+
+    def go_on(self) -> None:
+        records: list[tuple[bytes, bytes | None]] = []
+        for _ in range(self.chance.between(1, 4)):
+            self.made += 1
+            key = b"key-%d" % self.chance.below(KEYS)
+            size = self.chance.pick((0, 20, 200))
+            value = None if self.chance.chance(150) else b"%d " % self.made + b"." * size
+            records.append((key, value))
+        wall_ms = self.client.process.clock.wall_ms()
+        data = record_batch_builder.build(
+            [(key, value, [], wall_ms) for key, value in records], self.chance.pick((0, 0, 2, 4))
+        )
+        partition = PartitionProduceData(index=0, records=data)
+        topic = TopicProduceData(name=TOPIC, topic_id=self.topic_id, partition_data=[partition])
+        request = ProduceRequest(acks=-1, timeout_ms=1500, topic_data=[topic])
+
+        def answered(response: ProduceResponse) -> None:
+            answer = response.responses[0].partition_responses[0]
+            if answer.error_code == ErrorCode.NONE:
+                for number, (key, value) in enumerate(records):
+                    self.books.acked[key] = (answer.base_offset + number, value)
+            self.later()
+
+        self.client.call(request, 13, ProduceResponse, answered, self.later)
+
+
+class Committer(SimClient):
+    """Commits 1, 2, 3, ... for its group, and looks now and then what is committed."""
+
+    check_only = False
+
+    def go_on(self) -> None:
+        if self.check_only or self.chance.chance(200):
+            self._look()
+        else:
+            self._commit()
+
+    def _commit(self) -> None:
+        self.books.sent += 1
+        offset = self.books.sent
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata="." * 60
+        )
+        topic = OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])
+        request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
+
+        def answered(response: OffsetCommitResponse) -> None:
+            if response.topics[0].partitions[0].error_code == ErrorCode.NONE:
+                self.books.committed = max(self.books.committed, offset)
+            self.later()
+
+        def failed() -> None:
+            self.books.unanswered.add(offset)
+            self.later()
+
+        self.client.call(request, 8, OffsetCommitResponse, answered, failed)
+
+    def _look(self) -> None:
+        floor = self.books.committed
+        topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)], require_stable=True
+        )
+
+        def answered(response: OffsetFetchResponse) -> None:
+            group = response.groups[0]
+            if group.error_code == ErrorCode.NONE:
+                offset = group.topics[0].partitions[0].committed_offset
+                self.books.found(max(offset, 0), floor)
+                self.stopping = self.stopping or self.check_only
+            self.later()
+
+        self.client.call(request, 8, OffsetFetchResponse, answered, self.later)
+
+
+class Reader(SimClient):
+    """Reads the topic from its beginning to the end there is, over and over (or `once`)."""
+
+    once = False
+    position = end = 0
+
+    def go_on(self) -> None:
+        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topic = ListOffsetsTopic(name=TOPIC, partitions=[asked])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        self.client.call(request, 7, ListOffsetsResponse, self._told, self.later)
+
+    def _told(self, response: ListOffsetsResponse) -> None:
+        partition = response.topics[0].partitions[0]
+        if partition.error_code != ErrorCode.NONE:
+            self.later()
+            return
+        self.position, self.end = 0, partition.offset
+        self.books.log = {}
+        self._fetch()
+
+    def _fetch(self) -> None:
+        if self.position >= self.end:
+            self.stopping = self.stopping or self.once
+            self.later(200)
+            return
+        part = FetchPartition(
+            partition=0, fetch_offset=self.position, partition_max_bytes=self.chance.pick((1, 3000))
+        )
+        topic = FetchTopic(topic_id=self.topic_id, partitions=[part])
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+        self.client.call(request, 13, FetchResponse, self._fetched, self.later)
+
+    def _fetched(self, response: FetchResponse) -> None:
+        answered = [p for topic in response.responses for p in topic.partitions]
+        if not answered or answered[0].error_code != ErrorCode.NONE:
+            self.later()
+            return
+        span = answered[0].records
+        assert isinstance(span, Span)
+        for header in record_batch.batches(span.data, span.start, span.end):
+            assert record_batch.is_intact(span.data, header)
+            for record in record_batch.records_of(span.data, header):
+                if record.offset >= self.position:
+                    self.books.read(record.offset, (record.key, record.value))
+                    self.books.log[record.offset] = (record.key, record.value)
+            self.position = max(self.position, header.next_offset)
+        self._fetch()
