@@ -23,13 +23,16 @@ nothing may go on the word of a record that was perhaps never to be seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from odradek.log.offset_map import OffsetMap
 from odradek.protocol import record_batch
 from odradek.protocol.compacted_batch import emptied, rebuilt
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_cursor import RecordCursor
-from odradek.protocol.records import MAX_TIMESTAMP
+
+LATEST_HORIZON_MS: Final = (1 << 61) - 1
+"""Of the timestamps that a batch can have; a horizon beyond is none."""
 
 
 def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
@@ -72,7 +75,8 @@ class BatchRetention:
         self._latest = latest
         self._last_offsets = last_offsets
         self._now_ms = now_ms
-        self._horizon_ms = now_ms + delete_retention_ms
+        horizon_ms = now_ms + delete_retention_ms
+        self._horizon_ms = horizon_ms if horizon_ms <= LATEST_HORIZON_MS else -1
         self.records_read = 0
         self.records_kept = 0
         self.batches_changed = 0
@@ -92,7 +96,7 @@ class BatchRetention:
             self.batches_changed += 1
             return emptied(header) if wanted else b""
         horizon_ms = header.base_timestamp if header.has_delete_horizon else -1
-        sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms < MAX_TIMESTAMP
+        sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms >= 0
         if len(kept) == header.count and not sets_horizon:
             return _whole(data, header)
         if sets_horizon:
