@@ -1,0 +1,191 @@
+"""What cannot be sent: a typed error that says what to do, in time, and nothing queued."""
+
+from __future__ import annotations
+
+import pytest
+from producing import Producing
+
+from odradek.client.errors import (
+    BufferFull,
+    ClientClosed,
+    InvalidTopic,
+    MaxBlockTimeout,
+    RecordTooLarge,
+    UnknownTopicOrPartition,
+)
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.produce import ProduceRequest
+from odradek.testing.scripted import SILENT
+
+
+def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: object) -> Exception:
+    """What the send failed with; nothing is queued, and nobody is called back."""
+    waiter = p.begin(value, topic, **given)
+    p.cluster.until(lambda: waiter.done)
+    assert waiter.error is not None
+    assert p.told == []
+    assert len(p.core.accumulator.incomplete) == 0
+    return waiter.error
+
+
+def test_an_unknown_topic():
+    p = Producing(max_block_ms=2_000)
+    begun = p.cluster.now_ms
+    error = refused(p, topic="nowhere")
+    assert isinstance(error, UnknownTopicOrPartition)
+    assert error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "nowhere" in str(error) and "What to do" in str(error)
+    assert 2_000 <= p.cluster.now_ms - begun <= 2_100
+
+
+def test_a_topic_that_is_made_meanwhile_is_not_unknown():
+    p = Producing(max_block_ms=60_000)
+    waiter = p.begin(b"x", "later")
+    p.cluster.run(1_000)
+    assert not waiter.done
+    p.cluster.create("later")
+    p.cluster.until(lambda: waiter.done)
+    assert p.outcome(waiter.result()).offset == 0
+
+
+def test_a_name_that_no_topic_can_have_is_not_waited_for():
+    p = Producing()
+    p.cluster.create("bad").error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    begun = p.cluster.now_ms
+    assert isinstance(refused(p, topic="bad"), InvalidTopic)
+    assert p.cluster.now_ms - begun <= 1_000
+
+
+def test_an_unknown_partition():
+    p = Producing(max_block_ms=2_000)
+    error = refused(p, partition=9)
+    assert isinstance(error, UnknownTopicOrPartition)
+    assert "0 to 0" in str(error)
+
+
+def test_a_partition_that_is_added_meanwhile_is_not_unknown():
+    p = Producing()
+    p.send(b"one")
+    waiter = p.begin(b"two", partition=1)
+    topic = p.cluster.topics["t"]
+    topic.leaders.append(1)
+    topic.epochs.append(0)
+    p.cluster.until(lambda: waiter.done)
+    p.outcome(waiter.result())
+    assert p.values("t", 1) == [b"two"]
+
+
+def test_unreachable_brokers():
+    p = Producing(max_block_ms=5_000)
+    p.cluster[1].stop()
+    begun = p.cluster.now_ms
+    error = refused(p)
+    assert isinstance(error, MaxBlockTimeout)
+    assert "bootstrap.servers" in str(error)
+    assert p.cluster.now_ms - begun <= 5_100
+
+
+def test_a_record_that_is_too_large():
+    p = Producing(max_request_bytes=500)
+    p.send(b"fits")
+    p.flush()
+    p.told.clear()
+    with pytest.raises(RecordTooLarge, match=r"max\.request\.size=500"):
+        p.begin(b"x" * 500)
+
+
+def test_a_record_larger_than_a_batch_has_a_batch_of_its_own():
+    p = Producing(batch_bytes=200)
+    values = [b"a" * 10, b"b" * 5_000, b"c" * 10]
+    futures = [p.send(value) for value in values]
+    assert [p.outcome(f).offset for f in futures] == [0, 1, 2]
+    assert p.core.accumulator.pool.charged_bytes == 0
+
+
+def full(**settings: object) -> Producing:
+    """A producer whose memory is used up by records that nobody takes."""
+    p = Producing(batch_bytes=1_000, buffer_bytes=2_000, **settings)
+    p.send(b"warm up")
+    p.flush()
+    p.told.clear()
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
+    for _ in range(2):
+        p.send(b"x" * 900, callback=None)
+    return p
+
+
+def test_a_full_buffer():
+    p = full(max_block_ms=2_000)
+    begun = p.cluster.now_ms
+    waiter = p.begin(b"y" * 900)
+    p.cluster.until(lambda: waiter.done)
+    assert isinstance(waiter.error, MaxBlockTimeout)
+    assert "buffer.memory=2000" in str(waiter.error)
+    assert 2_000 <= p.cluster.now_ms - begun <= 2_100
+    assert not p.core.accumulator.pool.waiters
+
+
+def test_a_full_buffer_for_who_does_not_wait():
+    p = full()
+    error = p.core.routing.cannot_take(p.record("t", b"y"))
+    assert isinstance(error, BufferFull) and isinstance(error, BufferError)
+    assert "What to do" in str(error)
+
+
+def test_who_gives_up_waiting_leaves_nothing_behind():
+    p = full()
+    waiter = p.begin(b"y" * 900)
+    assert len(p.core.accumulator.pool.waiters) == 1
+    p.side.do(lambda: waiter.fail(KeyboardInterrupt()))
+    assert not p.core.accumulator.pool.waiters
+    assert not p.core.pending
+
+
+def test_a_full_buffer_empties_in_the_order_in_which_they_waited():
+    p = Producing(batch_bytes=1_000, buffer_bytes=1_000, linger_ms=0)
+    waiters = [p.begin(b"%d" % n * 900, callback=None) for n in range(5)]
+    for waiter in waiters:
+        p.cluster.until(lambda waiter=waiter: waiter.done)
+    p.flush()
+    assert [value[:1] for value in p.values() if value] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_closing_ends_all_waiting():
+    p = full()
+    waiting = [p.begin(b"y" * 900), p.begin(b"z", "nowhere")]
+    p.side.wait(lambda: p.core.close(100))
+    for waiter in waiting:
+        assert isinstance(waiter.error, ClientClosed)
+    with pytest.raises(ClientClosed, match="make another one"):
+        p.begin(b"late")
+
+
+def test_a_partitioner_of_ones_own():
+    asked = []
+
+    def third(topic, key, value, count):
+        asked.append((topic, key, value, count))
+        return 2 if value == b"there" else None
+
+    p = Producing(leaders={"t": [1, 1, 1]}, partitioner=third)
+    p.send(b"there", key=b"k")
+    p.flush()
+    assert asked == [("t", b"k", b"there", 3)]
+    assert p.values("t", 2) == [b"there"]
+
+
+def test_a_partitioner_that_is_wrong():
+    p = Producing(partitioner=lambda topic, key, value, count: 5)
+    waiter = p.begin(b"x")
+    p.cluster.until(lambda: waiter.done)
+    assert isinstance(waiter.error, ValueError)
+    assert "chose partition 5" in str(waiter.error)
+
+
+def test_keys_may_be_ignored():
+    p = Producing(leaders={"t": [1, 1, 1]}, ignore_keys=True)
+    for _ in range(10):
+        p.send(b"x", key=b"a")
+        p.send(b"x", key=b"b")
+    p.flush()
+    assert sorted(len(p.values("t", n)) for n in range(3)) == [0, 0, 20]

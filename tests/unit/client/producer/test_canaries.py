@@ -1,0 +1,102 @@
+"""No buffer carries one topic's bytes into another, whatever happens to its batch.
+
+Every value says which topic it is for, and buffers are so few that each is used again and again.
+What arrives is looked at byte by byte: the values of a topic, and nothing of the other.
+"""
+
+from __future__ import annotations
+
+import pytest
+from producing import Producing
+
+from odradek.client.errors import DeliveryTimeout
+from odradek.protocol.api.produce import ProduceRequest
+from odradek.testing.scripted import Later
+
+BATCH_BYTES = 1_000
+
+
+def canary(topic: str, number: int) -> bytes:
+    return f"{topic}:{number}:".encode() + topic.encode() * 300
+
+
+def two_topics(**settings: object) -> Producing:
+    return Producing(
+        leaders={"red": [1], "blue": [1]},
+        batch_bytes=BATCH_BYTES,
+        buffer_bytes=4 * BATCH_BYTES,
+        **settings,
+    )
+
+
+def check(p: Producing) -> None:
+    for topic, other in (("red", b"blue"), ("blue", b"red")):
+        values = p.values(topic)
+        assert values
+        for value in values:
+            assert value is not None
+            assert value.startswith(topic.encode())
+            assert other not in value
+
+
+def test_buffers_are_used_again_for_other_topics():
+    p = two_topics()
+    for number in range(60):
+        p.send(canary("red", number), "red")
+        p.send(canary("blue", number), "blue")
+    assert p.flush() == 0
+    assert len(p.values("red")) == len(p.values("blue")) == 60
+    check(p)
+
+
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_a_batch_that_expired_in_flight_is_sent_as_it_was_while_its_buffer_is_filled_again(
+    idempotence,
+):
+    p = two_topics(delivery_timeout_ms=3_000, idempotence=idempotence)
+    p.send(canary("red", 0), "red")
+    p.send(canary("blue", 0), "blue")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+    held: list[ProduceRequest] = []
+
+    def late(request, version):
+        held.append(request)
+        return Later(6_000, right(request, version))
+
+    p.cluster[1].answers[ProduceRequest] = late
+    expired = p.send(canary("red", 1), "red")
+    assert isinstance(p.outcome(expired), DeliveryTimeout)
+    for number in range(1, 4):
+        p.begin(canary("blue", number), "blue")
+    p.cluster.run(20_000)
+    p.cluster[1].answers[ProduceRequest] = right
+    p.cluster.run(20_000)
+    check(p)
+
+
+def test_a_batch_that_expires_half_written_to_the_socket_is_written_to_its_end_unchanged():
+    p = two_topics(delivery_timeout_ms=3_000, idempotence=False, max_in_flight=5)
+    p.send(canary("red", 0), "red")
+    p.send(canary("blue", 0), "blue")
+    p.flush()
+    carried = []
+    send = p.engine.client.send
+
+    def watched(node, request, handler, **options):
+        carried.append(request.build(13))
+        return send(node, request, handler, **options)
+
+    p.engine.client.send = watched
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: Later(8_000, None)
+    p.send(canary("red", 1), "red")
+    p.cluster.run(100)
+    before = [bytes(part.records) for part in carried[0].topic_data[0].partition_data]
+    p.cluster.run(3_500)
+    assert p.told[-1][0] is not None, "it has expired"
+    for number in range(1, 4):
+        p.begin(canary("blue", number), "blue")
+    p.cluster.run(100)
+    after = [bytes(part.records) for part in carried[0].topic_data[0].partition_data]
+    assert after == before
+    assert b"red:1:" in after[0] and b"blue" not in after[0]

@@ -1,0 +1,224 @@
+"""Sequence numbers, one step at a time. Among brokers that fail: `test_exactly_once`."""
+
+from __future__ import annotations
+
+from librt.threading import Lock
+
+from odradek.client.producer.buffer_pool import Buffer
+from odradek.client.producer.delivery import ProduceRequestResult, WaiterFace
+from odradek.client.producer.producer_batch import ORDINAL_STEP, ProducerBatch
+from odradek.client.producer.transaction_manager import TransactionManager
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+MISSING = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+LAST_SEQUENCE = 0x7FFFFFFF
+
+
+class Sending:
+    """A manager with an id, and batches of so many records."""
+
+    def __init__(self) -> None:
+        self.manager = TransactionManager()
+        self.manager.set_producer_id(7, 0)
+        self.made = 0
+
+    def batch(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
+        self.made += 1
+        result = ProduceRequestResult(*partition, WaiterFace(), Lock())
+        buffer = Buffer(10_000)
+        builder = RecordBatchBuilder(writer=buffer.writer)
+        made = ProducerBatch(
+            partition, result, builder, buffer, 10_000, 0, self.made * ORDINAL_STEP
+        )
+        for _ in range(records):
+            made.try_append(0, None, b"x", b"\0")
+        return made
+
+    def drained(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
+        batch = self.batch(records, partition)
+        assert self.manager.may_drain(batch)
+        self.manager.drained(batch)
+        return batch
+
+    def written(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
+        batch = self.drained(records, partition)
+        self.manager.handle_completed_batch(batch)
+        return batch
+
+    def missed(self, batch: ProducerBatch) -> bool:
+        return self.manager.can_retry(batch, MISSING, 0)
+
+
+def place(batch: ProducerBatch) -> tuple[int, int]:
+    return int(batch.producer_epoch), int(batch.base_sequence)
+
+
+def test_sequences_count_the_records_of_each_partition():
+    s = Sending()
+    assert [place(s.written(3)), place(s.written(2)), place(s.written())] == [
+        (0, 0),
+        (0, 3),
+        (0, 5),
+    ]
+    assert place(s.written(1, P1)) == (0, 0)
+
+
+def test_sequences_wrap():
+    s = Sending()
+    s.written()
+    entry = s.manager.entry(P0)
+    entry.next_sequence = LAST_SEQUENCE
+    entry.last_acked_sequence = LAST_SEQUENCE - 1
+    batch = s.written(3)
+    assert batch.base_sequence == LAST_SEQUENCE
+    assert batch.last_sequence == 1
+    assert place(s.written()) == (0, 2)
+
+
+def test_nothing_is_drained_without_an_id():
+    s = Sending()
+    s.manager = TransactionManager()
+    assert s.manager.needs_producer_id
+    assert not s.manager.may_drain(s.batch())
+
+
+def test_the_first_batch_of_an_epoch_goes_alone():
+    s = Sending()
+    first = s.drained()
+    assert not s.manager.may_drain(s.batch())
+    s.manager.handle_completed_batch(first)
+    assert s.manager.may_drain(s.batch())
+
+
+def test_no_more_are_drained_than_a_broker_remembers():
+    s = Sending()
+    s.written()
+    oldest = s.drained()
+    for _ in range(4):
+        s.written()
+    assert not s.manager.may_drain(s.batch()), "four were written behind the one in doubt"
+    s.manager.handle_completed_batch(oldest)
+    assert s.manager.may_drain(s.batch())
+
+
+def test_batches_that_come_back_go_out_one_by_one_in_order():
+    s = Sending()
+    s.written()
+    first, second = s.drained(), s.drained()
+    assert s.manager.may_drain(first)
+    assert not s.manager.may_drain(second)
+    s.manager.handle_completed_batch(first)
+    assert s.manager.may_drain(second)
+
+
+def test_a_batch_behind_one_that_is_missing_is_simply_sent_again():
+    s = Sending()
+    s.written()
+    s.drained()
+    assert s.missed(s.drained())
+    s.manager.resolve()
+    assert s.manager.epoch_bumps == 0
+
+
+def test_a_gap_bumps_the_epoch_and_what_is_in_flight_begins_anew():
+    s = Sending()
+    s.written()
+    first, second = s.drained(2), s.drained(3)
+    assert s.missed(first)
+    assert not s.manager.may_drain(s.batch())
+    s.manager.resolve()
+    assert s.manager.epoch_bumps == 1
+    assert [place(first), place(second)] == [(1, 0), (1, 2)]
+    assert not s.manager.may_drain(s.batch()), "the first of an epoch goes alone"
+
+
+def test_a_gap_waits_for_what_is_still_under_way():
+    s = Sending()
+    s.written()
+    first, second = s.drained(), s.drained()
+    second.in_flight = True
+    s.missed(first)
+    s.manager.resolve()
+    assert s.manager.epoch_bumps == 0
+    second.in_flight = False
+    s.manager.resolve()
+    assert s.manager.epoch_bumps == 1
+
+
+def test_a_batch_that_failed_for_good_leaves_a_gap():
+    s = Sending()
+    s.written()
+    s.manager.handle_failed_batch(s.drained(), sent=False)
+    s.manager.resolve()
+    assert place(s.drained()) == (1, 0)
+
+
+def test_a_batch_given_up_is_resolved_by_one_that_succeeds_behind_it():
+    s = Sending()
+    s.written()
+    lost, behind = s.drained(), s.drained()
+    s.manager.handle_failed_batch(lost, sent=True)
+    assert not s.manager.may_drain(s.batch())
+    s.manager.handle_completed_batch(behind)
+    s.manager.resolve()
+    assert s.manager.epoch_bumps == 0
+    assert place(s.drained()) == (0, 3)
+
+
+def test_a_batch_given_up_bumps_the_epoch_if_nothing_tells_that_it_was_written():
+    s = Sending()
+    s.written()
+    s.manager.handle_failed_batch(s.drained(), sent=True)
+    s.manager.resolve()
+    assert place(s.drained()) == (1, 0)
+
+
+def test_a_late_answer_tells_that_a_batch_given_up_was_written():
+    s = Sending()
+    s.written()
+    lost, behind = s.drained(), s.drained()
+    s.manager.handle_failed_batch(lost, sent=True)
+    s.manager.handle_completed_batch(lost)
+    s.manager.handle_completed_batch(behind)
+    s.manager.resolve()
+    assert s.manager.epoch_bumps == 0
+
+
+def test_another_partition_goes_on_in_the_old_epoch_until_nothing_is_in_flight():
+    s = Sending()
+    s.written()
+    s.written(2, P1)
+    other = s.drained(1, P1)
+    s.manager.handle_failed_batch(s.drained(), sent=False)
+    s.manager.resolve()
+    assert place(other) == (0, 2)
+    assert not s.manager.may_drain(s.batch(1, P1))
+    s.manager.handle_completed_batch(other)
+    assert place(s.drained(1, P1)) == (1, 0)
+
+
+def test_when_the_epochs_are_used_up_a_new_id_is_asked_for():
+    s = Sending()
+    s.manager.set_producer_id(7, 32767)
+    s.written()
+    s.manager.handle_failed_batch(s.drained(), sent=False)
+    s.manager.resolve()
+    assert s.manager.needs_producer_id
+    s.manager.set_producer_id(8, 0)
+    s.manager.resolve()
+    batch = s.drained()
+    assert (batch.producer_id, *place(batch)) == (8, 0, 0)
+
+
+def test_the_parts_of_a_batch_have_its_sequences():
+    s = Sending()
+    s.written()
+    big = s.drained(5)
+    parts = [s.batch(2), s.batch(3)]
+    s.manager.replace_by_parts(big, parts)
+    assert [place(part) for part in parts] == [(0, 1), (0, 3)]
+    assert s.manager.may_drain(parts[0])
+    assert not s.manager.may_drain(parts[1])

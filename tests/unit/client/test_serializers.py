@@ -1,0 +1,92 @@
+"""What keys, values and headers may be, and what is said of those that may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.client.errors import ConfigError, SerializationError
+from odradek.client.serializers import headers_of, serializer
+
+
+def made(wanted: object, data: object) -> bytes | None:
+    return serializer("value", wanted).to_bytes("t", [], data)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "data", "expected"),
+    [
+        (None, b"x", b"x"),
+        ("auto", "é", "é".encode()),
+        ("auto", bytearray(b"x"), b"x"),
+        ("auto", memoryview(b"x"), b"x"),
+        ("bytes", b"x", b"x"),
+        (bytes, b"x", b"x"),
+        ("str", "x", b"x"),
+        (str, "x", b"x"),
+        ("json", {"a": [1, None]}, b'{"a":[1,null]}'),
+        (dict, {"a": 1}, b'{"a":1}'),
+        (lambda data: str(data), 7, b"7"),
+        (lambda data: None, 7, None),
+        (lambda data: bytearray(b"y"), 7, b"y"),
+        ("json", None, None),
+        ("str", None, None),
+    ],
+)
+def test_what_becomes_of(wanted, data, expected):
+    assert made(wanted, data) == expected
+
+
+def test_an_object_is_told_topic_and_headers():
+    class Tagging:
+        def serialize(self, topic, headers, data):
+            return f"{topic} {headers} {data}".encode()
+
+    found = serializer("key", Tagging()).to_bytes("orders", [("h", b"v")], 7)
+    assert found == b"orders [('h', b'v')] 7"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "data"),
+    [
+        ("auto", 7),
+        ("auto", {"a": 1}),
+        ("bytes", "text"),
+        ("str", b"bytes"),
+        ("str", 7),
+        ("json", object()),
+        (lambda data: 7, "x"),
+        ("auto", "\ud800"),
+    ],
+)
+def test_what_is_refused(wanted, data):
+    with pytest.raises(SerializationError, match="value of a record for t"):
+        made(wanted, data)
+
+
+def test_what_a_function_raises_is_the_cause():
+    with pytest.raises(SerializationError) as caught:
+        made(lambda data: data["missing"], {})
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_what_is_no_serializer():
+    with pytest.raises(ConfigError, match="'jsn' is no serializer of a key"):
+        serializer("key", "jsn")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"a": b"1", "b": "2", "c": None},
+        [("a", b"1"), ("b", "2"), ("c", None)],
+        (("a", bytearray(b"1")), ("b", memoryview(b"2")), ("c", None)),
+    ],
+)
+def test_headers(given):
+    assert headers_of(given) == [("a", b"1"), ("b", b"2"), ("c", None)]
+
+
+@pytest.mark.parametrize("given", [{"a": 1}, [(b"a", b"1")], ["ab", "c"], [("a",)], 7])
+def test_what_headers_are_not(given):
+    with pytest.raises(SerializationError, match="give a dict, or pairs"):
+        headers_of(given)
