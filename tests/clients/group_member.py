@@ -100,6 +100,28 @@ def odradek_member(wish: Wish) -> None:
                 owned(consumer.assignment())
 
 
+def odradek_aio_member(wish: Wish) -> None:
+    from odradek.aio import Consumer
+
+    async def run() -> None:
+        changes = asyncio.Event()
+
+        async def changed(_: object, partitions: Sequence[Any]) -> None:
+            changes.set()
+
+        async with Consumer(dotted(wish)) as consumer:
+            await consumer.subscribe(
+                [wish.topic], on_assign=changed, on_revoke=changed, on_lost=changed
+            )
+            while not ended.is_set():
+                read(record.value for record in await consumer.consume(500, POLL_S))
+                if changes.is_set():
+                    changes.clear()
+                    owned(await consumer.assignment())
+
+    asyncio.run(run())
+
+
 def confluent_member(wish: Wish) -> None:
     from confluent_kafka import Consumer
 
@@ -183,6 +205,7 @@ def aiokafka_member(wish: Wish) -> None:
 
 LIBRARIES: dict[str, Callable[[Wish], None]] = {
     "odradek": odradek_member,
+    "odradek.aio": odradek_aio_member,
     "confluent-kafka": confluent_member,
     "kafka-python": kafka_python_member,
     "aiokafka": aiokafka_member,

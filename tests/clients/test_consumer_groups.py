@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import odradek.aio
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import CommitFailed, FencedInstance
 from odradek.model.ids import TopicPartition
@@ -313,3 +315,33 @@ def test_leaving_is_heard_at_once(broker: Broker, new_topic: NewTopic) -> None:
         assert goes.assignment() == []
         until(lambda: len(stays.owned) == 2, "the other one has all")
     stays.end()
+
+
+def test_awaited_listeners_commit_before_they_give_up(broker: Broker, new_topic: NewTopic) -> None:
+    """The awaited face calls the same listeners, which may await."""
+    topic = new_topic(1)
+    produce(broker, topic, 1, 5)
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": topic,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+    told: list[str] = []
+
+    async def assigned(_: Any, partitions: list[TopicPartition]) -> None:
+        told.append("assigned")
+
+    async def revoked(member: Any, partitions: list[TopicPartition]) -> None:
+        await member.commit(timeout=PATIENCE_S)
+        told.append("revoked")
+
+    async def read(count: int) -> list[int]:
+        async with odradek.aio.Consumer(settings) as member:
+            await member.subscribe([topic], on_assign=assigned, on_revoke=revoked)
+            records = [await member.poll(PATIENCE_S) for _ in range(count)]
+            return [record.offset for record in records if record is not None]
+
+    assert asyncio.run(read(3)) == [0, 1, 2]
+    assert asyncio.run(read(2)) == [3, 4]
+    assert told == ["assigned", "revoked"] * 2

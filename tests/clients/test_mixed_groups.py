@@ -32,8 +32,11 @@ def produce(broker: Broker, topic: str, label: str, count: int = 200) -> list[st
     [
         ("range", ["odradek", "confluent-kafka", "kafka-python", "aiokafka"]),
         ("roundrobin", ["odradek", "confluent-kafka", "kafka-python", "aiokafka"]),
-        ("sticky", ["odradek", "kafka-python", "aiokafka"]),
-        ("cooperative-sticky", ["odradek", "confluent-kafka", "odradek", "confluent-kafka"]),
+        ("sticky", ["odradek.aio", "kafka-python", "aiokafka"]),
+        (
+            "cooperative-sticky",
+            ["odradek", "confluent-kafka", "odradek.aio", "confluent-kafka"],
+        ),
     ],
 )
 def test_libraries_share_a_topic(
