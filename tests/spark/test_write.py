@@ -56,11 +56,21 @@ def test_compressed_batches_are_read_by_others(spark, topics, save, codec):
 
 def test_rows_without_keys_spread_over_partitions(spark, topics, save):
     topic = topics.create(3)
-    frame = spark.range(3000).selectExpr("repeat('x', 100) value").coalesce(1)
+    frame = spark.range(30_000).selectExpr("repeat('x', 100) value").coalesce(1)
     save(frame, topic=topic.name, **{"kafka.batch.size": "10000"})
     counts = [len(topic.records(p)) for p in range(3)]
-    assert sum(counts) == 3000
-    assert min(counts) > 500
+    assert sum(counts) == 30_000
+    assert min(counts) > 1000
+
+
+def test_rows_find_the_topics_that_they_name_in_their_order(spark, topics, save):
+    some, others = topics.create(), topics.create()
+    frame = spark.range(100).selectExpr(
+        f"if(id % 3 = 0, '{some.name}', '{others.name}') topic", "cast(id as string) value"
+    )
+    save(frame.coalesce(1))
+    assert [int(m.value()) for m in some.records()] == list(range(0, 100, 3))
+    assert [int(m.value()) for m in others.records()] == [n for n in range(100) if n % 3]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +83,8 @@ def test_rows_without_keys_spread_over_partitions(spark, topics, save):
         ("'v' value, array('x') headers", {"topic": "t"}, "column headers must be"),
         ("'v' value, cast(null as string) topic", {}, "a row has no topic"),
         ("'v' value, 99 partition", {"topic": None}, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("'v' value", {"topic": "there-is-no-such-topic"}, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("'v' value, -1 partition", {"topic": None}, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
 def test_what_cannot_be_written_is_refused(spark, topics, save, columns, options, complaint):

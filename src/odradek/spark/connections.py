@@ -10,10 +10,25 @@ from __future__ import annotations
 
 import os
 
+from odradek import Admin
 from odradek.client.simple.cluster import Cluster
 from odradek.spark.options import ClientOptions
 
 _clusters: dict[tuple[int, ClientOptions], Cluster] = {}
+_admins: dict[tuple[int, ClientOptions], Admin] = {}
+
+
+def admin_of(options: ClientOptions) -> Admin:
+    """This process's admin client for these options."""
+    key = (os.getpid(), options)
+    if key not in _admins:
+        _admins[key] = Admin(
+            brokers=options.bootstrap_servers,
+            client_id=options.client_id,
+            request_timeout_ms=options.request_timeout_ms,
+            default_api_timeout_ms=max(options.api_timeout_ms, options.request_timeout_ms),
+        )
+    return _admins[key]
 
 
 def cluster_of(options: ClientOptions) -> Cluster:

@@ -10,20 +10,21 @@
 as in Spark's own Kafka sink. A task ends when all its records are acknowledged (acks=all). A task
 that is run again (retry, speculation, restart of a micro-batch) writes its records again.
 
-Rows come as Arrow batches and are taken apart column by column. A Python worker keeps its producer,
-and with it its producer id and connections, from task to task; a task that fails throws it away,
-since what it had under way is not known.
+Rows come as Arrow batches, which the producer encodes without an object per row. A Python worker
+keeps its producer, and with it its producer id and connections, from task to task; a task that
+fails throws it away, since what it had under way is not known. A producer's delivery reports are
+looked at as they come, so that a task does not go on behind a record that was refused.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -38,15 +39,23 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from odradek.client.simple.bulk_producer import BulkProducer
-from odradek.protocol.compression import CompressionType
-from odradek.protocol.records import Header
+from odradek import Producer
+from odradek.client.errors import UnknownTopicOrPartition
+from odradek.client.producer.deliveries import Deliveries
+from odradek.model.errors import ErrorCode
 from odradek.spark.arrow import HEADERS_TYPE
-from odradek.spark.connections import open_cluster
+from odradek.spark.connections import admin_of
 from odradek.spark.options import WriteOptions
 
 BYTES_LIKE = (BinaryType, StringType, NullType)
-_producers: dict[tuple[int, WriteOptions], BulkProducer] = {}
+LINGER_MS = 100
+"""Batches leave when they are full, or when the task is at its end."""
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+"""How large a record may be is for the broker to say."""
+COLUMNS = ("key", "value", "partition", "headers")
+
+SparkProducer = Producer[bytes | str, bytes | str]
+_producers: dict[tuple[int, WriteOptions], SparkProducer] = {}
 
 
 @dataclass
@@ -114,63 +123,90 @@ def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> W
     """Write all rows and wait until they are acknowledged."""
     key = (os.getpid(), options)
     producer = _producers.pop(key, None) or new_producer(options)
+    under_way: deque[Deliveries] = deque()
+    counts: dict[str, int] = {}
+    written = 0
     try:
         for batch in batches:
-            write_batch(producer, options, batch)
-        written = producer.flush()
+            for topic, rows in by_topic(options, batch):
+                if topic not in counts:
+                    counts[topic] = partition_count(options, topic)
+                check_partitions(topic, counts[topic], rows)
+                under_way.append(send(producer, topic, rows))
+                written += rows.num_rows
+            while under_way and under_way[0].done():
+                under_way.popleft().result()
+        producer.flush()
+        for deliveries in under_way:
+            deliveries.result()
     except BaseException:
-        producer.close()
-        producer.cluster.close()
+        producer.close(0)
         raise
     _producers[key] = producer
     return Written(written)
 
 
-def new_producer(options: WriteOptions) -> BulkProducer:
-    return BulkProducer(
-        open_cluster(options.client),
-        codec=CompressionType[options.compression.upper()],
-        batch_bytes=options.batch_size,
-        delivery_timeout_ms=options.delivery_timeout_ms,
-        idempotence=options.idempotence,
+def new_producer(options: WriteOptions) -> SparkProducer:
+    """One that writes in order, with or without idempotence."""
+    within_ms = max(1, options.delivery_timeout_ms - LINGER_MS)
+    return Producer(
+        {
+            "bootstrap.servers": options.client.bootstrap_servers,
+            "client.id": options.client.client_id,
+            "request.timeout.ms": min(options.client.request_timeout_ms, within_ms),
+            "max.block.ms": options.client.api_timeout_ms,
+            "delivery.timeout.ms": max(options.delivery_timeout_ms, LINGER_MS + 1),
+            "linger.ms": LINGER_MS,
+            "compression.type": options.compression,
+            "batch.size": options.batch_size,
+            "max.request.size": MAX_REQUEST_BYTES,
+            "enable.idempotence": options.idempotence,
+            "max.in.flight.requests.per.connection": 5 if options.idempotence else 1,
+        }
     )
 
 
-def write_batch(producer: BulkProducer, options: WriteOptions, batch: pa.RecordBatch) -> None:
-    """The rows of one Arrow batch."""
-    count = batch.num_rows
-    now_ms = time.time_ns() // 1_000_000
-    keys = bytes_column(batch, "key")
-    values = bytes_column(batch, "value")
-    topics = [options.topic] * count if options.topic else column(batch, "topic")
-    partitions = column(batch, "partition")
-    headers = column(batch, "headers")
-    append = producer.append
-    for topic, partition, key, value, header in zip(
-        topics, partitions, keys, values, headers, strict=True
-    ):
-        if topic is None:
-            raise ValueError("a row has no topic: column topic is null")
-        append(topic, partition, key, value, headers_of(header), now_ms)
+def by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows for each topic, in their order."""
+    if options.topic is not None:
+        yield options.topic, batch
+        return
+    topics = batch.column("topic")
+    if topics.null_count:
+        raise ValueError("a row has no topic: column topic is null")
+    names = pc.unique(topics).to_pylist()
+    for name in names:
+        yield name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
 
 
-def column(batch: pa.RecordBatch, name: str) -> Sequence[Any]:
-    """A column's values, nulls for one that is not there."""
-    index = batch.schema.get_field_index(name)
-    if index < 0:
-        return [None] * batch.num_rows
-    found: list[Any] = batch.column(index).to_pylist()
-    return found
+def partition_count(options: WriteOptions, topic: str) -> int:
+    """Raises `UnknownTopicOrPartition` at once for a topic that is not there: the producer would
+    wait for it, and have it made."""
+    return len(admin_of(options.client).describe_topic(topic).partitions)
 
 
-def bytes_column(batch: pa.RecordBatch, name: str) -> Sequence[bytes | None]:
-    """A column of binary or strings as bytes; strings are UTF-8 in Arrow already."""
-    index = batch.schema.get_field_index(name)
-    if index < 0 or pa.types.is_null(batch.schema.field(index).type):
-        return [None] * batch.num_rows
-    found: list[bytes | None] = batch.column(index).cast(pa.binary()).to_pylist()
-    return found
+def check_partitions(topic: str, count: int, rows: pa.RecordBatch) -> None:
+    """Raises `UnknownTopicOrPartition` for a row that names a partition that is not there: the
+    producer would wait for it."""
+    if "partition" not in rows.schema.names:
+        return
+    bounds = pc.min_max(rows.column("partition")).as_py()
+    for partition in (bounds["min"], bounds["max"]):
+        if partition is not None and not 0 <= partition < count:
+            raise UnknownTopicOrPartition(
+                f"{topic}-{partition}: UNKNOWN_TOPIC_OR_PARTITION: the topic has partitions 0 to "
+                f"{count - 1}. What to do: see column partition",
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
 
 
-def headers_of(header: list[dict[str, Any]] | None) -> Sequence[Header]:
-    return [(h["key"], h["value"]) for h in header] if header else ()
+def send(producer: SparkProducer, topic: str, rows: pa.RecordBatch) -> Deliveries:
+    """Queue rows, waiting for room as often as it takes."""
+    given = {name: name for name in COLUMNS if name in rows.schema.names}
+    return producer.send_arrow(
+        topic,
+        rows,
+        key=given.get("key"),
+        headers=given.get("headers"),
+        partition=given.get("partition"),
+    )
