@@ -6,15 +6,20 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 import odradek.aio
 from odradek import Admin, Consumer, Producer
-from odradek.client.errors import CommitFailed, FencedInstance
+from odradek.client.consumer.assignor.partition_assignor import (
+    ConsumerGroupMetadata,
+    PartitionAssignor,
+)
+from odradek.client.errors import CommitFailed, ConfigError, FencedInstance
 from odradek.model.ids import TopicPartition
+from odradek.protocol.consumer_protocol import Assignment, Subscription
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(300)
@@ -345,3 +350,54 @@ def test_awaited_listeners_commit_before_they_give_up(broker: Broker, new_topic:
     assert asyncio.run(read(3)) == [0, 1, 2]
     assert asyncio.run(read(2)) == [3, 4]
     assert told == ["assigned", "revoked"] * 2
+
+
+class EverythingToTheLast(PartitionAssignor):
+    """An assignor of the user's own, which tells its leader something about each member."""
+
+    name = "everything-to-the-last"
+
+    def __init__(self, wish: bytes) -> None:
+        self.wish = wish
+        self.told: list[bytes | None] = []
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes:
+        return self.wish
+
+    def assign(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Assignment]:
+        wishes = {member: each.user_data or b"" for member, each in subscriptions.items()}
+        last = max(wishes, key=lambda member: wishes[member])
+        everything = [
+            TopicPartition(t, n) for t, c in partitions_per_topic.items() for n in range(c)
+        ]
+        return {
+            member: Assignment(everything if member == last else [], b"of " + wishes[last])
+            for member in subscriptions
+        }
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+        self.told.append(assignment.user_data)
+
+
+def test_users_bring_their_own_assignor(broker: Broker, new_topic: NewTopic) -> None:
+    topic = new_topic(3)
+    first, last = EverythingToTheLast(b"a"), EverythingToTheLast(b"z")
+    with consumer(broker, topic, assignors=[first]) as member:
+        member.subscribe([topic])
+        until(lambda: member.poll(0.05) is None and len(member.assignment()) == 3, "it has all")
+        other = Reader(consumer(broker, topic, assignors=[last]), topic)
+        other.start()
+        until(lambda: member.poll(0.05) is None and len(other.owned) == 3, "the last one has all")
+        other.end()
+    assert first.told[:2] == [b"of a", b"of z"]
+    assert last.told == [b"of z"]
+
+
+def test_an_assignor_that_cannot_be_is_refused_at_once(broker: Broker) -> None:
+    for wrong in ([], ["rnage"], [3], [EverythingToTheLast(b"a"), EverythingToTheLast(b"b")]):
+        with pytest.raises(ConfigError, match="assignor"):
+            consumer(broker, "g", assignors=wrong)
+    with pytest.raises(ConfigError, match="not both"):
+        consumer(broker, "g", assignors=["range"], partition_assignment_strategy="range")

@@ -90,6 +90,7 @@ class Consumer(Client, Generic[K, V]):
         made = consumer_arguments(topics, key, value, settings)
         self.config = made.config
         self._deserializers = made.deserializers
+        self._assignors = made.assignors
         self._topics = made.topics
         self._begun: ConsumerEngine | None = None
         super().__init__("odradek-consumer", self._make_engine)
@@ -104,7 +105,12 @@ class Consumer(Client, Generic[K, V]):
         )
         application = AwaitedApplication(loop)
         core = self._begun = ConsumerEngine(
-            engine, self.config, self._deserializers, machine.env.call_soon, application.signal
+            engine,
+            self.config,
+            self._deserializers,
+            machine.env.call_soon,
+            application.signal,
+            self._assignors,
         )
         self._reading = Reading(self, application, core)
         self._collector = core.collector

@@ -107,7 +107,7 @@ class Consumer(Client, Generic[K, V]):
                 allow_auto_topic_creation=made.config.allow_auto_create_topics,
             )
             self._core = ConsumerEngine(
-                engine, made.config, made.deserializers, thread.post, signal.set
+                engine, made.config, made.deserializers, thread.post, signal.set, made.assignors
             )
             return engine
 

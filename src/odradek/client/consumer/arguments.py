@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
+from odradek.client.consumer.assignor.registry import AssignorLike, assignors
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
@@ -50,6 +52,9 @@ class ConsumerOptions(ConsumerKeywords, total=False):
 
     group: str
     brokers: str | Sequence[str]
+    assignors: Sequence[AssignorLike]
+    """In the place of `partition.assignment.strategy`, for those who bring their own: names,
+    classes derived from `PartitionAssignor`, or instances."""
     on_decode_error: OnDecodeError
     """What becomes of a record that cannot be decoded: "raise" it, "skip" it with a line in the
     log, or call a function with the `DecodeError`."""
@@ -62,6 +67,8 @@ class ConsumerArguments:
     topics: list[str]
     config: ConsumerConfig
     deserializers: Deserializers
+    assignors: list[PartitionAssignor] | None
+    """None: those of the settings."""
 
 
 def consumer_arguments(
@@ -83,11 +90,16 @@ def consumer_arguments(
     key = given.pop("key_deserializer", None) if key is None else key
     value = given.pop("value_deserializer", None) if value is None else value
     on_error = error_handler(given.pop("on_decode_error", "raise"))
+    own = given.pop("assignors", None)
     group = given.pop("group", None)
     if group is not None:
         given["group.id"] = group
     deserializers = Deserializers(deserializer(key), deserializer(value), on_error)
-    return ConsumerArguments(topics, ConsumerConfig.load(given), deserializers)
+    config = ConsumerConfig.load(given)
+    if own is not None and config.given("partition.assignment.strategy"):
+        raise ConfigError("give assignors, or partition.assignment.strategy, not both")
+    strategy = None if own is None else assignors(own)
+    return ConsumerArguments(topics, config, deserializers, strategy)
 
 
 def error_handler(wanted: OnDecodeError) -> Callable[[DecodeError], object] | None:

@@ -24,21 +24,19 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.client.alarm import Alarm
 from odradek.client.cluster_image import ClusterImage
+from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.committed_offsets import Found
 from odradek.client.consumer.completed_fetch import CompletedFetch
-from odradek.client.consumer.consumer_coordinator import ConsumerCoordinator
-from odradek.client.consumer.consumer_group import ConsumerGroup
 from odradek.client.consumer.fetch_collector import FetchCollector
 from odradek.client.consumer.fetcher import Fetcher
-from odradek.client.consumer.group_config import GroupConfig
+from odradek.client.consumer.group_side import group_of
 from odradek.client.consumer.held_decisions import HeldDecisions
 from odradek.client.consumer.missing import Missing
-from odradek.client.consumer.no_group import NoGroup
 from odradek.client.consumer.offset_fetcher import OffsetFetcher
 from odradek.client.consumer.offset_queries import OffsetQueries, no_offset
 from odradek.client.consumer.partition_state import NO_LEADER, FetchPosition, Leader
@@ -69,6 +67,7 @@ class ConsumerEngine:
         deserializers: Deserializers,
         post: Callable[[Callable[[], None]], object],
         wake: Callable[[], object],
+        strategy: Sequence[PartitionAssignor] | None = None,
     ) -> None:
         self.engine = engine
         self.config = config
@@ -95,7 +94,9 @@ class ConsumerEngine:
             engine, self.subscriptions, config.default_api_timeout_ms, self.fail
         )
         engine.metadata.listen(self._image_changed)
-        self.group = group_of(engine, config, self.subscriptions, self.attend)
+        if strategy is None:
+            strategy = assignors(config.partition_assignment_strategy)
+        self.group = group_of(engine, config, self.subscriptions, strategy, self.attend)
         """The group's side, or what stands there without one."""
         self._presence = Presence(
             engine.timer, self.collector, config.max_poll_interval_ms, self.group.polls_seen
@@ -272,36 +273,3 @@ class ConsumerEngine:
         """Go on with these."""
         for partition in partitions:
             self.subscriptions.resume(partition)
-
-
-def group_of(
-    engine: Engine,
-    config: ConsumerConfig,
-    subscriptions: SubscriptionState,
-    wanted: Callable[[], object],
-) -> ConsumerGroup | NoGroup:
-    """The group's side of a consumer."""
-    if config.group_id is None:
-        return NoGroup(engine, subscriptions, config.exclude_internal_topics, wanted)
-    settings = GroupConfig(
-        group_id=config.group_id,
-        group_instance_id=config.group_instance_id,
-        session_timeout_ms=config.session_timeout_ms,
-        heartbeat_interval_ms=config.heartbeat_interval_ms,
-        max_poll_interval_ms=config.max_poll_interval_ms,
-        enable_auto_commit=config.enable_auto_commit,
-        auto_commit_interval_ms=config.auto_commit_interval_ms,
-        retry_backoff_ms=config.retry_backoff_ms,
-        retry_backoff_max_ms=config.retry_backoff_max_ms,
-        request_timeout_ms=config.request_timeout_ms,
-        exclude_internal_topics=config.exclude_internal_topics,
-        client_rack=config.client_rack or None,
-    )
-    coordinator = ConsumerCoordinator(
-        settings,
-        subscriptions,
-        assignors(config.partition_assignment_strategy),
-        engine.env.random,
-        engine.now_ms,
-    )
-    return ConsumerGroup(engine, coordinator, wanted)

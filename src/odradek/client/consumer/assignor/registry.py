@@ -1,7 +1,8 @@
 """Which assignors there are by name, and how `partition.assignment.strategy` names them.
 
-An entry of that setting is a name (`range`), the Java client's class name for it, a class derived
-from `PartitionAssignor`, or an instance of one.
+The setting names those that are built in; a consumer's `assignors` argument takes its place where
+users bring their own. An entry is a name (`range`), the Java client's class name for it, a class
+derived from `PartitionAssignor`, or an instance of one.
 """
 
 from __future__ import annotations
@@ -16,42 +17,44 @@ from odradek.client.consumer.assignor.partition_assignor import (
 from odradek.client.consumer.assignor.range import RangeAssignor
 from odradek.client.consumer.assignor.roundrobin import RoundRobinAssignor
 from odradek.client.consumer.assignor.sticky import StickyAssignor
+from odradek.config.setting import ConfigError
 
 BUILT_IN: dict[str, type[PartitionAssignor]] = {
     made.name: made
     for made in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
 }
 JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
-DEFAULT_STRATEGY = ("range", "cooperative-sticky")
-"""Kafka's default: range, and one rolling restart away from cooperative rebalances."""
+AssignorLike = str | type[PartitionAssignor] | PartitionAssignor
 
 
 def assignors(
-    strategy: Iterable[str | type[PartitionAssignor] | PartitionAssignor],
+    strategy: Iterable[AssignorLike],
 ) -> list[PartitionAssignor]:
     """New assignors (or the instances given), in the order of preference.
 
-    Raises `ValueError` for an unknown name, for none at all, and for two of one name.
+    Raises `ConfigError` for what is no assignor, for none at all, and for two of one name.
     """
     made = [assignor(entry) for entry in strategy]
     names = [each.name for each in made]
     if not made:
-        raise ValueError("partition.assignment.strategy names no assignor")
+        raise ConfigError("partition.assignment.strategy names no assignor")
     if len(set(names)) < len(names):
-        raise ValueError(f"partition.assignment.strategy names an assignor twice: {names}")
+        raise ConfigError(f"partition.assignment.strategy names an assignor twice: {names}")
     return made
 
 
-def assignor(entry: str | type[PartitionAssignor] | PartitionAssignor) -> PartitionAssignor:
+def assignor(entry: AssignorLike) -> PartitionAssignor:
     """One entry of the setting."""
     if isinstance(entry, PartitionAssignor):
         return entry
-    if not isinstance(entry, str):
+    if isinstance(entry, type) and issubclass(entry, PartitionAssignor):
         return entry()
+    if not isinstance(entry, str):
+        raise ConfigError(f"an assignor is a name, or a PartitionAssignor, not {entry!r}")
     by_class = {JAVA_PACKAGE + cls.__name__: cls for cls in BUILT_IN.values()}
     found = BUILT_IN.get(entry) or by_class.get(entry)
     if found is None:
-        raise ValueError(
+        raise ConfigError(
             f"partition.assignment.strategy: there is no assignor {entry!r}; "
             f"there are {', '.join(BUILT_IN)}"
         )
@@ -61,11 +64,11 @@ def assignor(entry: str | type[PartitionAssignor] | PartitionAssignor) -> Partit
 def rebalance_protocol(strategy: Iterable[PartitionAssignor]) -> RebalanceProtocol:
     """The highest protocol that all of a consumer's assignors support.
 
-    Raises `ValueError` if there is none.
+    Raises `ConfigError` if there is none.
     """
     common = set(RebalanceProtocol)
     for each in strategy:
         common &= set(each.supported_protocols)
     if not common:
-        raise ValueError("the assignors have no rebalance protocol in common")
+        raise ConfigError("the assignors have no rebalance protocol in common")
     return max(common)
