@@ -43,14 +43,14 @@ class KafkaMissing(Exception):
     """Java or Maven is not there, or the jars cannot be had; the message says what to do."""
 
 
-def class_path(cache: Path) -> str:
-    """The jars of `pom.xml`, asked of Maven once and kept in `cache`. Raises `KafkaMissing`."""
+def class_path(cache: Path, pom: Path = POM) -> str:
+    """The jars of a `pom.xml`, asked of Maven once and kept in `cache`. Raises `KafkaMissing`."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise KafkaMissing(
                 f"{program} is not on the PATH: the interop tests need Java 17+ and Maven"
             )
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
     remembered = cache / f"class-path-{digest}.txt"
     if remembered.exists():
         jars = remembered.read_text()
@@ -62,7 +62,7 @@ def class_path(cache: Path) -> str:
             "-q",
             "-B",
             "-f",
-            POM,
+            pom,
             "dependency:build-classpath",
             f"-Dmdep.outputFile={remembered}",
         ],
@@ -72,7 +72,7 @@ def class_path(cache: Path) -> str:
         check=False,
     )
     if done.returncode != 0:
-        raise KafkaMissing(f"Maven could not get Apache Kafka's jars:\n{done.stdout[-2000:]}")
+        raise KafkaMissing(f"Maven could not get the jars of {pom.name}:\n{done.stdout[-2000:]}")
     return remembered.read_text()
 
 
