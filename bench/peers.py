@@ -21,7 +21,18 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from interop.apache_kafka import ApacheKafka, KafkaMissing, class_path  # noqa: E402
 
-__all__ = ["KafkaMissing", "Node", "Odradek", "PeerKafka", "cpu_s", "jars", "pin_client", "pss_mib"]
+__all__ = [
+    "ROOT",
+    "KafkaMissing",
+    "Node",
+    "Odradek",
+    "PeerKafka",
+    "class_path",
+    "cpu_s",
+    "jars",
+    "pin_client",
+    "pss_mib",
+]
 
 BROKER_CORE, CLIENT_CORE = 0, 1
 ON_ITS_CORE = ("taskset", "-c", str(BROKER_CORE))

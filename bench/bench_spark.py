@@ -1,0 +1,288 @@
+"""The data source `odradek` beside Spark's own JVM connector, in one Spark session on one broker.
+
+    python -m bench spark -- [--quick] [--only WORD]
+
+Both read and write the same topics of one Odradek broker (`log.durability=os`), so what differs is
+the source. Runs alternate, after both were warmed up; a row shows the medians, and the median of
+the ratios of the pairs with the least and the greatest. CPU is that of the JVM and of the Python
+workers together, the broker's left out. Every run is appended to `bench/results/spark.jsonl`.
+
+Latency is from producing a record to consuming what a streaming query (`topic -> Spark -> topic`,
+trigger as soon as possible) made of it, source and sink of the same kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import broker_load as load
+import raw_client
+from odradek import leaves
+from odradek.spark import local_session
+from peers import ROOT, KafkaMissing, Odradek, class_path, started
+
+RESULTS = Path(__file__).parent / "results" / "spark.jsonl"
+POM = ROOT / "tests" / "interop" / "spark-kafka-pom.xml"
+SOURCES = ("odradek", "kafka")
+WARM_UP_RUNS = 3
+Figures = dict[str, float]
+
+
+class Bench:
+    """A broker, a Spark session that knows both sources, and what was measured."""
+
+    def __init__(self, spark: SparkSession, broker: Odradek, arguments: argparse.Namespace) -> None:
+        self.spark, self.broker = spark, broker
+        self.bootstrap = f"127.0.0.1:{broker.port}"
+        self.quick: bool = arguments.quick
+        self.only: str = arguments.only
+        self.pairs: int = 2 if self.quick else arguments.pairs
+        self.run_id = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.table = Table(
+            title=f"Spark {spark.version}, local[2], leaves {leaves.mode()}, {self.pairs} pairs"
+        )
+        for column in ("row", "unit", "odradek", "JVM connector", "ratio", "min - max"):
+            self.table.add_column(column, justify="left" if column in ("row", "unit") else "right")
+
+    def measure(self, row: str, units: dict[str, str], run: Callable[[str], Figures]) -> None:
+        """Both sources in turn, `pairs` times, after `WARM_UP_RUNS` that do not count."""
+        if self.only not in row:
+            return
+        taken: dict[str, list[Figures]] = {source: [] for source in SOURCES}
+        for number in range(-WARM_UP_RUNS, self.pairs):
+            for source in SOURCES:
+                figures = run(source)
+                if number >= 0:
+                    taken[source].append(figures)
+                    self.record(row, source, figures)
+        for figure, unit in units.items():
+            mine, theirs = ([each[figure] for each in taken[source]] for source in SOURCES)
+            ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+            self.table.add_row(
+                row,
+                unit,
+                f"{statistics.median(mine):,.2f}",
+                f"{statistics.median(theirs):,.2f}",
+                f"{statistics.median(ratios):.2f}",
+                f"{min(ratios):.2f} - {max(ratios):.2f}",
+            )
+
+    def record(self, row: str, source: str, figures: Figures) -> None:
+        line = {
+            "run": self.run_id,
+            "row": row,
+            "source": source,
+            "leaves": leaves.mode(),
+            "spark": self.spark.version,
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0],
+            **{name: round(value, 4) for name, value in figures.items()},
+        }
+        with RESULTS.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+        shown = "  ".join(f"{name} {value:,.2f}" for name, value in figures.items())
+        print(f"  {row}: {source} {shown}", file=sys.stderr)
+
+    def read(self, source: str, topic: str) -> DataFrame:
+        reader = self.spark.read.format(source).option("kafka.bootstrap.servers", self.bootstrap)
+        return reader.option("subscribe", topic).load()
+
+
+def timed(rows: int, work: Callable[[], object]) -> Figures:
+    """Rows per second, and CPU of everything below this process for a million rows."""
+    cpu, start = cpu_below_s(), time.perf_counter()
+    work()
+    elapsed, cpu = time.perf_counter() - start, cpu_below_s() - cpu
+    return {"rows_per_s": rows / elapsed, "cpu_s_per_million": cpu / rows * 1e6}
+
+
+def cpu_below_s() -> float:
+    """User and system time of all descendants of this process, those that ended included."""
+    parents: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it ended just now
+                continue
+            parents[int(directory.name)] = int(fields[1])
+            spent[int(directory.name)] = sum(map(int, fields[11:15]))
+    below = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in below} - below:
+        below |= more
+    ticks = sum(spent[pid] for pid in below if pid != os.getpid())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+RATES = {"rows_per_s": "rows/s", "cpu_s_per_million": "CPU s/million rows"}
+
+
+def reads(bench: Bench, size: int, rows: int) -> None:
+    """A backlog read as a batch, to nowhere."""
+    topic = load.new_topic(bench.broker)
+    load.produce(bench.broker, size, rows, topic)
+
+    def run(source: str) -> Figures:
+        frame = bench.read(source, topic)
+        return timed(rows, lambda: frame.write.format("noop").mode("overwrite").save())
+
+    bench.measure(f"batch read, {size} B", RATES, run)
+
+
+def micro_batches(bench: Bench, size: int, rows: int, per_trigger: int) -> None:
+    """The same backlog as a stream that ends where it ends now."""
+    topic = load.new_topic(bench.broker)
+    load.produce(bench.broker, size, rows, topic)
+
+    def run(source: str) -> Figures:
+        stream = (
+            bench.spark.readStream.format(source)
+            .option("kafka.bootstrap.servers", bench.bootstrap)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", per_trigger)
+            .load()
+        )
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = stream.writeStream.format("noop").trigger(availableNow=True)
+            query = writer.option("checkpointLocation", checkpoint).start()
+            figures = timed(rows, query.awaitTermination)
+            batches = [each for each in query.recentProgress if each.numInputRows]
+            in_triggers_ms = sum(each.durationMs["triggerExecution"] for each in batches)
+            return {**figures, "rows_per_s_in_triggers": rows / in_triggers_ms * 1e3}
+
+    units = {**RATES, "rows_per_s_in_triggers": "rows/s within triggers"}
+    bench.measure(f"micro-batches of {per_trigger:,} rows, {size} B", units, run)
+
+
+def writes(bench: Bench, size: int, rows: int) -> None:
+    """Rows made by Spark, written to a new topic."""
+    value = "x" * (size - 8)
+
+    def run(source: str) -> Figures:
+        frame = bench.spark.range(rows).selectExpr(
+            "cast(id as string) key", f"concat(lpad(cast(id as string), 8, '0'), '{value}') value"
+        )
+        writer = frame.write.format(source).option("kafka.bootstrap.servers", bench.bootstrap)
+        writer = writer.option("topic", load.new_topic(bench.broker)).mode("append")
+        return timed(rows, writer.save)
+
+    bench.measure(f"batch write, {size} B", RATES, run)
+
+
+def latency(bench: Bench, count: int) -> None:
+    """One record at a time through a running query."""
+
+    def run(source: str) -> Figures:
+        asked, answered = load.new_topic(bench.broker), load.new_topic(bench.broker)
+        reader = bench.spark.readStream.format(source)
+        reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
+        stream = reader.option("subscribe", asked).option("startingOffsets", "latest").load()
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = stream.select("key", "value").writeStream.format(source)
+            writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
+            writer = writer.option("topic", answered).option("checkpointLocation", checkpoint)
+            query = writer.trigger(processingTime="0 seconds").start()
+            try:
+                times = round_trips(bench.bootstrap, asked, answered, count)
+            finally:
+                query.stop()
+        times.sort()
+        return {"p50_ms": statistics.median(times), "p99_ms": times[int(len(times) * 0.99)]}
+
+    bench.measure("topic -> Spark -> topic", {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}, run)
+
+
+def round_trips(bootstrap: str, asked: str, answered: str, count: int) -> list[float]:
+    """Times in ms; the first few, while the query starts, do not count."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False}
+    )
+    # The topics have one record each from when they were made.
+    consumer.assign([TopicPartition(answered, 0, 1)])
+    started_at, running = time.monotonic(), False
+    while not running:
+        # "latest" is where the query began, which is some time after it was started.
+        producer.produce(asked, b"is anybody there?")
+        producer.flush(10)
+        running = consumer.poll(1) is not None
+        if time.monotonic() - started_at > 120:
+            raise RuntimeError("the query answers nothing")
+    while consumer.poll(1.5) is not None:
+        pass
+    times = []
+    for number in range(count + 5):
+        start = time.perf_counter()
+        producer.produce(asked, b"%d" % number)
+        producer.flush(10)
+        message = consumer.poll(60)
+        if message is None or message.value() != b"%d" % number:
+            raise RuntimeError(f"no answer to record {number}")
+        times.append((time.perf_counter() - start) * 1e3)
+    consumer.close()
+    return times[5:]
+
+
+def jars() -> str:
+    """The connector's jars, as Spark wants them. Raises `KafkaMissing`."""
+    cache = ROOT / ".setup"
+    cache.mkdir(exist_ok=True)
+    return class_path(cache, POM).replace(":", ",")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rows and pairs")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--only", default="", help="rows that have this in their name")
+    arguments = parser.parse_args()
+    try:
+        connector = jars()
+    except KafkaMissing as missing:
+        print(f"bench: {missing}", file=sys.stderr)
+        return 1
+    part = 4 if arguments.quick else 1
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as work:
+        broker = started(Odradek(Path(work) / "data", {"log.durability": "os"}))
+        os.sched_setaffinity(broker.pid, range(os.cpu_count() or 1))
+        raw_client.first_ack(broker.port, "first")
+        spark = local_session(
+            "bench",
+            memory="2g",
+            log_file=Path(work) / "spark.log",
+            config={"spark.jars": connector},
+        )
+        try:
+            bench = Bench(spark, broker, arguments)
+            reads(bench, 1024, 1_000_000 // part)
+            reads(bench, 100, 4_000_000 // part)
+            micro_batches(bench, 1024, 1_000_000 // part, 200_000)
+            writes(bench, 1024, 200_000 // part)
+            writes(bench, 100, 1_000_000 // part)
+            latency(bench, 25 if arguments.quick else 100)
+        finally:
+            spark.stop()
+            broker.kill()
+    Console(width=130).print(bench.table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
