@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import errno
 
+from mypy_extensions import mypyc_attr
+
 REFUSED_FOR_NOW = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
 
 
+@mypyc_attr(native_class=False)
 class LogDirFailure(OSError):
     """A data directory that can no longer be trusted to keep what is written."""
 

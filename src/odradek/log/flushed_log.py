@@ -83,6 +83,7 @@ class FlushedLog:
     def configure(self, config: LogConfig) -> None:
         """Take new settings; they count from the next append on."""
         self.config = config
+        self.flush_messages = config.flush_messages
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.segment_ms - config.segment_jitter_ms
         self._offset_index_full = config.segment_index_bytes // 8 * 8

@@ -176,7 +176,7 @@ class Connection:
 
     def _take_frames(self) -> None:
         server = self._server
-        limits, received = server.limits, server.handler.received
+        limits, received = server.limits, server.received
         exchanges, framing, output = self._exchanges, self._framing, self._output
         left = limits.frames_per_turn
         while framing.pending and left:

@@ -89,7 +89,7 @@ class Reactor:
         """Where names are resolved for `connect`; without it only addresses can be connected to."""
         self._poller = poller or default_poller()
         self._poll = self._poller.poll
-        self._watches: dict[int, Watch] = {}
+        self._watches: list[Watch | None] = []  # by descriptor: they are small and used again
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
         self._stopping = False
@@ -129,6 +129,8 @@ class Reactor:
         """`register`, for what is not a transport."""
         watch = Watch(subject, readable, writable)
         self._poller.register(watch.fd, READ)
+        while len(self._watches) <= watch.fd:
+            self._watches.append(None)
         self._watches[watch.fd] = watch
 
     def set_interest(self, transport: Transport, *, read: bool, write: bool) -> None:
@@ -136,7 +138,8 @@ class Reactor:
 
     def set_mask(self, subject: Watchable, mask: int) -> None:
         """`set_interest`, for what is not a transport."""
-        watch = self._watches[subject.fileno()]
+        watch = self._watch_of(subject.fileno())
+        assert watch is not None, "interest in what is not watched"
         if mask != watch.mask:
             watch.mask = mask
             self._poller.modify(watch.fd, mask)
@@ -147,10 +150,14 @@ class Reactor:
     def unwatch(self, subject: Watchable) -> None:
         """Stop watching; does nothing if it is not watched."""
         fd = subject.fileno()
-        watch = self._watches.get(fd)
+        watch = self._watch_of(fd)
         if watch is not None and watch.subject is subject:
-            del self._watches[fd]
+            self._watches[fd] = None
             self._poller.unregister(fd)
+
+    def _watch_of(self, fd: int) -> Watch | None:
+        """Who watches a descriptor. That of a closed socket is -1, and nobody's."""
+        return self._watches[fd] if 0 <= fd < len(self._watches) else None
 
     # The loop.
 
@@ -228,7 +235,7 @@ class Reactor:
             self.advance(now_ms)
         watches = self._watches
         for fd, mask in events:
-            watch = watches.get(fd)
+            watch = watches[fd] if fd < len(watches) else None
             if watch is None:
                 if fd == self._wake_read:
                     self._woken()
@@ -236,7 +243,7 @@ class Reactor:
             try:
                 if mask & ~WRITE:  # Readable, or failed.
                     watch.readable()
-                if mask & watch.mask & WRITE and watches.get(fd) is watch:
+                if mask & watch.mask & WRITE and watches[fd] is watch:
                     watch.writable()
             except Exception as error:
                 self.bug("handling an event", error)

@@ -46,6 +46,7 @@ class SocketServer:
         self.call_soon = call_soon
         self.timer = timer
         self.handler = handler
+        self.received = handler.received
         self.limits = limits or ConnectionLimits()
         """May be replaced at any time; deadlines are those of when a connection began."""
         self.counters = NetworkCounters()

@@ -191,7 +191,7 @@ class Partition:
     def flush_comes_first(self) -> bool:
         """Whether `flush.messages` are reached: no `acks` but 0 is answered before a flush."""
         log = self.log
-        return log.log_end_offset - log.flushed_offset >= log.config.flush_messages
+        return log.log_end_offset - log.flushed_offset >= log.flush_messages
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Where a leader epoch ends (see `LeaderEpochs`). Ours begins when we take the lead, with

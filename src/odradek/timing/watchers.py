@@ -81,7 +81,7 @@ class WatcherList:
 
     def find(self, key: Hashable) -> Watchers | None:
         if self.lock is None:
-            return self.watchers_by_key.get(key)
+            return self.watchers_by_key.get(key) if self.watched else None
         with self.lock:
             return self.watchers_by_key.get(key)
 
