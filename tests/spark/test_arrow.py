@@ -1,129 +1,64 @@
-"""Record batches to Arrow: no Spark is running, but its schema is what the columns must equal."""
+"""The consumer's Arrow batches to Spark's: no Spark is running, but its schema is what the columns
+must equal."""
+
+import datetime as dt
 
 import pyarrow as pa
-import pytest
 
-from odradek.client.simple.metadata import KafkaError
-from odradek.client.simple.range_fetcher import Fetched
-from odradek.model.ids import TopicPartition
-from odradek.model.spans import Span
-from odradek.protocol.api.fetch import AbortedTransaction
-from odradek.protocol.control_records import ControlRecordType, marker_key
-from odradek.protocol.record_batch import stamp
-from odradek.protocol.record_batch_builder import RecordBatchBuilder, build
-from odradek.spark.arrow import MAX_ROWS, ColumnBuilder, arrow_schema
-
-T0 = TopicPartition("t", 0)
+from odradek.client.arrow.reading import SCHEMA
+from odradek.spark.arrow import arrow_schema, spark_batch
 
 
-def at(offset, batch):
-    return stamp(batch, 0, offset, 0) + batch[16:]
+def at(milliseconds):
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
 
 
-def rows(*batches, position=0, end=10_000_000, aborted=(), read_committed=False, headers=False):
-    """The Arrow batches made of stored batches."""
-    builder = ColumnBuilder(T0, arrow_schema(headers), read_committed=read_committed)
-    raw = b"".join(batches)
-    fetched = Fetched(T0, Span(raw, 0, len(raw)), position, end, aborted)
-    found = [*builder.append(fetched), *builder.finish()]
-    for batch in found:
-        batch.validate(full=True)
-        assert batch.schema.equals(arrow_schema(headers))
-    return found
-
-
-def column(found, name):
-    return [value for batch in found for value in batch.column(name).to_pylist()]
-
-
-def plain(*values):
-    return build([(None, value, (), 5) for value in values])
-
-
-def test_nulls_and_headers():
-    batch = build(
-        [
-            (None, b"", (), 1),
-            (b"", None, [("a", b"1"), ("b", None)], 2),
-            (b"k", b"v", [("", b"")], 3),
-        ]
-    )
-    found = rows(at(40, batch), headers=True)
-    assert column(found, "key") == [None, b"", b"k"]
-    assert column(found, "value") == [b"", None, b"v"]
-    assert column(found, "offset") == [40, 41, 42]
-    assert column(found, "headers") == [
-        None,
-        [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
-        [{"key": "", "value": b""}],
+def consumed(*records):
+    """A consumer's batch of (key, value, topic, partition, offset, milliseconds, type, headers)."""
+    rows = [
+        dict(zip(SCHEMA.names, (*record[:5], at(record[5]), *record[6:]), strict=True))
+        for record in records
     ]
-    assert [t.microsecond for t in column(found, "timestamp")] == [1000, 2000, 3000]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def test_only_the_records_of_the_range():
-    found = rows(at(0, plain(b"a", b"b")), at(2, plain(b"c", b"d")), position=1, end=3)
-    assert column(found, "value") == [b"b", b"c"]
+def converted(batch, headers=False):
+    found = spark_batch(batch, arrow_schema(headers))
+    found.validate(full=True)
+    assert found.schema.equals(arrow_schema(headers))
+    return found.to_pylist()
 
 
-def test_large_fetches_are_cut_into_handy_batches():
-    many = [at(n * 1000, plain(*[b"x"] * 1000)) for n in range(20)]
-    found = rows(*many)
-    assert sum(batch.num_rows for batch in found) == 20_000
-    assert max(batch.num_rows for batch in found) < MAX_ROWS + 1000
-
-
-def test_both_timestamp_types_in_one_arrow_batch():
-    from odradek.protocol.record_batch import RecordBatchHeader, with_max_timestamp
-
-    raw = plain(b"a", b"b")
-    stamped = with_max_timestamp(raw, RecordBatchHeader(raw, 0), 99_000, True)
-    found = rows(at(0, plain(b"c")), at(1, stamped))
-    assert column(found, "timestampType") == [0, 1, 1]
-    assert [t.second for t in column(found, "timestamp")] == [0, 39, 39]
-
-
-def transactional(producer_id, *values):
-    builder = RecordBatchBuilder(
-        producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
+def test_columns_are_those_of_sparks_kafka_source():
+    batch = consumed(
+        (b"k", b"v", "t", 3, 7, 1, 0, []),
+        (None, b"", "u", 0, 2**40, 1_700_000_000_123, 1, []),
+        (b"", None, "t", 3, 8, 2, 0, []),
     )
-    for value in values:
-        builder.append(None, value, (), 5)
-    return builder.build()
-
-
-def marker(producer_id, kind):
-    builder = RecordBatchBuilder(
-        producer_id=producer_id, producer_epoch=0, transactional=True, control=True
-    )
-    builder.append(marker_key(kind), b"\x00\x00\x00\x00\x00\x00", (), 5)
-    return builder.build()
-
-
-def test_aborted_transactions_are_left_out_only_with_read_committed():
-    stored = [
-        at(0, transactional(1, b"aborted")),
-        at(1, transactional(2, b"committed")),
-        at(2, plain(b"plain")),
-        at(3, marker(1, ControlRecordType.ABORT)),
-        at(4, transactional(1, b"later")),
-        at(5, marker(2, ControlRecordType.COMMIT)),
-        at(6, marker(1, ControlRecordType.COMMIT)),
+    found = converted(batch)
+    names = "key", "value", "topic", "partition", "offset", "timestampType"
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (b"k", b"v", "t", 3, 7, 0),
+        (None, b"", "u", 0, 2**40, 1),
+        (b"", None, "t", 3, 8, 0),
     ]
-    aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
-    committed = rows(*stored, aborted=aborted, read_committed=True)
-    assert column(committed, "value") == [b"committed", b"plain", b"later"]
-    uncommitted = rows(*stored)
-    assert column(uncommitted, "value") == [b"aborted", b"committed", b"plain", b"later"]
+    assert [row["timestamp"] for row in found] == [at(1), at(1_700_000_000_123), at(2)]
 
 
-def test_a_damaged_batch_is_refused_by_its_offset():
-    raw = bytearray(at(7, plain(b"value")))
-    raw[-2] ^= 1
-    with pytest.raises(KafkaError, match="t-0 at offset 7: CORRUPT_MESSAGE"):
-        rows(bytes(raw))
+def test_a_record_without_headers_has_null():
+    many = [{"key": "a", "value": b"1"}, {"key": "b", "value": None}]
+    one = [{"key": "", "value": b""}]
+    batch = consumed(
+        (None, b"", "t", 0, 0, 1, 0, []),
+        (None, b"", "t", 0, 1, 1, 0, many),
+        (None, b"", "t", 0, 2, 1, 0, one),
+        (None, b"", "t", 0, 3, 1, 0, []),
+    )
+    assert [row["headers"] for row in converted(batch, headers=True)] == [None, many, one, None]
 
 
-def test_finished_columns_are_not_copied():
-    [batch] = rows(at(0, plain(b"value")))
-    assert isinstance(batch, pa.RecordBatch)
-    assert batch.column("value").buffers()[2].size == 5
+def test_values_are_not_copied():
+    batch = consumed((None, b"value", "t", 0, 0, 1, 0, []))
+    found = spark_batch(batch, arrow_schema(False))
+    given = batch.column("value").buffers()[2]
+    assert found.column("value").buffers()[2].address == given.address

@@ -20,25 +20,27 @@ stands (as ListOffsets finds it), and what lies behind it waits for its turn.
 
 from __future__ import annotations
 
-from odradek.client.simple.cluster import NO_OFFSET, Cluster
-from odradek.client.simple.range_fetcher import RangeFetcher
-from odradek.model.ids import TopicPartition
-from odradek.protocol.record_batch import batches, records_of
+from odradek import TopicPartition
+from odradek.client.errors import ApiTimeout, OffsetOutOfRange
+from odradek.spark.connections import FetchOptions, lent_consumer
 from odradek.spark.offsets import Offsets
+from odradek.spark.options import ClientOptions
+from odradek.spark.topics import NO_OFFSET, Topics
 
 ABOUT_ONE_BATCH_BYTES = 65_536
+ALL_BYTES = 52_428_800
 
 
-def align(cluster: Cluster, begin: Offsets, heads: Offsets, span_ms: int) -> Offsets:
+def align(topics: Topics, begin: Offsets, heads: Offsets, span_ms: int) -> Offsets:
     """`heads`, cut at one record time. `begin` has every partition of `heads`."""
     waiting = {p: begin[p] for p, head in heads.items() if begin[p] < head}
     if not waiting:
         return heads
-    first = first_timestamps(cluster, waiting, heads)
+    first = first_timestamps(topics.options.client, waiting, heads)
     if not first:
         return heads
     cut_ms = min(first.values()) + span_ms
-    found = cluster.list_offsets(dict.fromkeys(waiting, cut_ms))
+    found = topics.admin.list_offsets(dict.fromkeys(waiting, cut_ms))
     return {
         p: end_of(begin[p], head, found[p].offset, first.get(p, cut_ms) < cut_ms)
         if p in waiting
@@ -62,28 +64,29 @@ def end_of(begin: int, head: int, cut: int, waits: bool) -> int:
 
 
 def first_timestamps(
-    cluster: Cluster, waiting: Offsets, heads: Offsets
+    client: ClientOptions, waiting: Offsets, heads: Offsets
 ) -> dict[TopicPartition, int]:
-    """The timestamp of the next record of each partition."""
+    """The timestamp of the next record of each partition that has one."""
     found: dict[TopicPartition, int] = {}
-
-    def gone(partition: TopicPartition, position: int) -> int:
-        """Trimmed meanwhile: `partitions` reports it; here the partition just has no say."""
-        return heads[partition]
-
-    fetcher = RangeFetcher(
-        cluster,
-        {p: (begin, begin + 1) for p, begin in waiting.items()},
-        out_of_range=gone,
-        max_partition_bytes=ABOUT_ONE_BATCH_BYTES,
+    one_batch = FetchOptions(
+        client, read_committed=False, max_bytes=ALL_BYTES, max_partition_bytes=ABOUT_ONE_BATCH_BYTES
     )
-    for fetched in fetcher:
-        data = fetched.records
-        for header in batches(data.data, data.start, data.end):
-            if header.is_control or fetched.topic_partition in found:
+    with lent_consumer(one_batch) as consumer:
+        consumer.assign({p: (begin, heads[p]) for p, begin in waiting.items()})
+        while len(found) < len(waiting):
+            try:
+                record = consumer.poll(client.api_timeout_ms / 1000)
+            except OffsetOutOfRange as gone:
+                # Trimmed meanwhile: `partitions` reports it; here the partition just has no say.
+                for partition in gone.offsets:
+                    consumer.seek(partition, heads[partition])
                 continue
-            for record in records_of(data.data, header):
-                if record.offset >= fetched.position:
-                    found[fetched.topic_partition] = record.timestamp
-                    break
+            if record is None:
+                late = [p for p in waiting if consumer.position(p) < heads[p]]
+                if late:
+                    raise ApiTimeout(f"no record came of {late[0]} in {client.api_timeout_ms} ms")
+                break
+            partition = record.topic_partition
+            found[partition] = record.timestamp_ms
+            consumer.seek(partition, heads[partition])
     return found

@@ -1,7 +1,7 @@
 """Reading: what a batch or a micro-batch reads, cut into tasks, and the reading itself.
 
     driver side     Topics ──► start, end per partition ──► plan_ranges ──► one InputRanges per task
-    worker side     InputRanges ──► RangeFetcher ──► ColumnBuilder ──► Arrow batches
+    worker side     InputRanges ──► Consumer.arrow ──► spark_batch ──► Arrow batches
 
 Planning runs in a process of its own beside the driver, reading in Spark's Python workers; only
 `ReadOptions` and `InputRanges` travel between them, so readers hold nothing that cannot be pickled.
@@ -14,10 +14,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from odradek.client.simple.range_fetcher import RangeFetcher
-from odradek.model.ids import TopicPartition
-from odradek.spark.arrow import ColumnBuilder, arrow_schema
-from odradek.spark.connections import cluster_of
+from odradek import Consumer
+from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
+from odradek.spark.arrow import MAX_ROWS, arrow_schema, spark_batch
+from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.topics import Topics
@@ -45,37 +45,54 @@ def plan(options: ReadOptions, start: Offsets, end: Offsets) -> list[InputRanges
 
 
 def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.RecordBatch]:
-    """The records of `ranges` as Arrow batches, each of one partition."""
-    cluster = cluster_of(options.client)
-    topics = Topics(cluster, options)
+    """The records of `ranges` as Arrow batches. Raises `DataLoss`, `KafkaError`."""
+    if not ranges:
+        return
+    ends = {r.topic_partition: r.end for r in ranges}
     schema = arrow_schema(options.include_headers)
+    wait_s = options.client.api_timeout_ms / 1000
+    fetching = FetchOptions(
+        options.client,
+        options.read_committed,
+        options.fetch_max_bytes,
+        options.max_partition_fetch_bytes,
+    )
+    with lent_consumer(fetching) as consumer:
+        consumer.assign({r.topic_partition: (r.start, r.end) for r in ranges})
+        while True:
+            try:
+                for batch in consumer.arrow(MAX_ROWS, wait_s).until_quiet():
+                    yield spark_batch(batch, schema)
+            except LogTruncated:
+                raise
+            except OffsetOutOfRange as gone:
+                pass_over(options, consumer, gone, ends)
+            else:
+                break
+        check_complete(consumer, ends, options.client.api_timeout_ms)
 
-    def gone(partition: TopicPartition, position: int) -> int:
-        """Where to go on when the next offset to read is no longer there."""
+
+def pass_over(
+    options: ReadOptions, consumer: Consumer[bytes, bytes], gone: OffsetOutOfRange, ends: Offsets
+) -> None:
+    """Go on where there are records, when the next offset to read is no longer there. Raises
+    `DataLoss` unless the options say otherwise."""
+    topics = Topics(admin_of(options.client), options)
+    for partition, position in gone.offsets.items():
         first = topics.earliest([partition])[partition]
         topics.report_data_loss(
             f"{partition}: offset {position} should be read, the log now starts at {first}"
         )
-        return max(first, position + 1)
+        # Else it ends before the position, and the rest of the range is not there either.
+        consumer.seek(partition, first if first > position else ends[partition])
 
-    fetcher = RangeFetcher(
-        cluster,
-        {r.topic_partition: (r.start, r.end) for r in ranges},
-        out_of_range=gone,
-        read_committed=options.read_committed,
-        max_bytes=options.fetch_max_bytes,
-        max_partition_bytes=options.max_partition_fetch_bytes,
-    )
-    builders = {
-        r.topic_partition: ColumnBuilder(
-            r.topic_partition, schema, read_committed=options.read_committed
-        )
-        for r in ranges
-    }
-    for fetched in fetcher:
-        yield from builders[fetched.topic_partition].append(fetched)
-    for builder in builders.values():
-        yield from builder.finish()
+
+def check_complete(consumer: Consumer[bytes, bytes], ends: Offsets, timeout_ms: int) -> None:
+    """Raises `ApiTimeout` if reading ended because nothing came for so long."""
+    positions = {partition: consumer.position(partition) for partition in ends}
+    left = [f"{p} from {positions[p]}" for p, end in ends.items() if positions[p] < end]
+    if left:
+        raise ApiTimeout(f"no records came within {timeout_ms} ms of {', '.join(left[:3])}")
 
 
 class BatchReader(DataSourceReader):
@@ -85,7 +102,7 @@ class BatchReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        topics = Topics(cluster_of(self.options.client), self.options)
+        topics = Topics(admin_of(self.options.client), self.options)
         found = topics.partitions()
         start = topics.start(found)
         return list(plan(self.options, start, self.checked_end(topics, start)))

@@ -31,10 +31,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from odradek.client.simple.cluster import Cluster
-from odradek.model.ids import TopicPartition
+from odradek import TopicPartition
 from odradek.spark.alignment import align
-from odradek.spark.connections import cluster_of, open_cluster
+from odradek.spark.connections import admin_of
 from odradek.spark.head_watch import HeadWatch
 from odradek.spark.initial_offsets import InitialOffsets
 from odradek.spark.offsets import Offsets, from_json_dict, limit_offsets, to_json_dict
@@ -59,12 +58,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last_batch_at = time.monotonic()
 
     @property
-    def cluster(self) -> Cluster:
-        return cluster_of(self.options.client)
-
-    @property
     def topics(self) -> Topics:
-        return Topics(self.cluster, self.options)
+        return Topics(admin_of(self.options.client), self.options)
 
     def initialOffset(self) -> dict[str, Any]:
         def resolve() -> Offsets:
@@ -95,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = heads
         if self.options.max_timestamp_span_ms:
             span_ms = self.options.max_timestamp_span_ms
-            end = align(self.cluster, begin, heads, span_ms)
+            end = align(self.topics, begin, heads, span_ms)
         if isinstance(limit, ReadMaxRows):
             end = limit_offsets(begin, end, limit.max_rows)
         if has_news(begin, end):
@@ -120,9 +115,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """The end of this reader's process, where Spark lets it come that far."""
-        self.cluster.close()
         if self.watch is not None:
-            self.watch.cluster.close()
+            self.watch.close()
+            self.watch = None
 
     def current_heads(self) -> Offsets:
         """The ends of the logs; new partitions are looked for once a second."""
@@ -134,9 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def wait_for_news(self, begin: Offsets, heads: Offsets) -> Offsets:
         if self.watch is None:
-            # A broker answers a connection in order: what waits needs one of its own.
-            own = open_cluster(self.options.client)
-            self.watch = HeadWatch(own, read_committed=self.options.read_committed)
+            self.watch = HeadWatch(self.options.client, read_committed=self.options.read_committed)
         return self.watch.wait(heads, self.current_heads)
 
     def never_back(self, begin: Offsets, target: Offsets) -> Offsets:

@@ -13,12 +13,15 @@ import logging
 import re
 from collections.abc import Collection, Mapping
 
-from odradek.client.simple.cluster import NO_OFFSET, Cluster
-from odradek.model.ids import TopicPartition
+from odradek import Admin, TopicPartition
+from odradek.client.list_offsets import LATEST as END
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets
 from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions
 
 log = logging.getLogger(__name__)
+
+NO_OFFSET = -1
+"""No record is as young as was asked for."""
 
 
 class DataLoss(RuntimeError):
@@ -29,8 +32,8 @@ class DataLoss(RuntimeError):
 class Topics:
     """The options of one read, resolved against a cluster."""
 
-    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
-        self.cluster = cluster
+    def __init__(self, admin: Admin, options: ReadOptions) -> None:
+        self.admin = admin
         self.options = options
 
     def partitions(self) -> list[TopicPartition]:
@@ -38,23 +41,25 @@ class Topics:
         there."""
         subscription = self.options.subscription
         if subscription.assignment:
-            existing = self.cluster.partitions({p.topic for p in subscription.assignment})
+            existing = self.admin.partitions_of({p.topic for p in subscription.assignment})
             absent = sorted(set(subscription.assignment) - set(existing))
             if absent:
                 raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
             return list(subscription.assignment)
         if subscription.pattern is not None:
             pattern = re.compile(subscription.pattern)
-            names = [n for n in self.cluster.topic_names() if pattern.fullmatch(n)]
-            return self.cluster.partitions(names)
-        return self.cluster.partitions(subscription.topics)
+            topics = self.admin.topics(internal=True)
+            return self.admin.partitions_of([t.name for t in topics if pattern.fullmatch(t.name)])
+        return self.admin.partitions_of(subscription.topics)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        return self.cluster.earliest_offsets(partitions)
+        return self.admin.beginning_offsets(partitions)
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
         """What may be read at most: high watermarks, or last stable offsets if `read_committed`."""
-        return self.cluster.latest_offsets(partitions, read_committed=self.options.read_committed)
+        asked = dict.fromkeys(partitions, END)
+        found = self.admin.list_offsets(asked, read_committed=self.options.read_committed)
+        return {partition: answer.offset for partition, answer in found.items()}
 
     def start(self, partitions: Collection[TopicPartition]) -> Offsets:
         """Where reading starts, as the starting options say."""
@@ -90,7 +95,7 @@ class Topics:
     ) -> Offsets:
         """The first offset at least as young as each timestamp; the end of the log where there is
         none."""
-        found = self.cluster.list_offsets(timestamps)
+        found = self.admin.list_offsets(timestamps)
         lacking = sorted(p for p, answer in found.items() if answer.offset == NO_OFFSET)
         if lacking and none_so_young == "error":
             raise ValueError(

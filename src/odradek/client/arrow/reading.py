@@ -101,7 +101,9 @@ class ArrowBatches:
             if not more:
                 raise StopIteration
 
-    def _until_quiet(self) -> Iterator[pa.RecordBatch]:
+    def until_quiet(self) -> Iterator[pa.RecordBatch]:
+        """The batches until nothing has come for the time a batch may take, or to the end of what
+        was assigned; without what to commit."""
         while True:
             gathered, _ = self._take()
             if gathered.is_empty:
@@ -109,5 +111,5 @@ class ArrowBatches:
             yield record_batch(gathered).replace_schema_metadata(None)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        reader = pa.RecordBatchReader.from_batches(SCHEMA, self._until_quiet())
+        reader = pa.RecordBatchReader.from_batches(SCHEMA, self.until_quiet())
         return reader.__arrow_c_stream__(requested_schema)
