@@ -30,6 +30,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.broker.dispatch",
     "odradek.broker.handlers.produce",
     "odradek.broker.routes",
+    "odradek.client.producer.partitioner",
     "odradek.log.fence",
     "odradek.log.files.local_file",
     "odradek.log.flushed_log",
