@@ -11,9 +11,8 @@ import pytest
 from interop.apache_kafka import ApacheKafka
 from odradek.client.admin.results import NewTopic
 from odradek.client.blocking.admin import Admin
+from odradek.client.blocking.producer import Producer
 from odradek.client.errors import KafkaError
-from odradek.client.simple.bulk_producer import BulkProducer
-from odradek.client.simple.cluster import Cluster
 from odradek.model.ids import TopicPartition
 from odradek.testing.broker import Broker
 
@@ -34,12 +33,12 @@ def said(call: Callable[[], Any]) -> object:
 
 def produce(bootstrap: str, count: int) -> None:
     """Records with their offsets for timestamps."""
-    with Cluster(bootstrap) as cluster:
-        producer = BulkProducer(cluster)
-        for number in range(count):
-            producer.append(LOG.topic, LOG.partition, None, b"value", (), 1000 + number)
-        producer.flush()
-        producer.close()
+    with Producer(brokers=bootstrap) as producer:
+        sent = [
+            producer.send(LOG.topic, b"value", partition=LOG.partition, timestamp=1000 + number)
+            for number in range(count)
+        ]
+    assert [record.result().offset for record in sent] == list(range(count))
 
 
 def topics(admin: Admin) -> list[object]:

@@ -16,6 +16,7 @@ from odradek.client.admin.admin import AdminCalls
 from odradek.client.admin.results import NewTopic, ResourceType, Source
 from odradek.client.aio.admin import Admin as AioAdmin
 from odradek.client.blocking.admin import Admin
+from odradek.client.blocking.producer import Producer
 from odradek.client.errors import (
     ApiTimeout,
     ClientClosed,
@@ -177,15 +178,14 @@ def test_offsets_by_time(admin: Admin, broker: Broker) -> None:
 
 def produce(broker: Broker, partition: TopicPartition, count: int) -> None:
     """So many records, each with its offset for a timestamp."""
-    from odradek.client.simple.bulk_producer import BulkProducer
-    from odradek.client.simple.cluster import Cluster
-
-    with Cluster(broker.bootstrap) as cluster:
-        producer = BulkProducer(cluster)
-        for number in range(count):
-            producer.append(partition.topic, partition.partition, None, b"value", (), number)
-        producer.flush()
-        producer.close()
+    with Producer(brokers=broker.bootstrap) as producer:
+        sent = [
+            producer.send(
+                partition.topic, b"value", partition=partition.partition, timestamp=number
+            )
+            for number in range(count)
+        ]
+    assert [record.result().offset for record in sent] == list(range(count))
 
 
 # Groups.
