@@ -28,13 +28,14 @@ PASSING = [
 ]
 
 partitions = st.integers(0, PARTITIONS - 1)
-steps = st.one_of(
+pauses_ms = st.sampled_from([0, 3, 40, 700])
+"""Between steps: nothing, a part of a fetch, a fetch, the longest wait of one."""
+actions = st.one_of(
     st.tuples(st.just("append"), partitions, st.integers(1, 12)),
     st.tuples(st.just("fail"), partitions, st.sampled_from(PASSING)),
     st.tuples(st.just("move"), partitions, st.integers(1, 2)),
     st.tuples(st.just("forget"), st.just(0), st.just(0)),
     st.tuples(st.just("restart"), st.integers(1, 2), st.integers(0, 3000)),
-    st.tuples(st.just("time"), st.just(0), st.integers(0, 1500)),
     st.tuples(st.just("poll"), st.just(0), st.integers(1, 8)),
     st.tuples(st.just("consume"), st.just(0), st.integers(1, 8)),
     st.tuples(st.just("interrupt"), st.just(0), st.integers(1, 8)),
@@ -61,6 +62,9 @@ class Story:
         self.consumer.assign(self.keys, starts=dict.fromkeys(self.keys, 0))
         self.due = [0] * PARTITIONS
         self.paused: set[int] = set()
+        for partition in range(PARTITIONS):
+            for _ in range(4):
+                self.append(partition, 3)
 
     def got(self, partition: int, offset: int, value: object) -> None:
         assert partition not in self.paused, f"{partition} is paused"
@@ -89,9 +93,6 @@ class Story:
         self.cluster[node_id].stop()
         self.cluster.run(after_ms)
         self.cluster[node_id].start()
-
-    def time(self, _: int, duration_ms: int) -> None:
-        self.cluster.run(duration_ms)
 
     def poll(self, _: int, count: int) -> None:
         for _ in range(count):
@@ -147,10 +148,13 @@ class Story:
         assert [self.consumer.position(key) for key in self.keys] == ends
 
 
-@settings(max_examples=60)
-@given(st.lists(steps, max_size=40))
-def test_each_record_once_and_in_order(script: list[tuple[str, int, int]]) -> None:
+@settings(max_examples=80)
+@given(st.lists(st.tuples(actions, pauses_ms), min_size=5, max_size=40))
+def test_each_record_once_and_in_order(
+    script: list[tuple[tuple[str, int, int], int]],
+) -> None:
     story = Story()
-    for action, first, second in script:
+    for (action, first, second), pause_ms in script:
         getattr(story, action)(first, second)
+        story.cluster.run(pause_ms)
     story.end()
