@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import socket
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -19,10 +22,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import raw_client
 from odradek.log.checkpoints import RECOVERY_POINT_FILE
 from odradek.log.durable_ends import DURABLE_ENDS_FILE
-from peers import Node, Odradek, PeerKafka, cpu_s, pss_mib, started
+from peers import ON_ITS_CORE, Node, Odradek, PeerKafka, cpu_s, pss_mib, started
 
 Figures = dict[str, float]
 GB = 1e9
+SINK = Path(__file__).with_name("sink.py")
 _numbers = itertools.count()
 
 
@@ -76,7 +80,42 @@ def produce(node: Node, size: int, records: int, topic: str) -> Figures:
 
 
 def produce_big(node: Node, size: int, records: int) -> Figures:
-    return produce(node, size, records, new_topic(node))
+    """`produce` to a topic of its own, which then leaves the page cache to the next."""
+    topic = new_topic(node)
+    try:
+        return produce(node, size, records, topic)
+    finally:
+        raw_client.delete_topic(node.port, topic)
+
+
+def floor(directory: Path, gigabytes: float) -> Figures:
+    """What the kernel alone takes: a process that receives bytes and appends them to a file.
+
+    No broker can take less per GB on this machine, just now: most of it is the page cache, whose
+    price depends on what else the machine, and its host, do with their memory.
+    """
+    path = directory / "floor"
+    sink = subprocess.Popen([*ON_ITS_CORE, sys.executable, SINK, path], stdout=subprocess.PIPE)
+    try:
+        assert sink.stdout is not None
+        port = int(sink.stdout.readline())
+        block = bytes(range(256)) * 4096
+        with raw_client.connect(port) as client:
+            client.sendall(block)
+            client.recv(1)
+            cpu = cpu_s(sink.pid)
+            for _ in range(int(gigabytes * GB / len(block))):
+                client.sendall(block)
+            client.shutdown(socket.SHUT_WR)
+            client.recv(1)
+            cpu = cpu_s(sink.pid) - cpu
+        return {"cpu_s_per_gb": cpu / gigabytes}
+    finally:
+        sink.kill()
+        sink.wait()
+        if sink.stdout is not None:
+            sink.stdout.close()
+        path.unlink(missing_ok=True)
 
 
 def consume(node: Node, topic: str, records: int, size: int) -> Figures:

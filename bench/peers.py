@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from interop.apache_kafka import ApacheKafka, KafkaMissing, class_path  # noqa: E402
 
 __all__ = [
+    "ON_ITS_CORE",
     "ROOT",
     "KafkaMissing",
     "Node",

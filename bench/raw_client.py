@@ -1,7 +1,7 @@
 """A small client that costs little: frames are encoded once and sent again and again over epoll.
 
 The same bytes go to every broker, so what differs is the broker. The versions are served by Odradek
-and Apache Kafka both: Produce v11, Fetch v12, CreateTopics v7.
+and Apache Kafka both: Produce v11, Fetch v12, CreateTopics v7, DeleteTopics v5.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.api.produce import (
     PartitionProduceData,
@@ -32,7 +34,8 @@ from odradek.protocol.record_batch_builder import build
 from odradek.protocol.schema import declaration
 from odradek.protocol.writer import joined
 
-PRODUCE, FETCH, CREATE_TOPICS = 11, 12, 7
+PRODUCE, FETCH, CREATE_TOPICS, DELETE_TOPICS = 11, 12, 7, 5
+DELETED_SOON = CreatableTopicConfig(name="file.delete.delay.ms", value="500")
 LENGTH = struct.Struct(">i")
 ERROR_AT_END = struct.Struct(">hqqq")
 """What ends a partition of a Produce response before its two empty arrays: error and offsets."""
@@ -104,7 +107,11 @@ def create_topic(port: int, topic: str) -> None:
     """With one partition; waits until it takes records."""
     with connect(port) as client:
         wanted = CreatableTopic(
-            name=topic, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+            name=topic,
+            num_partitions=1,
+            replication_factor=1,
+            assignments=[],
+            configs=[DELETED_SOON],
         )
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000, validate_only=False)
         while True:
@@ -115,6 +122,16 @@ def create_topic(port: int, topic: str) -> None:
                 break
             time.sleep(0.01)
         await_produce(client, topic)
+
+
+def delete_topic(port: int, topic: str) -> None:
+    """Its files go soon after, and with them their share of the page cache."""
+    with connect(port) as client:
+        request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=30_000)
+        client.sendall(frame(request, DELETE_TOPICS))
+        [deleted] = answer(client, DeleteTopicsResponse, DELETE_TOPICS).responses
+        if deleted.error_code != ErrorCode.NONE:
+            raise RuntimeError(f"topic {topic} was not deleted: {deleted.error_code}")
 
 
 def await_produce(client: socket.socket, topic: str) -> None:
