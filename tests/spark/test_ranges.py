@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.client.errors import KafkaTimeout
 from odradek.spark.offsets import OffsetRange
 from odradek.spark.options import read_options
 from odradek.spark.reader import read_ranges
@@ -58,3 +59,11 @@ def test_a_range_behind_the_end_of_its_log_is_data_loss(topics, read_range):
     with pytest.raises(DataLoss, match="offset 1000000 should be read"):
         read_range(topic, (0, 1_000_000, 2_000_000))
     assert read_range(topic, (0, 1_000_000, 2_000_000), failOnDataLoss="false") == []
+
+
+def test_records_that_do_not_come_end_the_task(topics, read_range):
+    topic = topics.create()
+    topic.produce("a")
+    patience = {"kafka.default.api.timeout.ms": "3000"}
+    with pytest.raises(KafkaTimeout):
+        read_range(topic, (0, 0, 2), **patience)
