@@ -39,7 +39,7 @@ class SenderTurn:
 
     def wake(self) -> None:
         """Any thread. Raises `ClientClosed` in a forked process."""
-        if not self._woken:
+        if not self._woken or not self._thread.running:
             self._woken = True
             self._thread.post(self._turn)
         self._queued += 1
