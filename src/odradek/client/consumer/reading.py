@@ -149,6 +149,7 @@ class Reading:
         if not collector.attention:
             return
         if self.closed:
+            self._driver.signal()  # Who closes may be waiting too.
             raise ClientClosed("the consumer is closed")
         errors = self._core.errors
         if errors:
@@ -206,15 +207,20 @@ class Reading:
         return waiter.result()
 
     async def close(self, timeout: float) -> None:
-        """Take leave of the group within so many seconds, and end the engine's part."""
+        """Take leave of the group within so many seconds, and end the engine's part. Whoever waits
+        in a poll meanwhile is told at once.
+        """
+        self.closed = True
+        self.collector.attention = True
+        self._driver.signal()
         try:
             if self._driver.running:
                 await self.finish(lambda: self._core.group.close(round(timeout * 1000)))
         finally:
-            self.closed = True
             self.collector.attention = True
             if self._driver.running:
                 await self._driver.call(self._core.close)
+            self._driver.signal()
 
 
 def run_now(coroutine: Coroutine[Any, None, T]) -> T:
