@@ -51,6 +51,9 @@ class Shown:
 class Bench:
     """Runs, records, compares."""
 
+    results = RESULTS
+    subject = "broker"
+
     def __init__(self, kafka_jars: str, work: Path, arguments: argparse.Namespace) -> None:
         self.jars, self.work = kafka_jars, work
         self.quick: bool = arguments.quick
@@ -59,7 +62,7 @@ class Bench:
         self.run_id = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.mode = leaves.mode()
         self.table = Table(
-            title=f"broker against Apache Kafka, leaves {self.mode}, {self.pairs} pairs"
+            title=f"{self.subject} against Apache Kafka, leaves {self.mode}, {self.pairs} pairs"
         )
         for column in ("row", "unit", "ours", "Kafka", "ratio", "min - max", "target", ""):
             self.table.add_column(column, justify="left" if column in ("row", "unit") else "right")
@@ -126,7 +129,7 @@ class Bench:
             "load": os.getloadavg()[0],
             **{name: round(value, 4) for name, value in figures.items()},
         }
-        with RESULTS.open("a") as out:
+        with self.results.open("a") as out:
             out.write(json.dumps(line) + "\n")
         print(f"  {row}: {broker} {line_of(figures)}", file=sys.stderr)
         return figures

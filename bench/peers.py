@@ -120,9 +120,12 @@ class PeerKafka:
 
     name = "kafka"
 
-    def __init__(self, directory: Path, class_path: str) -> None:
+    def __init__(
+        self, directory: Path, class_path: str, settings: Mapping[str, str] | None = None
+    ) -> None:
         directory.mkdir()
-        self._node = ApacheKafka(class_path, directory, (*ON_ITS_CORE, "java", *KAFKA_OPTIONS))
+        command = (*ON_ITS_CORE, "java", *KAFKA_OPTIONS)
+        self._node = ApacheKafka(class_path, directory, command, settings or {})
         self._node.format()
         self.port = self._node.port
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -83,8 +83,13 @@ class ApacheKafka:
     """
 
     def __init__(
-        self, jars: str, directory: Path, command: Sequence[str] = ("java", *NODE_OPTIONS)
+        self,
+        jars: str,
+        directory: Path,
+        command: Sequence[str] = ("java", *NODE_OPTIONS),
+        settings: Mapping[str, str] = GROUP_SETTINGS,
     ) -> None:
+        self.settings = settings
         self.jars = jars
         self.directory = directory
         self.command = command
@@ -162,7 +167,7 @@ class ApacheKafka:
                 f"log.dirs={self.data_dir}",
                 "offsets.topic.replication.factor=1",
                 "offsets.topic.num.partitions=1",
-                *(f"{name}={value}" for name, value in GROUP_SETTINGS.items()),
+                *(f"{name}={value}" for name, value in self.settings.items()),
                 "transaction.state.log.replication.factor=1",
                 "transaction.state.log.min.isr=1",
                 "share.coordinator.state.topic.replication.factor=1",

@@ -1,0 +1,125 @@
+"""Groups, as ratios to Apache Kafka on the same machine in the same run.
+
+    python -m bench groups -- [--quick] [--only WORD]
+    KAFKA_CLASSPATH=...     Kafka's jars, if they are not to be asked of Maven
+
+A rebalance is measured from the join of the last member to the assignment of the last one: all
+others have joined again before. Heartbeats come from all members in turn, each on a connection of
+its own. Every measurement is appended to `bench/results/groups.jsonl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+import group_load as load
+from bench_broker import FSYNC, OS, Bench, Shown
+from peers import KafkaMissing, Node, Odradek, PeerKafka, jars, pin_client, started
+
+RESULTS = Path(__file__).parent / "results" / "groups.jsonl"
+SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
+WINDOW = 64
+names = (f"group-{number}" for number in itertools.count())
+
+
+class GroupBench(Bench):
+    """The same, with groups."""
+
+    results = RESULTS
+    subject = "groups"
+
+    @contextmanager
+    def brokers(self) -> Iterator[list[Node]]:
+        """Ours and Kafka's, both warmed up."""
+        nodes: list[Node] = [
+            Odradek(self.directory(), {**OS, **SETTINGS}),
+            PeerKafka(self.directory(), self.jars, SETTINGS),
+        ]
+        try:
+            for node in nodes:
+                started(node)
+                members = load.Members(node, 50, next(names))
+                members.heartbeats(5_000 if self.quick else 50_000, WINDOW)
+                load.rebalances(members, 5 if self.quick else 50)
+                members.close()
+            yield nodes
+        finally:
+            for node in nodes:
+                node.kill()
+
+
+def rebalance_row(bench: Bench, nodes: list[Node], count: int, name: str) -> None:
+    row = f"rebalance, {count} members, {name}"
+    if not bench.wanted(row):
+        return
+    times = 5 if bench.quick else 20
+    groups = {node.name: load.Members(node, count, next(names)) for node in nodes}
+    bench.pairs_of(
+        row,
+        [
+            Shown("p50_ms", "ms, last join to all stable", ratio=1.0),
+            Shown("cpu_ms", "CPU ms, joins and syncs"),
+        ],
+        lambda node: load.rebalances(groups[node.name], times),
+        nodes,
+    )
+    for members in groups.values():
+        members.close()
+
+
+def heartbeat_row(bench: Bench, nodes: list[Node], count: int) -> None:
+    row = f"heartbeats, {count} members, os"
+    if not bench.wanted(row):
+        return
+    beats = 20_000 if bench.quick else 100_000
+    groups = {node.name: load.Members(node, count, next(names)) for node in nodes}
+    bench.pairs_of(
+        row,
+        [Shown("cpu_us", "CPU us/heartbeat"), Shown("per_s", "heartbeats/s")],
+        lambda node: groups[node.name].heartbeats(beats, WINDOW),
+        nodes,
+    )
+    for members in groups.values():
+        members.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="rough figures")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--only", default="", help="rows that have this in their name")
+    arguments = parser.parse_args()
+    try:
+        kafka_jars = jars()
+    except KafkaMissing as missing:
+        print(f"bench: {missing}", file=sys.stderr)
+        return 1
+    pin_client()
+    RESULTS.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as work:
+        bench = GroupBench(kafka_jars, Path(work), arguments)
+        with bench.brokers() as nodes:
+            for count in (10, 200):
+                rebalance_row(bench, nodes, count, "os")
+            for count in (50, 5_000):
+                heartbeat_row(bench, nodes, count)
+        fsync: list[Node] = [started(Odradek(bench.directory(), {**FSYNC, **SETTINGS}))]
+        try:
+            for count in (10, 200):
+                rebalance_row(bench, fsync, count, "fsync")
+        finally:
+            fsync[0].kill()
+    Console(width=150).print(bench.table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
