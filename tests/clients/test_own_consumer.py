@@ -6,7 +6,7 @@ import asyncio
 import pickle
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -35,6 +35,13 @@ LONG_S = 60.0
 T0 = 1_700_000_000_000
 
 NewTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One that does not wait for further members of a new group."""
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as running:
+        yield running
 
 
 @pytest.fixture
