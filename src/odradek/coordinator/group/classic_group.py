@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from odradek.coordinator.group.member import Member, Protocols
+from odradek.coordinator.group.member_records import loaded_member
 from odradek.coordinator.group.states import CAN_REBALANCE, GroupState
 from odradek.coordinator.records import (
     CoordinatorRecord,
@@ -28,11 +29,7 @@ from odradek.coordinator.records import (
 )
 from odradek.coordinator.turn import Reply
 from odradek.model.java_hash import hash_ordered
-from odradek.protocol.api.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
+from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 
 CONSUMER = "consumer"
 """The protocol type of consumers, whose metadata the broker can read."""
@@ -272,43 +269,3 @@ def selected(spoken: Sequence[Protocols]) -> str:
         next(each.name for each in protocols if each.name in candidates) for protocols in spoken
     )
     return max(hash_ordered(votes), key=lambda name: votes[name])
-
-
-def loaded_member(stored: MemberMetadata, protocol: str | None, known: Member | None) -> Member:
-    """A member as a record has it. One that is known keeps what waits for an answer, and the other
-    protocols that it speaks.
-    """
-    timeout = stored.rebalance_timeout
-    rebalance_timeout_ms = stored.session_timeout if timeout == -1 else timeout
-    said = [JoinGroupRequestProtocol(name=protocol or "", metadata=stored.subscription)]
-    if known is None:
-        return Member(
-            stored.member_id,
-            stored.group_instance_id,
-            stored.client_id,
-            stored.client_host,
-            session_timeout_ms=stored.session_timeout,
-            rebalance_timeout_ms=rebalance_timeout_ms,
-            protocols=said,
-            assignment=stored.assignment,
-        )
-    known.session_timeout_ms = stored.session_timeout
-    known.rebalance_timeout_ms = rebalance_timeout_ms
-    known.assignment = stored.assignment
-    if said[0] not in known.protocols:
-        known.protocols = said
-    return known
-
-
-def stored_member(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:
-    """What a record keeps of a member."""
-    return MemberMetadata(
-        member_id=member.id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        rebalance_timeout=member.rebalance_timeout_ms,
-        session_timeout=member.session_timeout_ms,
-        subscription=member.metadata(protocol),
-        assignment=assignment,
-    )

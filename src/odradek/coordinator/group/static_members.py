@@ -11,9 +11,10 @@ former id leads, which makes it a follower: the assignment there is goes on bein
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup, selected, stored_member
+from odradek.coordinator.group.classic_group import ClassicGroup, selected
 from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.member import Caller, Member, metadata_of
+from odradek.coordinator.group.member_records import stored_member
 from odradek.coordinator.group.rebalance import (
     complete_if_all_joined,
     prepare,

@@ -7,9 +7,10 @@ Stable a late or repeated request is answered at once.
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup, stored_member
+from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.member import Member
+from odradek.coordinator.group.member_records import stored_member
 from odradek.coordinator.group.rebalance import sync_key
 from odradek.coordinator.group.responses import assignment_response, sync_error
 from odradek.coordinator.group.sessions import watch
