@@ -24,7 +24,8 @@ from odradek.protocol.api.describe_groups import DescribeGroupsRequest
 from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 
 DESCRIBE, LIST, DELETE = 6, 5, 2
-SHORT_SESSION_MS = 500
+SHORT_SESSION_MS = 3_000
+"""Short to wait for, and long for what has to be said before it is over, on a busy machine too."""
 
 
 def in_every_state(peer: Peer) -> list[str]:
