@@ -18,7 +18,8 @@ from odradek.client.producer.delivery import Delivery
 from odradek.demo.flights import Event
 
 REPORT_EVERY = 1000
-BATCH_BYTES = 131_072
+# For much at once: batches fill before they leave, and there are fewer of them to make durable.
+BULK = {"batch.size": 262_144, "linger.ms": 50, "max.request.size": 8_388_608}
 FLUSH_TIMEOUT_SECONDS = 60
 # The flights carry timestamps of 2013: a time-based retention would delete them on arrival.
 KEEP_FOREVER = {"retention.ms": -1}
@@ -79,7 +80,7 @@ def replay(
     outcomes = Outcomes()
     report = outcomes.report
     started = time.monotonic()
-    with Producer(brokers=bootstrap, batch_size=BATCH_BYTES) as producer:
+    with Producer(BULK, brokers=bootstrap) as producer:
         send = producer.send
         for index, event in enumerate(events):
             if outcomes.failure is not None or ended.is_set():
