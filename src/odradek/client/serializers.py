@@ -84,7 +84,7 @@ class Serializer:
             return text.encode()
         except UnicodeEncodeError as error:
             what = f"the {self.field} of a record for {topic} is not text that UTF-8 knows"
-            raise SerializationError(f"{what}: {error}") from error
+            raise caused(SerializationError(f"{what}: {error}"), error) from error
 
     def _call(self, topic: str, headers: Sequence[Header], data: object) -> bytes | None:
         function = self._function
@@ -92,10 +92,11 @@ class Serializer:
         try:
             made = function(data) if self.kind == CALL else function(topic, headers, data)
         except Exception as error:
-            raise SerializationError(
+            what = (
                 f"serializer {self.name} cannot serialize the {self.field} of a record for "
                 f"{topic}, a {type(data).__name__}: {error}"
-            ) from error
+            )
+            raise caused(SerializationError(what), error) from error
         if made is None or isinstance(made, bytes):
             return made
         if isinstance(made, str):
@@ -155,7 +156,12 @@ def headers_of(given: Any) -> list[Header]:
                 raise TypeError(f"({name!r}, {content!r})")
             found.append((name, content))
     except (TypeError, ValueError, UnicodeEncodeError) as error:
-        raise SerializationError(
-            f"headers cannot be {error}: give a dict, or pairs, of str and bytes, str or None"
-        ) from error
+        what = f"headers cannot be {error}: give a dict, or pairs, of str and bytes, str or None"
+        raise caused(SerializationError(what), error) from error
     return found
+
+
+def caused(error: SerializationError, cause: BaseException) -> SerializationError:
+    """The error with its cause: compiled code passes over the `from` of a `raise`."""
+    error.__cause__ = cause
+    return error
