@@ -32,6 +32,11 @@ ISOLATION_VERSION = 2
 MAX_TIMESTAMP_VERSION = 7
 
 
+def passes(code: ErrorCode | None) -> bool:
+    """Whether asking again may help; as in Kafka's client, also if the error says nothing."""
+    return code is not None and (code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 class ListedOffset(NamedTuple):
     """What was found; `offset` -1 if nothing was. `timestamp_ms` is that of the record, -1 for the
     special ones."""
@@ -146,5 +151,5 @@ def _take(waiter: Waiter[ListOffsetsResponse], found: dict[TopicPartition, Liste
     for partition, code, offset in answers(waiter.result()):
         if code == ErrorCode.NONE:
             found[partition] = offset
-        elif not code.retriable:
+        elif not passes(code):
             raise error_for(code, f"looking up an offset of {partition}")

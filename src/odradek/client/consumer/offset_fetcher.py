@@ -143,7 +143,7 @@ class OffsetFetcher:
         log.debug("%s", error)
         if error.refresh_metadata:
             self._engine.metadata.request_update()
-        if not error.retriable:
+        if not list_offsets.passes(error.code):
             self._failed(error)
 
     # Resetting.

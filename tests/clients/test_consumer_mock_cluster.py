@@ -1,0 +1,158 @@
+"""Our consumer meets librdkafka's mock cluster, told to fail: each record comes once, in order.
+
+The mock knows ApiVersions up to 2 only, and neither fetch sessions nor topic ids. It says that it
+knows JoinGroup 6 and cannot read it, so the group is asked for offsets here, and not joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import confluent_kafka
+import pytest
+from rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
+
+from odradek import Consumer
+from odradek.client.errors import InvalidRecord, KafkaError, TopicAuthorizationError
+from odradek.model.errors import ErrorCode
+
+LONG_S = 60.0
+TOPIC = "t"
+FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, OFFSET_FETCH = 1, 2, 3, 10, 9
+COUNT = 50
+PASSING = [
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+]
+TOLD = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: TopicAuthorizationError,
+    ErrorCode.CORRUPT_MESSAGE: InvalidRecord,
+    ErrorCode.INVALID_REQUEST: KafkaError,
+}
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    lib = library()
+    if lib is None:
+        pytest.skip("confluent-kafka was not installed with its own librdkafka")
+    with mock_cluster(lib, brokers=2) as running:
+        running.create(TOPIC)
+        running.lead(TOPIC, 0, 1)
+        producer = confluent_kafka.Producer({"bootstrap.servers": running.bootstrap})
+        for number in range(COUNT):
+            producer.produce(TOPIC, b"%d" % number)
+            if number % 5 == 4:
+                assert producer.flush(LONG_S) == 0
+        yield running
+
+
+def reading(cluster: MockCluster, **settings: object) -> Consumer[bytes, bytes]:
+    """A consumer that reads a batch at a time, and is in a hurry."""
+    given: dict[str, object] = {
+        "retry_backoff_ms": 1,
+        "reconnect_backoff_ms": 1,
+        "max_partition_fetch_bytes": 100,
+        "auto_offset_reset": "earliest",
+    }
+    return Consumer(brokers=cluster.bootstrap, **{**given, **settings})
+
+
+def all_of(consumer: Consumer[bytes, bytes], first: int = 0) -> list[bytes]:
+    """The records from that one on."""
+    records = [next(consumer) for _ in range(first, COUNT)]
+    assert [record.offset for record in records] == list(range(first, COUNT))
+    return [bytes(record.value or b"") for record in records]
+
+
+EXPECTED = [b"%d" % number for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("code", [*PASSING, DISCONNECT])
+def test_fetches_that_fail_for_a_while(cluster: MockCluster, code: int) -> None:
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        cluster.fail_next(FETCH, code, code)
+        first = next(consumer)
+        cluster.fail_next(FETCH, code, 0, code)
+        assert [first.value, *all_of(consumer, 1)] == EXPECTED
+
+
+@pytest.mark.parametrize(("code", "kind"), TOLD.items())
+def test_fetches_that_fail_for_a_reason_are_told_of_and_tried_again(
+    cluster: MockCluster, code: int, kind: type[Exception]
+) -> None:
+    # From version 7 on the mock gives the error to the response as a whole, which is tried again.
+    cluster.versions(FETCH, 4, 6)
+    cluster.fail_next(FETCH, code)
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        with pytest.raises(kind):
+            next(consumer)
+        assert all_of(consumer) == EXPECTED
+
+
+def test_an_offset_out_of_range_begins_as_set(cluster: MockCluster) -> None:
+    with reading(cluster) as consumer:
+        consumer.assign({(TOPIC, 0): 10_000})
+        assert all_of(consumer) == EXPECTED
+
+
+@pytest.mark.parametrize("code", [*PASSING, DISCONNECT])
+def test_looking_up_offsets_fails_for_a_while(cluster: MockCluster, code: int) -> None:
+    cluster.fail_next(LIST_OFFSETS, code, code)
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        assert all_of(consumer) == EXPECTED
+
+
+def test_metadata_fails_for_a_while(cluster: MockCluster) -> None:
+    cluster.fail_next(METADATA, DISCONNECT, ErrorCode.LEADER_NOT_AVAILABLE, DISCONNECT)
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        assert all_of(consumer) == EXPECTED
+
+
+def test_the_coordinator_fails_for_a_while(cluster: MockCluster) -> None:
+    moved = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, DISCONNECT)
+    cluster.fail_next(FIND_COORDINATOR, *moved)
+    cluster.fail_next(OFFSET_FETCH, *moved)
+    with reading(cluster, group="g") as consumer:
+        consumer.assign([(TOPIC, 0)])
+        assert all_of(consumer) == EXPECTED
+
+
+def test_the_leader_moves_and_comes_back(cluster: MockCluster) -> None:
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        found = []
+        for number in range(COUNT):
+            if number % 10 == 9:
+                cluster.lead(TOPIC, 0, 1 + number // 10 % 2)
+            found.append(next(consumer).value)
+        assert found == EXPECTED
+
+
+def test_the_leader_is_down_for_a_while(cluster: MockCluster) -> None:
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        first = next(consumer)
+        cluster.down(1)
+        assert first.offset == 0
+        cluster.lead(TOPIC, 0, 2)
+        assert all_of(consumer, 1) == EXPECTED[1:]
+
+
+@pytest.mark.parametrize("highest", [4, 7, 11])
+def test_brokers_of_other_ages(cluster: MockCluster, highest: int) -> None:
+    cluster.versions(FETCH, 4, highest)
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        assert all_of(consumer) == EXPECTED
