@@ -155,4 +155,5 @@ def test_java_understands_the_versions_served(ours: Broker, run_tool: RunTool) -
     told = run_tool(f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", ours.bootstrap)
     assert re.search(r"Produce\(0\): 0 to 13 \[usable: 13\]", told)
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", told)
-    assert "JoinGroup(11): UNSUPPORTED" in told
+    assert re.search(r"JoinGroup\(11\): 0 to 9 \[usable: 9\]", told)
+    assert "AddPartitionsToTxn(24): UNSUPPORTED" in told
