@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.protocol.frame import response_parts
@@ -66,13 +65,20 @@ class RequestContext:
         self.exchange.no_response()
 
 
-@dataclass(slots=True)
 class Waiting:
     """A handler's answer that waits: `operation` responds when it completes."""
 
-    purgatory: DelayedOperationPurgatory
-    operation: DelayedOperation
-    keys: Sequence[Hashable]
+    __slots__ = ("keys", "operation", "purgatory")
+
+    def __init__(
+        self,
+        purgatory: DelayedOperationPurgatory,
+        operation: DelayedOperation,
+        keys: Sequence[Hashable],
+    ) -> None:
+        self.purgatory = purgatory
+        self.operation = operation
+        self.keys = keys
 
 
 class NoResponse:

@@ -24,61 +24,89 @@ asked for, and a session can grow with every request. One that grows beyond it i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.fetch import FetchRequest, FetchTopic, ForgottenTopic
+from odradek.protocol.hot_fetch_messages import FetchRequest, FetchTopic, ForgottenTopic
 
-FINAL_EPOCH = -1
-INITIAL_EPOCH = 0
-MAX_EPOCH = 2**31 - 1
-MOST_PARTITIONS = 1_000_000
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+MAX_EPOCH: Final = 2**31 - 1
+MOST_PARTITIONS: Final = 1_000_000
 """Of all sessions; some 200 bytes each."""
-FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
+NONE: Final = ErrorCode.NONE
 Key = tuple[str | UUID, int]
 
 
-@dataclass(slots=True)
 class Wanted:
     """A partition that a fetch asks for, and what its session's client was last told of it.
 
     `name` is that of the topic when an id was first found: a session outlives its topics.
     """
 
-    topic: str | UUID
-    partition: int
-    current_leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    max_bytes: int
-    name: str = ""
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "max_bytes",
+        "name",
+        "partition",
+        "told_high_watermark",
+        "told_log_start_offset",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str | UUID,
+        partition: int,
+        current_leader_epoch: int,
+        fetch_offset: int,
+        last_fetched_epoch: int,
+        max_bytes: int,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.max_bytes = max_bytes
+        self.name = ""
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
 
 
-@dataclass(slots=True)
 class FetchSession:
     """What one client reads. `epoch` is the one its next request must carry."""
 
-    id: int
-    by_id: bool
-    created_ms: int
-    last_used_ms: int
-    epoch: int = 1
-    wanted: OrderedDict[Key, Wanted] = field(default_factory=OrderedDict)
+    __slots__ = ("by_id", "created_ms", "epoch", "id", "last_used_ms", "wanted")
+
+    def __init__(
+        self, new_id: int, by_id: bool, now_ms: int, wanted: OrderedDict[Key, Wanted]
+    ) -> None:
+        self.id = new_id
+        self.by_id = by_id
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.epoch = 1
+        self.wanted = wanted
 
 
-@dataclass(slots=True)
 class FetchPlan:
     """What to read for one request, in order. `session` is None for a sessionless request."""
 
-    wanted: Sequence[Wanted]
-    session: FetchSession | None = None
-    incremental: bool = False
+    __slots__ = ("incremental", "session", "wanted")
+
+    def __init__(
+        self, wanted: list[Wanted], session: FetchSession | None = None, incremental: bool = False
+    ) -> None:
+        self.wanted = wanted
+        self.session = session
+        self.incremental = incremental
 
     @property
     def session_id(self) -> int:
@@ -90,13 +118,13 @@ class FetchPlan:
         """Whether the answer lists this partition; remembers what the client is told."""
         news = (
             size > 0
-            or error is not ErrorCode.NONE
+            or error is not NONE
             or high_watermark != wanted.told_high_watermark
             or log_start != wanted.told_log_start_offset
         )
         if self.session is None:
             return True
-        wanted.told_high_watermark = high_watermark if error is ErrorCode.NONE else -1
+        wanted.told_high_watermark = high_watermark if error is NONE else -1
         wanted.told_log_start_offset = log_start
         if size > 0:
             key = (wanted.topic, wanted.partition)
@@ -105,7 +133,7 @@ class FetchPlan:
         return news or not self.incremental
 
 
-def requested(topics: Iterable[FetchTopic], by_id: bool) -> OrderedDict[Key, Wanted]:
+def requested(topics: list[FetchTopic], by_id: bool) -> OrderedDict[Key, Wanted]:
     """The partitions a request lists; of a partition listed twice the last one counts."""
     found: OrderedDict[Key, Wanted] = OrderedDict()
     for topic in topics:
@@ -168,7 +196,7 @@ class FetchSessionCache:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if not session.wanted:
             del self.sessions[session.id]
-            return FetchPlan(())
+            return FetchPlan([])
         return FetchPlan(list(session.wanted.values()), session, incremental=True)
 
     @property
@@ -178,7 +206,7 @@ class FetchSessionCache:
 
     @staticmethod
     def _update(
-        session: FetchSession, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
+        session: FetchSession, topics: list[FetchTopic], forgotten: list[ForgottenTopic]
     ) -> None:
         for key, wanted in requested(topics, session.by_id).items():
             known = session.wanted.get(key)
@@ -203,7 +231,7 @@ class FetchSessionCache:
             return None
         while (new_id := self.random.getrandbits(31)) == 0 or new_id in self.sessions:
             pass
-        session = FetchSession(new_id, by_id, now_ms, now_ms, wanted=wanted)
+        session = FetchSession(new_id, by_id, now_ms, wanted)
         self.sessions[new_id] = session
         return session
 

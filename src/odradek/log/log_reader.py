@@ -10,13 +10,15 @@ For the tail of a log nothing is read here; elsewhere a few headers, from the la
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.log.results import LogOffsetMetadata, LogRead
 from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import FileSlice
 
-NONE = ErrorCode.NONE
+NONE: Final = ErrorCode.NONE
 
 
 class LogReader:

@@ -8,12 +8,25 @@ from odradek.model.errors import ErrorCode
 from odradek.model.spans import FileSlice
 
 
-class LogOffsetMetadata(NamedTuple):
+class LogOffsetMetadata:
     """An offset and where it is, so that distances in bytes can be told without reading."""
 
-    offset: int
-    segment_base_offset: int
-    relative_position: int
+    __slots__ = ("offset", "relative_position", "segment_base_offset")
+
+    def __init__(self, offset: int, segment_base_offset: int, relative_position: int) -> None:
+        self.offset = offset
+        self.segment_base_offset = segment_base_offset
+        self.relative_position = relative_position
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogOffsetMetadata) and (
+            self.offset == other.offset
+            and self.segment_base_offset == other.segment_base_offset
+            and self.relative_position == other.relative_position
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.offset, self.segment_base_offset, self.relative_position))
 
     def on_older_segment_than(self, other: LogOffsetMetadata) -> bool:
         return self.segment_base_offset < other.segment_base_offset

@@ -11,7 +11,7 @@ fields that are known) is left to the reference.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
@@ -19,7 +19,12 @@ from mypy_extensions import i64
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import Span
-from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from odradek.protocol.hot_fetch_messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 from odradek.protocol.hot_messages import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.primitives import (
     MAX_STRING_BYTES,
@@ -28,10 +33,6 @@ from odradek.protocol.primitives import (
     skip_tags,
     uuid_of,
 )
-
-NO_HIGH_WATERMARK: Final = 2**63 - 1
-
-new: Final[Any] = object.__new__
 
 
 class Input:
@@ -192,86 +193,89 @@ class FetchRequestReader:
         source = Input(data, pos, self.flexible)
         version = self.version
         self.tagged = False
-        request = new(FetchRequest)
-        request.cluster_id = None
-        request.replica_id = source.int32() if version <= 14 else -1
-        request.replica_state = None
-        request.max_wait_ms = source.int32()
-        request.min_bytes = source.int32()
-        request.max_bytes = source.int32()
-        request.isolation_level = source.int8()
-        request.session_id = source.int32() if version >= 7 else 0
-        request.session_epoch = source.int32() if version >= 7 else -1
-        topics: list[Any] = []
+        replica_id: i64 = source.int32() if version <= 14 else -1
+        max_wait_ms, min_bytes, max_bytes = source.int32(), source.int32(), source.int32()
+        isolation_level = source.int8()
+        session_id: i64 = source.int32() if version >= 7 else 0
+        session_epoch: i64 = source.int32() if version >= 7 else -1
+        topics: list[FetchTopic] = []
         topics_left: i64 = source.count(self.smallest_topic)
         while topics_left > 0 and not self.tagged:
             topics_left -= 1
             topics.append(self.topic(source))
         if self.tagged:
             return self.reference(data, pos)
-        request.topics = topics
-        request.forgotten_topics_data = self.forgotten(source) if version >= 7 else []
-        request.rack_id = source.text() if version >= 11 else ""
+        forgotten = self.forgotten(source) if version >= 7 else []
+        rack_id = source.text() if version >= 11 else ""
         if source.has_tags():
             return self.reference(data, pos)
-        return request
+        return FetchRequest(
+            replica_id=replica_id,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=isolation_level,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id=rack_id,
+        )
 
-    def topic(self, source: Input) -> Any:
+    def topic(self, source: Input) -> FetchTopic:
         """One topic with its partitions, incomplete if a tagged field is met."""
-        topic = new(FetchTopic)
+        name, topic_id = "", ZERO_UUID
         if self.by_id:
-            topic.topic = ""
-            topic.topic_id = source.identifier()
+            topic_id = source.identifier()
         else:
-            topic.topic = source.text()
-            topic.topic_id = ZERO_UUID
-        partitions: list[Any] = []
+            name = source.text()
+        partitions: list[FetchPartition] = []
         partitions_left: i64 = source.count(self.smallest_partition)
         while partitions_left > 0 and not self.tagged:
             partitions_left -= 1
             partitions.append(self.partition(source))
-        topic.partitions = partitions
         if not self.tagged:
             source.skip_tags()
-        return topic
+        return FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
 
-    def partition(self, source: Input) -> Any:
+    def partition(self, source: Input) -> FetchPartition:
         """One partition; sets `tagged` if its tag section is not empty."""
         version = self.version
-        partition = new(FetchPartition)
-        partition.partition = source.int32()
-        partition.current_leader_epoch = source.int32() if version >= 9 else -1
-        partition.fetch_offset = source.int64()
-        partition.last_fetched_epoch = source.int32() if version >= 12 else -1
-        partition.log_start_offset = source.int64() if version >= 5 else -1
-        partition.partition_max_bytes = source.int32()
-        partition.replica_directory_id = ZERO_UUID
-        partition.high_watermark = NO_HIGH_WATERMARK
+        index = source.int32()
+        current_leader_epoch: i64 = source.int32() if version >= 9 else -1
+        fetch_offset = source.int64()
+        last_fetched_epoch: i64 = source.int32() if version >= 12 else -1
+        log_start_offset: i64 = source.int64() if version >= 5 else -1
+        partition_max_bytes = source.int32()
         if version >= 17:
             self.tagged = source.has_tags()
         else:
             source.skip_tags()
-        return partition
+        return FetchPartition(
+            partition=index,
+            current_leader_epoch=current_leader_epoch,
+            fetch_offset=fetch_offset,
+            last_fetched_epoch=last_fetched_epoch,
+            log_start_offset=log_start_offset,
+            partition_max_bytes=partition_max_bytes,
+        )
 
-    def forgotten(self, source: Input) -> list[Any]:
+    def forgotten(self, source: Input) -> list[ForgottenTopic]:
         """The partitions that leave the session."""
-        topics: list[Any] = []
+        topics: list[ForgottenTopic] = []
         topics_left: i64 = source.count(self.smallest_topic)
         while topics_left > 0:
             topics_left -= 1
-            topic = new(ForgottenTopic)
+            name, topic_id = "", ZERO_UUID
             if self.by_id:
-                topic.topic = ""
-                topic.topic_id = source.identifier()
+                topic_id = source.identifier()
             else:
-                topic.topic = source.text()
-                topic.topic_id = ZERO_UUID
+                name = source.text()
             partitions: list[int] = []
             partitions_left: i64 = source.count(4)
             while partitions_left > 0:
                 partitions_left -= 1
                 partitions.append(source.int32())
-            topic.partitions = partitions
             source.skip_tags()
-            topics.append(topic)
+            topics.append(ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions))
         return topics

@@ -14,6 +14,7 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64
 
 from odradek.model.spans import FileSlice
+from odradek.protocol.hot_fetch_messages import FetchResponse, PartitionData
 from odradek.protocol.hot_messages import PartitionProduceResponse, ProduceResponse
 from odradek.protocol.primitives import MAX_STRING_BYTES, uvarint
 
@@ -118,7 +119,7 @@ class ProduceResponseWriter:
                     return self.reference(message)
                 self.partition(target, partition)
             target.no_tags()
-        write_i32_be(target.out, message.throttle_time_ms)
+        write_i32_be(target.out, i32(message.throttle_time_ms))
         target.no_tags()
         return target.finish()
 
@@ -144,24 +145,24 @@ class FetchResponseWriter:
         self.version: i64 = version
         self.reference = reference
 
-    def write(self, message: Any) -> list[Any]:
+    def write(self, message: FetchResponse) -> list[Any]:
         """The response as parts; stretches of files are parts of their own."""
         version = self.version
         if message.node_endpoints or (version < 7 and message.session_id != 0):
             return self.reference(message)
         target = Output(version >= 12)
-        write_i32_be(target.out, message.throttle_time_ms)
+        write_i32_be(target.out, i32(message.throttle_time_ms))
         if version >= 7:
-            write_i16_be(target.out, message.error_code)
-            write_i32_be(target.out, message.session_id)
-        topics: list[Any] = message.responses
+            write_i16_be(target.out, i16(message.error_code))
+            write_i32_be(target.out, i32(message.session_id))
+        topics = message.responses
         target.length(len(topics), False)
         for topic in topics:
             if version >= 13:
                 target.out.write(topic.topic_id.bytes)
             else:
                 target.text(topic.topic)
-            partitions: list[Any] = topic.partitions
+            partitions = topic.partitions
             target.length(len(partitions), False)
             for partition in partitions:
                 if not self.partition(target, partition):
@@ -170,7 +171,7 @@ class FetchResponseWriter:
         target.no_tags()
         return target.finish()
 
-    def partition(self, target: Output, partition: Any) -> bool:
+    def partition(self, target: Output, partition: PartitionData) -> bool:
         """One partition; False for what is left to the reference."""
         version = self.version
         if (
@@ -181,15 +182,15 @@ class FetchResponseWriter:
         ):
             return False
         out = target.out
-        write_i32_be(out, partition.partition_index)
-        write_i16_be(out, partition.error_code)
-        write_i64_be(out, partition.high_watermark)
-        write_i64_be(out, partition.last_stable_offset)
+        write_i32_be(out, i32(partition.partition_index))
+        write_i16_be(out, i16(partition.error_code))
+        write_i64_be(out, i64(partition.high_watermark))
+        write_i64_be(out, i64(partition.last_stable_offset))
         if version >= 5:
-            write_i64_be(out, partition.log_start_offset)
+            write_i64_be(out, i64(partition.log_start_offset))
         self.aborted(target, partition.aborted_transactions)
         if version >= 11:
-            write_i32_be(out, partition.preferred_read_replica)
+            write_i32_be(out, i32(partition.preferred_read_replica))
         if not target.records(partition.records):
             return False
         target.no_tags()

@@ -19,64 +19,102 @@ skip F and G: a freshly rolled segment would look like an older one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Final
 
 from odradek.log.results import LogOffsetMetadata, LogRead
 from odradek.model.errors import ErrorCode
 from odradek.replication.partition import Isolation, Partition
 from odradek.timing import DelayedOperation
 
-NO_EPOCH = -1
+NO_EPOCH: Final = -1
+NONE: Final = ErrorCode.NONE
 
 
-@dataclass(slots=True)
 class FetchTarget:
     """One partition of a fetch: where the client is. `partition` is None if it is unknown here."""
 
-    partition: Partition | None
-    error: ErrorCode
-    fetch_offset: int
-    max_bytes: int
-    current_leader_epoch: int = NO_EPOCH
-    last_fetched_epoch: int = NO_EPOCH
-    start: LogOffsetMetadata | None = None
+    __slots__ = (
+        "current_leader_epoch",
+        "error",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "start",
+    )
+
+    def __init__(
+        self,
+        partition: Partition | None,
+        error: ErrorCode,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+    ) -> None:
+        self.partition = partition
+        self.error = error
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.start: LogOffsetMetadata | None = None
 
 
-@dataclass(slots=True)
 class FetchParams:
     """What a fetch asks for as a whole."""
 
-    min_bytes: int
-    max_bytes: int
-    isolation: Isolation
+    __slots__ = ("isolation", "max_bytes", "min_bytes")
+
+    def __init__(self, min_bytes: int, max_bytes: int, isolation: Isolation) -> None:
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = isolation
 
 
-@dataclass(slots=True)
 class FetchResult:
     """The answer for one partition. `diverging` is (epoch, end offset) of the largest epoch both
     sides share.
     """
 
-    error: ErrorCode
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    read: LogRead | None = None
-    diverging: tuple[int, int] | None = None
+    __slots__ = (
+        "diverging",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "read",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+    ) -> None:
+        self.error = error
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.read: LogRead | None = None
+        self.diverging: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:
         return 0 if self.read is None else self.read.size
 
 
-@dataclass(slots=True)
 class FetchOutcome:
     """Answers in the order of the targets; `at_once` says that waiting would be pointless."""
 
-    results: list[FetchResult]
-    size: int
-    at_once: bool
+    __slots__ = ("at_once", "results", "size")
+
+    def __init__(self, results: list[FetchResult], size: int, at_once: bool) -> None:
+        self.results = results
+        self.size = size
+        self.at_once = at_once
 
     def release(self) -> None:
         """Unpin what was read, when it is not sent."""
@@ -85,7 +123,7 @@ class FetchOutcome:
                 result.read.release()
 
 
-def read_targets(targets: Sequence[FetchTarget], params: FetchParams) -> FetchOutcome:
+def read_targets(targets: list[FetchTarget], params: FetchParams) -> FetchOutcome:
     """Read every target within the total; the first batch is returned even if it is larger
     (KIP-74).
     """
@@ -95,7 +133,7 @@ def read_targets(targets: Sequence[FetchTarget], params: FetchParams) -> FetchOu
     for target in targets:
         result = read_target(target, params, params.max_bytes - size, min_one=size == 0)
         size += result.size
-        at_once = at_once or result.error is not ErrorCode.NONE or result.diverging is not None
+        at_once = at_once or result.error is not NONE or result.diverging is not None
         results.append(result)
     return FetchOutcome(results, size, at_once or size >= params.min_bytes)
 
@@ -106,11 +144,13 @@ def read_target(
     partition = target.partition
     if partition is None:
         return FetchResult(target.error)
-    error = partition.availability() or partition.check_epoch(target.current_leader_epoch)
-    if error:
-        return FetchResult(ErrorCode(error))
+    error = partition.availability()
+    if error is NONE:
+        error = partition.check_epoch(target.current_leader_epoch)
+    if error is not NONE:
+        return FetchResult(error)
     result = FetchResult(
-        ErrorCode.NONE,
+        NONE,
         partition.high_watermark,
         partition.last_stable_offset,
         partition.log.log_start_offset,
@@ -122,7 +162,7 @@ def read_target(
             return FetchResult(ErrorCode.OFFSET_OUT_OF_RANGE) if unknown else result
     max_bytes = max(0, min(target.max_bytes, budget))
     read = partition.read(target.fetch_offset, max_bytes, params.isolation, min_one)
-    if read.error is not ErrorCode.NONE:
+    if read.error is not NONE:
         return FetchResult(read.error)
     target.start = read.start
     result.read = read
@@ -146,7 +186,7 @@ class DelayedFetch(DelayedOperation):
     def __init__(
         self,
         delay_ms: int,
-        targets: Sequence[FetchTarget],
+        targets: list[FetchTarget],
         params: FetchParams,
         respond: Callable[[FetchOutcome], None],
     ) -> None:
@@ -176,9 +216,9 @@ class DelayedFetch(DelayedOperation):
 def available_bytes(target: FetchTarget, isolation: Isolation) -> int | None:
     """Bytes this target could send now; None if the fetch must complete whatever the sum is."""
     partition = target.partition
-    if partition is None or partition.availability() is not ErrorCode.NONE:
+    if partition is None or partition.availability() is not NONE:
         return None
-    if partition.check_epoch(target.current_leader_epoch) is not ErrorCode.NONE:
+    if partition.check_epoch(target.current_leader_epoch) is not NONE:
         return None
     if target.last_fetched_epoch != NO_EPOCH and diverging_epoch(partition, target) is not None:
         return None

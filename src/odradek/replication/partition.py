@@ -77,10 +77,18 @@ class Isolation(IntEnum):
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
-    @classmethod
-    def _missing_(cls, value: object) -> None:
-        """Clients send what they like; there is no other level to answer at."""
-        raise ProtocolError(f"isolation level {value}")
+
+UNCOMMITTED: Final = Isolation.READ_UNCOMMITTED
+COMMITTED: Final = Isolation.READ_COMMITTED
+
+
+def isolation_of(level: int) -> Isolation:
+    """The level that a request asks for. Raises `ProtocolError`: there is no other to answer at."""
+    if level == 0:
+        return UNCOMMITTED
+    if level == 1:
+        return COMMITTED
+    raise ProtocolError(f"isolation level {level}")
 
 
 @dataclass(slots=True, frozen=True)
@@ -143,7 +151,7 @@ class Partition:
     def acknowledgement_error(self) -> ErrorCode:
         """What a committed `acks=-1` produce is told. One replica is always enough in-sync
         replicas: the effective minimum is `min.insync.replicas`, at most the replication factor."""
-        return ErrorCode.NONE
+        return NONE
 
     def close(self, reason: ErrorCode) -> None:
         """From now on every request gets `reason`."""
@@ -160,7 +168,7 @@ class Partition:
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Compare the epoch a client believes in with ours (KIP-320); -1 is not compared."""
         if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
-            return ErrorCode.NONE
+            return NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -172,7 +180,7 @@ class Partition:
 
     def readable_end(self, isolation: Isolation) -> int:
         """The offset a reader of this isolation may read up to, exclusive."""
-        if isolation is Isolation.READ_COMMITTED:
+        if isolation is COMMITTED:
             return self.last_stable_offset
         return self.high_watermark
 

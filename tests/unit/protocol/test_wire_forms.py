@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from odradek.protocol.api import produce
+from odradek.protocol.api import fetch, produce
 from odradek.protocol.schema import fields_of
 from odradek.protocol.wire_forms import form_of, is_written_out
 
 WRITTEN_OUT = [
-    cls for cls in vars(produce).values() if isinstance(cls, type) and is_written_out(cls)
+    cls
+    for module in (produce, fetch)
+    for cls in vars(module).values()
+    if isinstance(cls, type) and is_written_out(cls)
 ]
 
 

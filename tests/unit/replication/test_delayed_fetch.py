@@ -39,9 +39,9 @@ def parked(
 ) -> tuple[DelayedFetch, list[FetchOutcome]]:
     """Read as the handler does, then wait."""
     asked = params(min_bytes)
-    read_targets(targets, asked).release()
+    read_targets([*targets], asked).release()
     answers: list[FetchOutcome] = []
-    operation = DelayedFetch(500, targets, asked, answers.append)
+    operation = DelayedFetch(500, [*targets], asked, answers.append)
     keys = [t.partition.topic_partition for t in targets if t.partition is not None]
     leading.replicas.fetch_purgatory.try_complete_else_watch(operation, keys)
     return operation, answers

@@ -11,19 +11,18 @@ wrong about it (KIP-951). A fetch that claims to be a follower is refused: this 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from odradek.broker.context import Waiting
 from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, FetchPlan, Wanted
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import ZERO_UUID
-from odradek.protocol.api.fetch import (
-    EpochEndOffset,
+from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch
+from odradek.protocol.hot_fetch_messages import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
     PartitionData,
 )
 from odradek.replication.delayed_fetch import (
@@ -35,21 +34,23 @@ from odradek.replication.delayed_fetch import (
     FetchTarget,
     read_targets,
 )
-from odradek.replication.partition import Isolation
+from odradek.replication.partition import COMMITTED, Isolation, isolation_of
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
-FIRST_VERSION_WITH_LEADERS = 16
-LEADER_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+FIRST_VERSION_WITH_LEADERS: Final = 16
+LEADER_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+NONE: Final = ErrorCode.NONE
+NOT_HERE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Waiting:
-    isolation = Isolation(request.isolation_level)  # before the session takes anything in
+    isolation = isolation_of(request.isolation_level)  # before the session takes anything in
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan, session_id=0, responses=[])
@@ -65,6 +66,18 @@ def handle(
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
         return response(broker, context.version, plan, params, outcome)
     outcome.release()
+    return waiting(broker, context, request, plan, targets, params)
+
+
+def waiting(
+    broker: Broker,
+    context: RequestContext,
+    request: FetchRequest,
+    plan: FetchPlan,
+    targets: list[FetchTarget],
+    params: FetchParams,
+) -> Waiting:
+    """Not enough is there yet."""
     operation = DelayedFetch(
         request.max_wait_ms,
         targets,
@@ -77,13 +90,12 @@ def handle(
 
 def target_of(broker: Broker, wanted: Wanted, request: FetchRequest, by_id: bool) -> FetchTarget:
     """The partition a client means, or why there is none."""
-    partition = None
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if isinstance(wanted.topic, UUID):
-        partition = broker.replicas.by_id.get((wanted.topic, wanted.partition))
-        error = error_by_id(broker, wanted, wanted.topic)
+    error, topic = NOT_HERE, wanted.topic
+    if isinstance(topic, UUID):
+        partition = broker.replicas.by_id.get((topic, wanted.partition))
+        error = error_by_id(broker, wanted, topic)
     else:
-        partition = broker.replicas.by_name.get((wanted.topic, wanted.partition))
+        partition = broker.replicas.by_name.get((topic, wanted.partition))
     if partition is not None and claims_to_follow(request):
         error = partition.check_epoch(wanted.current_leader_epoch)
         error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -107,7 +119,7 @@ def error_by_id(broker: Broker, wanted: Wanted, topic_id: UUID) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC_ID
     elif broker.image.topic(wanted.name) is not None:
         return ErrorCode.INCONSISTENT_TOPIC_ID
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return NOT_HERE
 
 
 def claims_to_follow(request: FetchRequest) -> bool:
@@ -123,7 +135,8 @@ def response(
     """The partitions that this answer lists, grouped by topic in the order they were read."""
     topics: list[FetchableTopicResponse] = []
     last: str | UUID | None = None
-    for wanted, result in zip(plan.wanted, outcome.results, strict=True):
+    for number, wanted in enumerate(plan.wanted):
+        result = outcome.results[number]
         if not plan.tells(
             wanted, result.error, result.size, result.high_watermark, result.log_start_offset
         ):
@@ -132,7 +145,8 @@ def response(
             last = wanted.topic
             topics.append(topic_response(last))
         answer = partition_data(wanted.partition, result, params.isolation)
-        if version >= FIRST_VERSION_WITH_LEADERS and result.error in LEADER_MOVED:
+        moved = result.error is not NONE and result.error in LEADER_MOVED
+        if moved and version >= FIRST_VERSION_WITH_LEADERS:
             answer.current_leader = current_leader(broker, wanted)
         topics[-1].partitions.append(answer)
     return FetchResponse(error_code=0, session_id=plan.session_id, responses=topics)
@@ -159,6 +173,7 @@ def partition_data(index: int, result: FetchResult, isolation: Isolation) -> Par
     """Aborted transactions are null only where the client did not ask and the partition is
     known.
     """
+    listed = isolation is COMMITTED or (result.error is not NONE and result.error in UNKNOWN)
     diverging = None
     if result.diverging is not None:
         diverging = EpochEndOffset(epoch=result.diverging[0], end_offset=result.diverging[1])
@@ -169,8 +184,6 @@ def partition_data(index: int, result: FetchResult, isolation: Isolation) -> Par
         last_stable_offset=result.last_stable_offset,
         log_start_offset=result.log_start_offset,
         diverging_epoch=diverging,
-        aborted_transactions=(
-            [] if isolation is Isolation.READ_COMMITTED or result.error in UNKNOWN else None
-        ),
+        aborted_transactions=[] if listed else None,
         records=b"" if result.read is None else result.read.slices or b"",
     )

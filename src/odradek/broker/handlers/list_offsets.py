@@ -28,7 +28,7 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.replication.partition import Isolation, Partition
+from odradek.replication.partition import Isolation, Partition, isolation_of
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -54,7 +54,7 @@ def handle(
         for topic in request.topics
         for asked in topic.partitions
     )
-    isolation = Isolation(request.isolation_level)
+    isolation = isolation_of(request.isolation_level)
     topics: dict[str, ListOffsetsTopicResponse] = {}
     for topic in request.topics:
         for asked in topic.partitions:

@@ -7,6 +7,8 @@
 - 13: topics by id, not by name (KIP-516). 14: OFFSET_MOVED_TO_TIERED_STORAGE.
 - 15: `replica_state` in place of `replica_id` (KIP-903). 16: addresses of new leaders (KIP-951).
 - 17: the follower's directory (KIP-853). 18: the follower's high watermark (KIP-1166).
+
+The classes themselves are written out in `hot_fetch_messages`; what follows is their wire form.
 """
 
 from __future__ import annotations
@@ -14,7 +16,33 @@ from __future__ import annotations
 from uuid import UUID
 
 from odradek.model.ids import ZERO_UUID
+from odradek.protocol.hot_fetch_messages import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from odradek.protocol.schema import Records, field, i8, i16, i32, i64, message, struct
+from odradek.protocol.wire_forms import wire_form
+
+__all__ = [
+    "AbortedTransaction",
+    "EpochEndOffset",
+    "FetchPartition",
+    "FetchRequest",
+    "FetchResponse",
+    "FetchTopic",
+    "FetchableTopicResponse",
+    "ForgottenTopic",
+    "LeaderIdAndEpoch",
+    "NodeEndpoint",
+    "PartitionData",
+    "ReplicaState",
+    "SnapshotId",
+]
 
 
 @struct
@@ -25,8 +53,9 @@ class ReplicaState:
     replica_epoch: i64 = -1
 
 
+@wire_form(FetchPartition)
 @struct
-class FetchPartition:
+class FetchPartitionForm:
     """One partition and the offset to read from."""
 
     partition: i32
@@ -47,8 +76,9 @@ class FetchPartition:
     )
 
 
+@wire_form(FetchTopic)
 @struct
-class FetchTopic:
+class FetchTopicForm:
     """One topic, by name up to 12, by id from 13."""
 
     topic: str = field(default="", until=12, ignorable=True)
@@ -56,8 +86,9 @@ class FetchTopic:
     partitions: list[FetchPartition]
 
 
+@wire_form(ForgottenTopic)
 @struct
-class ForgottenTopic:
+class ForgottenTopicForm:
     """Partitions that leave the session."""
 
     topic: str = field(default="", until=12, ignorable=True)
@@ -65,8 +96,9 @@ class ForgottenTopic:
     partitions: list[i32]
 
 
+@wire_form(FetchRequest)
 @message(api=1, versions=(4, 18), flexible=12)
-class FetchRequest:
+class FetchRequestForm:
     """Read partitions from offsets, of this session or of none."""
 
     cluster_id: str | None = field(
@@ -130,8 +162,9 @@ class AbortedTransaction:
     first_offset: i64
 
 
+@wire_form(PartitionData)
 @struct
-class PartitionData:
+class PartitionDataForm:
     """What was read of one partition."""
 
     partition_index: i32
@@ -147,8 +180,9 @@ class PartitionData:
     records: Records | None
 
 
+@wire_form(FetchableTopicResponse)
 @struct
-class FetchableTopicResponse:
+class FetchableTopicResponseForm:
     """One topic, as in the request."""
 
     topic: str = field(default="", until=12, ignorable=True)
@@ -166,8 +200,9 @@ class NodeEndpoint:
     rack: str | None = None
 
 
+@wire_form(FetchResponse)
 @message(api=1, versions=(4, 18), flexible=12)
-class FetchResponse:
+class FetchResponseForm:
     """Per partition, its offsets and the batches read."""
 
     throttle_time_ms: i32 = 0
