@@ -105,7 +105,8 @@ class Partitions:
     def _open_in_turn(self, topic_id: UUID, number: int) -> None:
         opening, topic = self._broker.opening, self._broker.image.topic_by_id(topic_id)
         try:
-            if topic is not None and not self._stopped:
+            known = (topic_id, number) in self._broker.replicas.by_id  # put in line twice
+            if topic is not None and not known and not self._stopped:
                 config = self._configs.get(topic.name)
                 if config is None:
                     config = self._configs[topic.name] = self.config_of(topic.name)

@@ -179,6 +179,8 @@ class Cleaner:
             with suppress(OSError):
                 swap.give_up()
             raise
+        finally:
+            cleaned.close()  # whatever became of it: nobody else would
         try:
             swap.retire()
             yield swap.settle

@@ -265,6 +265,9 @@ class Log(FlushedLog):
         if offset > self.log_start_offset:
             self._note_log_start(offset)
             self.raise_log_start(offset)
+        elif self.durable is not None and offset > self.durable.log_start:
+            # Retention was faster, and what it did is known after its next checkpoint only.
+            self._note_log_start(self.log_start_offset)
         return NONE
 
     def _note_log_start(self, offset: int) -> None:

@@ -59,8 +59,8 @@ def read_batches(
 ) -> Iterator[tuple[bytes, list[RecordBatchHeader]]]:
     """Whole batches with their bytes, verified: pieces of about `chunk_bytes` of the first `size`.
 
-    `expected` is the lowest offset the first batch may have, `end_offset` where the last one ends
-    at most: base offsets are not under the checksum. Raises `BadBatch`; `OSError` if reading fails.
+    `expected` is the lowest offset the first batch may have, `end_offset` where the last one ends:
+    base offsets are not under the checksum, and what is lost must not be closed over. Raises `BadBatch`; `OSError` if reading fails.
     """
     position = 0
     while position < size:
@@ -73,6 +73,8 @@ def read_batches(
         yield data, headers
         position += headers[-1].end
         expected = headers[-1].next_offset
+    if expected != end_offset:
+        raise BadBatch(size, expected, f"it ends before offset {end_offset}")
 
 
 def _sound(data: bytes, position: int, expected: int, end_offset: int) -> list[RecordBatchHeader]:

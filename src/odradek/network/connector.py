@@ -147,10 +147,12 @@ class Connector:
         """An attempt has an outcome."""
         if attempt not in self._attempts:
             return
+        code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not code and not is_connected(attempt.socket):
+            return  # The event was for one who had this descriptor before.
         self._attempts.remove(attempt)
         self._watcher.unwatch(attempt)
         try:
-            code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
                 raise OSError(code, os.strerror(code))
             if attempt.socket.getsockname() == attempt.socket.getpeername():
@@ -204,3 +206,12 @@ def resolve(host: str, port: int) -> list[Address]:
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in found]
+
+
+def is_connected(connecting: socket.socket) -> bool:
+    """Whether there is somebody at the other end by now."""
+    try:
+        connecting.getpeername()
+    except OSError:
+        return False
+    return True

@@ -18,7 +18,7 @@ Another loop (asyncio's) may do the sleeping: it watches `fileno` and sleeps no 
 `wait_ms`, then calls `turn`, which is a round that does not sleep.
 
 A descriptor number may be used again within one round of events; then its new owner may get an
-event that was the old one's. Readiness is only ever a hint here, so that does no harm.
+event that was the old one's. So readiness is a hint: who gets one looks what is really there.
 """
 
 from __future__ import annotations

@@ -58,9 +58,12 @@ class LogStarts:
                 self._failed(error)
                 return
             assert error is None, f"log starts: {error!r}"
-            for partition, offset in starts.items():
-                partition.durable_log_start = max(partition.durable_log_start, offset)
-                self._durable(partition)
-            self._start()
+            try:
+                for partition, offset in starts.items():
+                    partition.durable_log_start = max(partition.durable_log_start, offset)
+                for partition in starts:
+                    self._durable(partition)
+            finally:
+                self._start()
 
         self._env.offload.submit(work, lambda _: ended(None), ended)
