@@ -22,7 +22,7 @@ from odradek.cli import record_json
 from odradek.cli.brokers import Brokers, broker_options, brokers
 from odradek.cli.connected import admin, consumer
 from odradek.cli.moments import START, From, Position, offset_range, position
-from odradek.cli.positions import offsets_at, partition_numbers
+from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.progress import Progress
 from odradek.cli.record_format import Shown, Template
 from odradek.cli.topic import now_ms
@@ -108,8 +108,7 @@ def consume(
     with admin(to) as cluster:
         wanted = cluster.partitions_of(names)
         if partitions is not None:
-            numbers = set(partition_numbers(partitions))
-            wanted = [each for each in wanted if each.partition in numbers]
+            wanted = chosen_partitions(wanted, partitions)
         starts = offsets_at(cluster, wanted, start or START)
         stops = ends(cluster, wanted, stop)
     with consumer(to, settings) as reader, Progress("read", quiet=quiet) as progress:

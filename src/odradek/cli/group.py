@@ -13,7 +13,7 @@ from odradek.cli.connected import admin
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.moments import duration_ms, position
 from odradek.cli.output import Listing, show, tell
-from odradek.cli.positions import offsets_at, partition_numbers
+from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.topic import DRY_RUN, JSON, YES, now_ms
 from odradek.client.admin.results import GroupDescription
 
@@ -121,8 +121,7 @@ def seek(
         committed = cluster.group_offsets(name)
         wanted = cluster.partitions_of(topics) if topics else list(committed)
         if partitions is not None:
-            numbers = set(partition_numbers(partitions))
-            wanted = [each for each in wanted if each.partition in numbers]
+            wanted = chosen_partitions(wanted, partitions)
         targets = offsets_at(cluster, wanted, position(where, now_ms()))
         plan = Listing(("topic", "partition", "committed", "new"))
         for each in wanted:

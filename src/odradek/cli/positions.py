@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from odradek import Admin
 from odradek.cli.moments import From, NotUnderstood, Position
+from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
 
 
@@ -36,3 +37,15 @@ def partition_numbers(text: str) -> list[int]:
             raise NotUnderstood(f"{text!r} are not partitions: write 0,1 or 0-3")
         found.extend(range(int(first), int(last if dash else first) + 1))
     return found
+
+
+def chosen_partitions(known: Collection[TopicPartition], text: str) -> list[TopicPartition]:
+    """Those of `known` that have the numbers in `text`. Raises for a number that none has."""
+    numbers = partition_numbers(text)
+    for number in numbers:
+        if all(each.partition != number for each in known):
+            raise UnknownTopicOrPartition(
+                f"there is no partition {number}. What to do: `odradek topic describe` shows which "
+                "there are."
+            )
+    return [each for each in known if each.partition in numbers]

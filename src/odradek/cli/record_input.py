@@ -13,7 +13,7 @@ from typing import IO
 from odradek.cli.record_format import VERB, BadTemplate, Shown, unescaped
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
-READABLE = {"k", "v", "s", "p", "h", "T", "d", "t"}
+READABLE = {"k", "v", "s", "p", "h", "T", "d"}
 
 
 def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
@@ -27,7 +27,7 @@ def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
     steps = []
     for index, one in enumerate(found):
         if one["verb"] not in READABLE or one["how"] is not None:
-            raise BadTemplate(f"{one[0]} cannot be read; %k %v %p %h %T %t can")
+            raise BadTemplate(f"{one[0]} cannot be read; %k %v %p %h %T can")
         stop = found[index + 1].start() if index + 1 < len(found) else len(template)
         end = unescaped(template[one.end() : stop]).encode("utf-8", "surrogateescape")
         if not end and index + 1 < len(found):
@@ -43,8 +43,11 @@ def read_records(template: str, stream: IO[bytes]) -> Iterator[Shown]:
     while not source.at_end():
         source.skip(before)
         record = Shown()
-        for verb, end in steps:
-            assign(record, verb, source.until(end))
+        for index, (verb, end) in enumerate(steps):
+            data = source.until(end)
+            if source.cut_short and index + 1 < len(steps):
+                raise ValueError(f"the text ends within a record, in %{verb}")
+            assign(record, verb, data)
         yield record
 
 
@@ -53,8 +56,6 @@ def assign(record: Shown, verb: str, data: bytes) -> None:
         record.key = data
     elif verb in "vs":
         record.value = data
-    elif verb == "t":
-        record.topic = data.decode()
     elif verb == "h":
         pairs = (pair.partition(b"=") for pair in data.split(b",") if pair)
         record.headers = [(key.decode(), value) for key, _, value in pairs]
@@ -76,6 +77,8 @@ class Source:
         self.stream = stream
         self.held = bytearray()
         self.ended = False
+        self.cut_short = False
+        """Whether the end of the stream stood where a mark was looked for."""
 
     def more(self) -> bool:
         """Whether there was something to read. What has arrived is taken at once, so that a
@@ -104,6 +107,7 @@ class Source:
             if self.ended or not self.more():
                 data = bytes(self.held)
                 self.held.clear()
+                self.cut_short = True
                 return data
         data = bytes(self.held[:at])
         del self.held[: at + len(end)]

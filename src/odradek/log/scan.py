@@ -60,7 +60,8 @@ def read_batches(
     """Whole batches with their bytes, verified: pieces of about `chunk_bytes` of the first `size`.
 
     `expected` is the lowest offset the first batch may have, `end_offset` where the last one ends:
-    base offsets are not under the checksum, and what is lost must not be closed over. Raises `BadBatch`; `OSError` if reading fails.
+    base offsets are not under the checksum, and what is lost must not be closed over. Raises
+    `BadBatch`; `OSError` if reading fails.
     """
     position = 0
     while position < size:

@@ -73,6 +73,8 @@ def test_a_template_that_cannot_be_read_is_refused(template: str) -> None:
 def test_what_does_not_fit_the_template_is_said() -> None:
     with pytest.raises(ValueError, match="not a number"):
         list(read_records(r"%p %v\n", io.BytesIO(b"three x\n")))
+    with pytest.raises(ValueError, match="ends within a record"):
+        list(read_records(r"%k %v\n", io.BytesIO(b"k1 v1\nk2")))
 
 
 blobs = st.none() | st.binary(max_size=20)

@@ -309,10 +309,12 @@ class Producer(Client, Generic[K, V]):
     async def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent and end; after `timeout` seconds, give up the rest. More than once
         does no harm."""
-        if self._loop is not None and self._loop.running:
-            with contextlib.suppress(ClientClosed):
-                await self._wait(lambda _: self._core.close(milliseconds_of(timeout)))
-        await super().close()
+        try:
+            if self._loop is not None and self._loop.running:
+                with contextlib.suppress(ClientClosed):
+                    await self._wait(lambda _: self._core.close(milliseconds_of(timeout)))
+        finally:
+            await super().close()
 
     async def __aexit__(
         self,

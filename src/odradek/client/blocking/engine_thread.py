@@ -15,6 +15,7 @@ owner's own: a callback that waits for its own thread would wait for ever, and g
 from __future__ import annotations
 
 import atexit
+import itertools
 import logging
 import os
 import threading
@@ -197,6 +198,7 @@ class EngineThread:
             self.machine.close()
 
 
+_ages = itertools.count()
 _ends: dict[int, tuple[int, weakref.WeakMethod[Callable[[], object]]]] = {}
 """By age: process, and method."""
 
@@ -207,7 +209,7 @@ def at_exit(end: Callable[[], object]) -> Callable[[], None]:
     """
     if not _ends:
         atexit.register(_end_all)
-    key = max(_ends, default=0) + 1
+    key = next(_ages)
     _ends[key] = os.getpid(), weakref.WeakMethod(end)
 
     def take_back() -> None:

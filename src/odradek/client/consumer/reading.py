@@ -182,7 +182,8 @@ class Reading:
                 await self._driver.call_back(callback, self._who, list(effect.partitions))
         except BaseException as error:
             raised = error
-        outcome = raised
+        # Ctrl-C and the like are raised here, once, and are no outcome for the group to tell of.
+        outcome = raised if isinstance(raised, Exception) else None
         await self._driver.call(lambda: self._core.group.callback_returned(outcome))
         self.collector.refresh()
         return raised

@@ -17,7 +17,8 @@ consumed. The engine's thread only; the application's thread shares a partition'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from odradek.client.consumer.partition_state import (
@@ -59,7 +60,8 @@ class SubscriptionState:
         self.on_change: Callable[[], object] = lambda: None
         """Called when positions may be missing, or more may be fetched, that was not so before."""
         self._group_subscription: frozenset[str] = frozenset()
-        self._assigned: dict[TopicPartition, PartitionState] = {}
+        # Also looked at from the application's thread: moving one to the end is a single step.
+        self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
 
     # What is wanted.
 
@@ -155,7 +157,7 @@ class SubscriptionState:
         for partition, state in self._assigned.items():
             if states.get(partition) is not state:
                 state.position.generation += 1
-        self._assigned = states
+        self._assigned = OrderedDict(states)
         self.assignment_id += 1
         self.on_change()
 
@@ -164,9 +166,9 @@ class SubscriptionState:
         return list(self._assigned)
 
     @property
-    def states(self) -> Iterator[PartitionState]:
-        """All that are assigned; those served longest ago first."""
-        return iter(self._assigned.values())
+    def states(self) -> list[PartitionState]:
+        """All that are assigned; those served longest ago first. Any thread."""
+        return list(self._assigned.values())
 
     def is_assigned(self, partition: TopicPartition) -> bool:
         return partition in self._assigned
@@ -195,9 +197,8 @@ class SubscriptionState:
 
     def move_to_end(self, partition: TopicPartition) -> None:
         """It was served: others come first next time."""
-        state = self._assigned.pop(partition, None)
-        if state is not None:
-            self._assigned[partition] = state
+        if partition in self._assigned:
+            self._assigned.move_to_end(partition)
 
     # Positions.
 

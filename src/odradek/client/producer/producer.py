@@ -99,6 +99,7 @@ class ProducerCore:
             if found.error is not None:
                 waiter.fail(found.error)
             else:
+                self.topic_known(self.engine.metadata.image, found.result())
                 waiter.complete(list(found.result().partitions))
 
         found.add_callback(known)
@@ -144,6 +145,9 @@ class ProducerCore:
                 "close it, or use it in a `with` block",
                 left,
             )
+        self.sender.abort_incomplete(
+            ClientClosed("the producer was thrown away; close it, or use it in a `with` block")
+        )
         self.engine.close()
 
     def flush(self, timeout_ms: int | None) -> Waiter[int]:

@@ -103,7 +103,8 @@ class RecordAppender:
         """Nobody uses the topic any more; False if there are still records for it."""
         with self._lock:
             topic = self.topics.get(name)
-            if topic is None or any(queue.batches for queue in topic.queues):
+            # Batches under way count too: their queue is where they go when they are sent again.
+            if topic is None or any(b.topic_partition.topic == name for b in self.incomplete):
                 return topic is None
             self.topics = {other: info for other, info in self.topics.items() if other != name}
             return True
