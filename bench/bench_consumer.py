@@ -1,0 +1,129 @@
+"""Our consumer as ratios to other clients, on our broker, on the same machine in the same run.
+
+    python -m bench consumer -- [--rounds 5] [--quick] [--only WORD]
+
+A backlog of records of 100 bytes in one partition, batched as librdkafka does; the broker on one
+core with `log.durability=os`, the client in a process of its own on the other, with its own
+defaults. Rounds interleave the clients; a ratio is the median of the pairwise ones, with the
+smallest and the largest. Every measurement is appended to `bench/results/consumer.jsonl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from bench_producer import Client, Row, show
+from odradek import Admin, leaves
+from peers import CLIENT_CORE, Odradek, started
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "consumer.jsonl"
+COUNT, SLOW_COUNT, PINGS = 1_000_000, 100_000, 2_000
+QUICK = 10
+LONG_S = 60.0
+
+POLL = Client("odradek:poll", count=COUNT)
+ARROW = Client("odradek:arrow", count=COUNT)
+CONSUME = Client("odradek:consume", count=COUNT)
+AWAITED = Client("odradek.aio:iterate", count=COUNT)
+CONFLUENT = Client("confluent-kafka:consume", count=COUNT)
+CONFLUENT_POLL = Client("confluent-kafka:poll", count=COUNT)
+AIOKAFKA = Client("aiokafka:getmany", count=COUNT)
+AIOKAFKA_EACH = Client("aiokafka:iterate", count=SLOW_COUNT)
+KAFKA_PYTHON = Client("kafka-python:", count=SLOW_COUNT)
+OUR_PING = Client("odradek:ping", count=PINGS)
+THEIR_PING = Client("confluent-kafka:ping", count=PINGS)
+
+ROWS = (
+    Row("per record, poll / confluent consume()", "rate", POLL, CONFLUENT, 0.6, True),
+    Row("many, consume / confluent consume()", "rate", CONSUME, CONFLUENT, 0.6, True),
+    Row("poll / confluent poll()", "rate", POLL, CONFLUENT_POLL, 0.6, True),
+    Row("arrow / confluent consume()", "rate", ARROW, CONFLUENT, 2.0, True),
+    Row("per record, poll / aiokafka getmany", "rate", POLL, AIOKAFKA, 1.0, True),
+    Row("awaited iteration / aiokafka's", "rate", AWAITED, AIOKAFKA_EACH, 1.0, True),
+    Row("per record, poll / kafka-python", "rate", POLL, KAFKA_PYTHON, 4.0, True),
+    Row("CPU, poll / confluent consume()", "cpu_us", POLL, CONFLUENT, 1.5, False),
+    Row("CPU, poll / aiokafka getmany", "cpu_us", POLL, AIOKAFKA, 0.5, False),
+    Row("ping p50 / confluent-kafka", "p50_us", OUR_PING, THEIR_PING, 1.5, False),
+    Row("ping p99 / confluent-kafka", "p99_us", OUR_PING, THEIR_PING, 1.5, False),
+)
+
+
+def fill(bootstrap: str) -> None:
+    """The backlog: one record more than is measured."""
+    with Admin(brokers=bootstrap) as admin:
+        for topic in ("bench", "bench-ping"):
+            admin.create_topic(topic)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": 1})
+    for _ in range(COUNT + 1):
+        while True:
+            try:
+                producer.produce("bench", b"x" * 100, partition=0)
+            except BufferError:
+                producer.poll(0.05)
+            else:
+                break
+    assert producer.flush(LONG_S) == 0
+
+
+def measure(client: Client, bootstrap: str, quick: bool) -> dict[str, float]:
+    """One run of a client."""
+    count = client.count // QUICK if quick else client.count
+    command = ["taskset", "-c", str(CLIENT_CORE), sys.executable, str(HERE / "consume_load.py")]
+    done = subprocess.run(
+        [*command, client.way, bootstrap, str(count)],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def run(rows: list[Row], rounds: int, quick: bool) -> dict[Client, list[dict[str, float]]]:
+    """Every client that the rows need, once in each round."""
+    clients = list(dict.fromkeys(client for row in rows for client in (row.ours, row.theirs)))
+    found: dict[Client, list[dict[str, float]]] = {client: [] for client in clients}
+    stamp = {"leaves": leaves.mode(), "python": platform.python_version(), "cpus": os.cpu_count()}
+    with tempfile.TemporaryDirectory() as directory, RESULTS.open("a") as results:
+        broker = started(Odradek(Path(directory), {"log.durability": "os"}))
+        bootstrap = f"127.0.0.1:{broker.port}"
+        try:
+            fill(bootstrap)
+            for turn in range(rounds):
+                for client in clients:
+                    taken = measure(client, bootstrap, quick)
+                    found[client].append(taken)
+                    row = {"client": client.way, "round": turn, "load": os.getloadavg()[0]}
+                    results.write(json.dumps(row | taken | stamp) + "\n")
+                    print(client.way, taken, file=sys.stderr)
+        finally:
+            broker.kill()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records")
+    parser.add_argument("--only", default="", metavar="WORD", help="rows with this in their name")
+    arguments = parser.parse_args()
+    rows = [row for row in ROWS if arguments.only in row.name]
+    found = run(rows, arguments.rounds, arguments.quick)
+    print(f"leaves: {leaves.mode()}; medians of {arguments.rounds} rounds")
+    print(f"{'':40}{'ours':>12}{'theirs':>12}  ratio")
+    for row in rows:
+        print(show(row, found))
+
+
+if __name__ == "__main__":
+    main()
