@@ -50,6 +50,7 @@ class Dispatcher:
         context = RequestContext(found, header, exchange)
         answer = found.handle(self.broker, context, request)
         if isinstance(answer, Waiting):
+            exchange.frame = b""  # It may wait for long: what it needs, the operation has.
             if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
                 exchange.abandoned = answer.operation.run  # Its time is up.
         elif isinstance(answer, NoResponse):

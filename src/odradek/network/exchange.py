@@ -35,7 +35,7 @@ class Exchange:
     def __init__(self, connection: Connection, frame: bytes) -> None:
         self.connection = connection
         self.frame = frame
-        """The request without its length."""
+        """The request without its length; empty once it is not needed any more."""
         self.abandoned: Callable[[], None] | None = None
         """Called after the event in which the connection ended, if this was not answered by then:
         what waits to answer it need not wait any longer.
@@ -57,6 +57,10 @@ class Exchange:
         """
         assert self._answer is None, "answered twice"
         self._answer = parts
+        # What waited knows the way here: without this, each would keep the other, and the request,
+        # until the collector comes by.
+        self.abandoned = None
+        self.frame = b""
         self.connection._answered(self, parts)
 
     def no_response(self) -> None:

@@ -20,6 +20,10 @@ class Pending(Protocol):
 S = TypeVar("S", bound=Pending)
 
 
+def answered(statuses: object) -> None:
+    """In the place of `respond` when it has been called."""
+
+
 class DelayedByPartition(DelayedOperation, Generic[S]):
     """Completes when no partition is pending; `respond` is called once with all statuses.
 
@@ -46,7 +50,10 @@ class DelayedByPartition(DelayedOperation, Generic[S]):
         return not waits and self.force_complete()
 
     def on_complete(self) -> None:
-        self.respond(self.statuses)
+        statuses, respond = self.statuses, self.respond
+        # The lists of other keys hold this until they are purged, but not the request with it.
+        self.statuses, self.respond = (), answered
+        respond(statuses)
 
     def on_expiration(self) -> None:
         """The statuses say it."""

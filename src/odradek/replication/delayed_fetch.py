@@ -180,6 +180,10 @@ def diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int
     return None
 
 
+def answered(outcome: object) -> None:
+    """In the place of `respond` when it has been called."""
+
+
 class DelayedFetch(DelayedOperation):
     """See the module. `respond` is called once, with what a fresh read finds."""
 
@@ -207,7 +211,10 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        self.respond(read_targets(self.targets, self.params))
+        targets, respond = self.targets, self.respond
+        # The lists of other keys hold this until they are purged, but not the request with it.
+        self.targets, self.respond = [], answered
+        respond(read_targets(targets, self.params))
 
     def on_expiration(self) -> None:
         """Whatever is there by now is the answer."""

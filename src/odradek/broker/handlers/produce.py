@@ -85,7 +85,12 @@ def waiting(
     asked: list[Asked],
     statuses: list[ProduceStatus],
 ) -> Waiting:
-    """`acks=-1`, and the in-sync replicas do not have all of it yet; or a flush comes first."""
+    """`acks=-1`, and the in-sync replicas do not have all of it yet; or a flush comes first.
+
+    The log has the records: only who asked for what is kept.
+    """
+    for _, data in asked:
+        data.records = None
     operation = DelayedProduce(
         request.timeout_ms, statuses, lambda answers: context.respond(response(asked, answers))
     )

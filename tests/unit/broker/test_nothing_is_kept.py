@@ -1,0 +1,88 @@
+"""What a request took is given back when it is answered, not when the collector comes by."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.broker.context import RequestContext
+from odradek.network.exchange import Exchange
+from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.compile import encode
+from odradek.protocol.frame import request_parts
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.writer import joined
+from odradek.testing.broker import Broker
+
+REQUESTS = 40
+PRODUCE, FETCH, CREATE = (0, 9), (1, 12), (19, 7)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def alive(*classes: type) -> int:
+    return sum(isinstance(each, classes) for each in gc.get_objects())
+
+
+def exchanged(client: socket.socket, api: tuple[int, int], request: object) -> None:
+    """Send a request, take its answer."""
+    client.sendall(joined(request_parts(*api, 1, "test", encode(request, api[1]))))
+    size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
+    assert len(client.recv(size, socket.MSG_WAITALL)) == size
+
+
+def produce(topic: str) -> ProduceRequest:
+    """Waits for an fsync of two partitions."""
+    data = [
+        PartitionProduceData(index=index, records=build([(None, b"." * 1000, (), 1)]))
+        for index in range(2)
+    ]
+    return ProduceRequest(
+        acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+    )
+
+
+def fetch(topic: str) -> FetchRequest:
+    """Waits for its deadline."""
+    wanted = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1000)
+        for index in range(2)
+    ]
+    return FetchRequest(
+        max_wait_ms=1, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=wanted)]
+    )
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_answered_requests_leave_nothing_behind(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path) as broker:
+        host, _, port = broker.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            names = ("t", "empty")
+            topics = [
+                CreatableTopic(
+                    name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[]
+                )
+                for name in names
+            ]
+            exchanged(client, CREATE, CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+            for _ in range(REQUESTS):
+                exchanged(client, PRODUCE, produce("t"))
+                exchanged(client, FETCH, fetch("empty"))
+            # The last of each may still be on its way out. Operations stay in the lists of their
+            # other keys until these are purged, but nothing of the requests does.
+            assert alive(Exchange) < 5
+            assert alive(RequestContext) < 5
+            assert alive(ProduceRequest, FetchRequest) < 5
