@@ -72,6 +72,7 @@ class FlushedLog:
         self._flushing: LogFlush | None = None
         self._unsynced_directories: list[str] = []
         self.unsynced_segments: list[Segment] = []  # below flushed_offset, but perhaps cut unsynced
+        self.sealed: list[Segment] = []  # whose indexes were completed since the last flush
         self.unflushed_since_ms = -1
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
         self.snapshot_base = NO_SEGMENT  # the segment that was active at the last producer snapshot
@@ -145,12 +146,15 @@ class FlushedLog:
         unsynced = (
             self.segments.from_offset(self.flushed_offset) if self.flushed_offset < end else []
         )
-        again = [segment for segment in self.unsynced_segments if segment not in unsynced]
+        there = self.segments.items
+        again = [s for s in self.unsynced_segments if s in there and s not in unsynced]
         files = [segment.file for segment in (*again, *unsynced)]
+        sealed = [segment for segment in self.sealed if segment in there]
+        files += [index.file() for s in sealed for index in (s.offset_index, s.time_index)]
         if checkpoint:
             indexes = self._written_indexes()
             checkpoint = indexes is not None
-            files += indexes or []
+            files += [file for file in indexes or () if file not in files]
         try:
             flush = LogFlush(
                 self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
@@ -158,6 +162,7 @@ class FlushedLog:
         except OSError as error:
             raise self.fence.judge(error) from error
         self.unsynced_segments = []
+        self.sealed = []
         flush.sync_directories = self._unsynced_directories
         if self.epochs.dirty:
             flush.epochs = (self.epochs.path, self.epochs.encode())

@@ -171,6 +171,7 @@ class Log(FlushedLog):
             raise self.fence.judge(error) from error
         segment.created_ms = now_ms
         segment.index_interval_bytes = self.config.index_interval_bytes
+        self.sealed.append(self.segments.active)
         self.segments.add(segment)
         self.rolled = True
         self.directory_changed()

@@ -26,7 +26,7 @@ from contextlib import suppress
 
 from odradek.log import meta_properties
 from odradek.log.directory_offsets import DirectoryOffsets
-from odradek.log.fence import Fence
+from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
@@ -252,7 +252,7 @@ class LogDirectory:
         for log in self.logs.values():
             try:
                 deletion = delete_old_segments(log, now_ms)
-            except OSError as error:
+            except (LogDamaged, OSError) as error:
                 self.fence.check()
                 self.problems.append(f"retention of {log.directory}: {error}")
                 continue

@@ -61,6 +61,7 @@ class Opening:
         self.epochs = LeaderEpochs(directory)
         self.producers = ProducerState()
         self.names: list[str] = []
+        self.sealed: list[Segment] = []  # whose indexes may not be on the disk
 
     def find_segments(self) -> list[Segment]:
         """The segments there are; leftovers of deletions and replacements are removed.

@@ -118,6 +118,7 @@ def open_log(
             never_flushed = is_new or opening.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
             log.recovery_point = min(opening.known.recovery_point, end)
+            log.sealed = opening.sealed
         _note_snapshot(log)
         changed = opening.found.truncated_bytes or opening.found.removed_segments
         if 0 < opening.found.scanned_bytes <= SYNC_AT_ONCE_BYTES or changed:

@@ -152,13 +152,16 @@ def _roll_if_expired(log: Log, now_ms: int) -> None:
 
 
 def _deletable(log: Log, now_ms: int) -> int:
-    """How many of the oldest segments may go."""
+    """How many of the oldest segments may go. `OSError`, `LogDamaged`."""
     spare = log.size - log.config.retention_bytes if log.config.retention_bytes >= 0 else 0
     count = 0
-    for segment, following in pairwise(log.segments.items):
+    for number, (segment, following) in enumerate(pairwise(log.segments.items)):
         spare -= segment.size
         below = following.base_offset <= log.log_start_offset
         old = log.config.delete and _expired(log, segment, now_ms)
+        if old and not below:
+            # By the end of an index that nobody has checked, perhaps. Records go for good.
+            old = _expired(log, log.segments.loaded(number), now_ms)
         large = log.config.delete and log.config.retention_bytes >= 0 and spare >= 0
         if following.base_offset > log.high_watermark or not (below or old or large):
             break

@@ -64,6 +64,22 @@ def reload_active(segment: Segment) -> int:
     return end
 
 
+def seal_again(segment: Segment) -> None:
+    """Complete the indexes of an inactive segment, in case its last entries were lost.
+
+    They are written when the segment is closed, and synced with the next flush. A log that was
+    rolled exactly where its recovery point is reads nothing of the segment before it again.
+    """
+    if segment.offset_index.load() and segment.time_index.load() and indexes_agree(segment):
+        segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
+        for _, header in segment.headers_from(segment.max_timestamp_offset):
+            segment.remember_timestamp(header)
+        segment.seal()
+    else:
+        segment.rebuild_indexes()
+    segment.unload_indexes()
+
+
 def indexes_agree(segment: Segment) -> bool:
     """Whether the indexes ascend from 0 and their last entries are true of the log.
 

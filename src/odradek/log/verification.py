@@ -16,7 +16,7 @@ from odradek.log.fence import LogDamaged
 from odradek.log.opening import Opening
 from odradek.log.scan import SCAN_BYTES, BadBatch, walk
 from odradek.log.segment import Segment
-from odradek.log.segment_loading import indexes_agree
+from odradek.log.segment_loading import indexes_agree, seal_again
 from odradek.log.truncation import remove_segment, truncate_segment
 
 MAX_OFFSET = (1 << 63) - 1
@@ -60,6 +60,9 @@ class Verification:
         reading = self.opening.from_recovery_point(self.segments)
         position, offset = self._begin(reading[0])
         before = len(self.segments) - len(reading)
+        if before > 0 and reading[0].base_offset == point:
+            seal_again(self.segments[before - 1])
+            self.opening.sealed.append(self.segments[before - 1])
         self.opening.restore_producers(self.segments[: before + 1], point)
         for segment in reading:
             if segment is not reading[0]:

@@ -159,3 +159,58 @@ def test_a_clock_set_forward_does_not_delete():
     assert clock.now_ms(1_600_000 + year, 600_000) == 1_900_000, "at most twice as fast"
     assert clock.now_ms(1_900_000, 900_000) == 1_900_000, "set right again"
     assert clock.now_ms(1_000_000, 1_000_000) == 1_000_000, "back is believed: nothing is lost"
+
+
+def rolled_at_its_recovery_point() -> tuple[MemoryDisk, Log]:
+    """A log whose only records, offsets 0 to 7, are in a segment closed after its checkpoint."""
+    disk = MemoryDisk()
+    log = new_log(disk, KEEP)
+    fill(log, 4)
+    log.flush(checkpoint=True)
+    assert log.recovery_point == 8
+    log.roll(0)
+    return disk, log
+
+
+def test_an_index_completed_by_a_roll_is_synced_by_the_next_flush_even_without_records():
+    disk, log = rolled_at_its_recovery_point()
+    synced: list[str] = []
+    disk.effect = lambda kind, path: synced.append(path) if kind == "sync" else None  # type: ignore
+    log.flush(checkpoint=True)
+    stem = f"data/partition/{0:020d}"
+    assert synced == [f"{stem}.index", f"{stem}.timeindex"]
+    log.flush(checkpoint=True)
+    assert len(synced) == 2
+
+
+def test_what_a_power_loss_took_of_such_an_index_is_made_again():
+    for kept in (0, 12, None):
+        disk, _ = rolled_at_its_recovery_point()
+        time_index = disk.files[f"data/partition/{0:020d}.timeindex"].content
+        whole = bytes(time_index)
+        del time_index[len(whole) if kept is None else kept :]
+        log, _ = reopen(disk, replace(KEEP, retention_ms=1000), recovery_point=8)
+        assert bytes(time_index[-12:]) == whole[-12:]
+        log.high_watermark = 8
+        assert delete_old_segments(log, 6_001 + 1000) is None
+        assert delete_old_segments(log, 6_001 + 1001) is not None
+
+
+def test_a_flipped_bit_in_an_index_deletes_nothing_early():
+    disk, _ = rolled_at_its_recovery_point()
+    for position in range(12):
+        log, _ = reopen(disk, replace(KEEP, retention_ms=1000), clean=True, recovery_point=8)
+        log.high_watermark = 8
+        disk.files[f"data/partition/{0:020d}.timeindex"].content[-12 + position] ^= 1
+        assert delete_old_segments(log, 6_001 + 1000) is None, position
+
+
+def test_segments_that_are_gone_before_they_were_flushed_are_not_missed():
+    log = new_log(MemoryDisk(), replace(SMALL, retention_ms=0))
+    fill(log, 20)
+    log.high_watermark = log.log_end_offset
+    deletion = delete_old_segments(log, 1 << 50)
+    assert deletion is not None
+    deletion.rename()
+    log.flush(checkpoint=True)
+    assert (log.fence.failure, log.flushed_offset) == (None, 40)
