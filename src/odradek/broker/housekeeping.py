@@ -109,6 +109,8 @@ class Housekeeping:
         for partition in self._replicas:
             if not partition.failure:
                 self._replicas.log_start_moved(partition)
+                if partition.log.checkpoint_due:
+                    self._replicas.flusher.wants(partition, checkpoint=True)
         if done is not None:
             self._delete(done)
 
@@ -138,6 +140,12 @@ class Housekeeping:
         for partition in self._replicas:
             if not partition.failure and id(partition.log) in behind:
                 self._replicas.flusher.wants(partition, checkpoint=True)
+        self._offload(self._directory.checkpoint())
+
+    def remember_damage(self) -> None:
+        """A log is offline because bytes below its durable end are damaged. A power loss that took
+        the note of that end would make a torn tail of them, to be cut.
+        """
         self._offload(self._directory.checkpoint())
 
     def late_flushes(self) -> None:

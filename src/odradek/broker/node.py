@@ -148,6 +148,8 @@ class Node:
             self.metadata,
             lambda: self.config,
         )
+        if any(partition.failure for partition in self.replicas):
+            self.housekeeping.remember_damage()
 
     def _open_metadata(self) -> MetadataLog:
         try:

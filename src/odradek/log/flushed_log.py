@@ -77,6 +77,9 @@ class FlushedLog:
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
         self.snapshot_base = NO_SEGMENT  # the segment that was active at the last producer snapshot
         self.snapshot_size = 0  # and how large it was then, or less
+        self.snapshot_offset = (
+            producers.snapshot_offset
+        )  # of the last one that is durable; -1: none
         self.rolled = False
         self.cleaning = False  # compaction is about to replace segments; a cut ends that
         self.configure(config)
@@ -131,7 +134,9 @@ class FlushedLog:
         work has been run, whatever came of it. `OSError` but no `LogDirFailure`: try again later.
         """
         checkpoint = checkpoint or self.checkpoint_due
-        checkpoint = checkpoint and self.recovery_point < self.log_end_offset
+        checkpoint = checkpoint and (
+            self.recovery_point < self.log_end_offset or self._far_from_snapshot()
+        )
         if self._flushing is not None or not (checkpoint or self.dirty):
             return None
         self.fence.check()
@@ -177,6 +182,16 @@ class FlushedLog:
             self.rolled = False
         return flush
 
+    def keeps_producers_without(self, offset: int) -> bool:
+        """Whether the batches before `offset` may go, as far as idempotent producers are concerned:
+        a start finds their sequences in a snapshot. If not, the next flush makes one.
+        """
+        if len(self.producers) == 0 or offset <= self.snapshot_offset:
+            return True
+        self.snapshot_base = NO_SEGMENT
+        self.rolled = True
+        return False
+
     def _far_from_snapshot(self) -> bool:
         """Whether a start would have more to read for the producers than it reads anyway for the
         last index interval; or would have to read in segments that may have been deleted by then.
@@ -216,6 +231,8 @@ class FlushedLog:
             assert flush.succeeded, "ended before it was run"
             self.flushed_offset = flush.end_offset
             self.recovery_point = flush.recovery_point
+            if flush.snapshot is not None and not flush.put_off:
+                self.snapshot_offset = flush.end_offset
             if flush.put_off:
                 self.epochs.dirty = True
                 self.rolled = True

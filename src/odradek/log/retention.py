@@ -6,6 +6,8 @@ Whole segments go, oldest first, and never one that reaches above the high water
     size        the log without it still has at least `retention.bytes`
     start       the next segment begins at or below the log start offset (DeleteRecords)
 
+A segment whose idempotent producers are in no snapshot yet waits for the flush that makes one.
+
 The active segment goes only by age, after it has been rolled. A segment without any timestamp does
 not age.
 
@@ -165,8 +167,15 @@ def _deletable(log: Log, now_ms: int) -> int:
         large = log.config.delete and log.config.retention_bytes >= 0 and spare >= 0
         if following.base_offset > log.high_watermark or not (below or old or large):
             break
+        if not _producers_outlive(log, following.base_offset):
+            break  # with the next pass: a flush comes first
         count += 1
     return count
+
+
+def _producers_outlive(log: Log, offset: int) -> bool:
+    """Whether idempotent producers are known without what is before `offset`."""
+    return log.keeps_producers_without(offset)
 
 
 def _expired(log: Log, segment: Segment, now_ms: int) -> bool:

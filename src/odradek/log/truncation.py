@@ -38,6 +38,7 @@ def truncate_to(log: Log, offset: int) -> None:
     log.high_watermark = min(log.high_watermark, offset)
     log.epochs.truncate_from_end(offset)
     log.snapshot_base = NO_SEGMENT
+    log.snapshot_offset = min(log.snapshot_offset, offset)
     names = list(log.disk.list(log.directory))
     producer_snapshot.restore(
         log.disk, log.directory, log.producers, log.segments.items, offset, names

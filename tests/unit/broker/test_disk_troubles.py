@@ -154,3 +154,25 @@ def test_a_log_that_could_not_be_made_is_made_when_there_is_room():
     disk.full_for = ()
     serving.pass_time(5_000)
     assert serving.produced("t", index=1) == ErrorCode.NONE
+
+
+def test_how_far_a_damaged_log_was_durable_is_itself_made_durable():
+    """Else a power loss would make a torn tail of the damage, and the next start cut it off."""
+    synced: list[str] = []
+
+    class Recording(MemoryDisk):
+        def effect(self, kind: str, path: str) -> None:
+            if kind == "sync":
+                synced.append(path)
+
+    disk = Recording()
+    serving = Serving(disk)
+    serving.create("t")
+    assert serving.produced("t") == 0
+    path = next(path for path in disk.files if path.endswith(".log") and "metadata" not in path)
+    disk.files[path].content[-1] ^= 1
+    disk.locks.clear()
+    synced.clear()
+    again = Serving(disk)
+    assert again.node.replicas.by_name["t", 0].failure == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "/data/durable-ends" in synced

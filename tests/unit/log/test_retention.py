@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 from log_making import SMALL, batch, files, fill, log_files, new_log, offsets, read, reopen
@@ -214,3 +215,44 @@ def test_segments_that_are_gone_before_they_were_flushed_are_not_missed():
     deletion.rename()
     log.flush(checkpoint=True)
     assert (log.fence.failure, log.flushed_offset) == (None, 40)
+
+
+def test_a_producer_outlives_its_records():
+    disk = MemoryDisk()
+    config = replace(SMALL, retention_ms=1000)
+    log = new_log(disk, config)
+    log.append(batch(timestamp=0, producer=(7, 0, 0)), 0, now_ms=0)
+    log.flush(checkpoint=True)
+    log.high_watermark = 1
+    assert files(disk, ".snapshot") == {}, "the records say it all"
+    assert delete_old_segments(log, 2000) is None
+    assert log.checkpoint_due, "a snapshot comes first"
+    log.flush()
+    deletion = delete_old_segments(log, 2000)
+    assert deletion is not None
+    deletion.rename()
+    log, _ = reopen(disk, config, recovery_point=1, log_start_offset=1)
+    again = log.append(batch(timestamp=0, producer=(7, 0, 0)), 0, now_ms=0)
+    assert (again.duplicate, again.base_offset) == (True, 0)
+    assert log.append(batch(timestamp=0, producer=(7, 0, 1)), 0, now_ms=0).base_offset == 1
+
+
+def test_a_snapshot_that_finds_no_room_keeps_the_records():
+    class Full(MemoryDisk):
+        full = True
+
+        def effect(self, kind: str, path: str) -> None:
+            if self.full and path.endswith(".snapshot"):
+                raise OSError(errno.ENOSPC, "full", path)
+
+    disk = Full()
+    log = new_log(disk, replace(SMALL, retention_ms=1000))
+    log.append(batch(timestamp=0, producer=(7, 0, 0)), 0, now_ms=0)
+    log.flush(checkpoint=True)
+    log.high_watermark = 1
+    for _ in range(3):
+        assert delete_old_segments(log, 2000) is None
+        log.flush()
+    disk.full = False
+    log.flush()
+    assert delete_old_segments(log, 2000) is not None
