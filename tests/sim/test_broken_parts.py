@@ -60,7 +60,7 @@ def first_failure(
     wire: Callable[[Schedule], Wiring], faults: tuple[str, ...], *, white_box: bool = False
 ) -> Outcome:
     for seed in range(SEEDS):
-        outcome = run_seed(World(seed, STEPS, wire, faults, white_box=white_box))
+        outcome = run_seed(World(seed, STEPS, wire, faults, white_box=white_box, extras=False))
         if not outcome.kept:
             return outcome
     raise AssertionError(f"{SEEDS} seeds saw nothing wrong")

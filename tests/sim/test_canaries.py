@@ -185,7 +185,7 @@ def test_a_broken_broker_is_found(
     mutant: type[ToyBroker], faults: tuple[str, ...], first: int
 ) -> None:
     worlds = (
-        World(seed, STEPS, wired(mutant), faults, white_box=False)
+        World(seed, STEPS, wired(mutant), faults, white_box=False, extras=False)
         for seed in range(first, first + SEEDS)
     )
     assert not all(run_seed(world).kept for world in worlds)
@@ -193,5 +193,5 @@ def test_a_broken_broker_is_found(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_right_broker_is_not_accused(seed: int) -> None:
-    outcome = run_seed(World(seed, STEPS, wired(ToyBroker)))
+    outcome = run_seed(World(seed, STEPS, wired(ToyBroker), extras=False))
     assert outcome.kept, "\n".join(explain(outcome))

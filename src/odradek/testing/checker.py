@@ -20,6 +20,8 @@ And always, for what is in the log at the end:
 - *high watermark*: never goes back for one reader, never below what is read;
 - no *surprises*: see `testing.history.Surprise`.
 
+What may be gone on purpose, and what may not come back, is in `testing.removals`.
+
 Each violation is one line of text; an empty list is a kept word. What ended as `info` may be
 there or not. Compare `reference` checkers for Kafka-like systems (lost-write, duplicate,
 inconsistent-offsets, nonmonotonic-poll): the names differ, the anomalies are the same.
@@ -27,12 +29,13 @@ inconsistent-offsets, nonmonotonic-poll): the names differ, the anomalies are th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.model.ids import TopicPartition
 from odradek.testing.history import Content, History, Read, Send
-
-FSYNC = "fsync"
+from odradek.testing.removals import FSYNC, Clocks, Removals
+from odradek.testing.retention_rule import RetentionRule
 
 
 @dataclass(slots=True)
@@ -41,10 +44,16 @@ class Checker:
 
     history: History
     durability: str
+    rules: Mapping[str, RetentionRule] = field(default_factory=dict)
+    clocks: Clocks = field(default_factory=Clocks)
     violations: list[str] = field(default_factory=list)
     lost: int = 0
     """Acknowledged and promised records that are not at their offset."""
     _log: dict[TopicPartition, dict[int, Content]] = field(default_factory=dict)
+    _removals: Removals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._removals = Removals(self.history, self.durability, self.rules, self.clocks)
 
     def check(self) -> list[str]:
         """All violations found."""
@@ -57,6 +66,7 @@ class Checker:
                 self._check_acked(send)
         self._check_order()
         self._check_real_time()
+        self.violations += self._removals.check()
         return self.check_surprises()
 
     # What was promised.
@@ -85,6 +95,8 @@ class Checker:
             log = self._log[read.partition]
             for offset, content in read.records:
                 if log.get(offset) != content:
+                    if self._may_miss(read.partition, offset, content):
+                        continue
                     self._say(
                         f"{read.partition}@{offset}: {read.reader} read {name(content)} at"
                         f" {read.at_ns} ns, at the end there is {name(log.get(offset))}"
@@ -128,12 +140,18 @@ class Checker:
     def _check_acked(self, send: Send) -> None:
         for index, content in enumerate(send.contents):
             found = self._at(send, index)
-            if found != content:
+            offset = send.base_offset + index
+            if found != content and not self._may_miss(send.partition, offset, content):
                 self.lost += 1
                 self._say(
                     f"{send.partition}@{send.base_offset + index}: lost {name(content)}, acked"
                     f" (acks={send.acks}) at {send.ended_ns} ns; there is {name(found)}"
                 )
+
+    def _may_miss(self, tp: TopicPartition, offset: int, content: Content) -> bool:
+        """Whether nothing is there, and that is right."""
+        gone = self._log.get(tp, {}).get(offset) is None
+        return gone and self._removals.may_be_gone(tp, offset, content)
 
     def _at(self, send: Send, index: int) -> Content | None:
         return self._log.get(send.partition, {}).get(send.base_offset + index)

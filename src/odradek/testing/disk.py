@@ -63,18 +63,30 @@ class SimDisk:
             node = node.synced.get(name) if isinstance(node, Directory) else None
         return bytes(node.synced) if isinstance(node, FileNode) else b""
 
+    def content(self, path: str) -> bytes:
+        """A file as programs see it, the page cache included; nothing if there is none."""
+        node = self._node(path)
+        return bytes(node.content) if isinstance(node, FileNode) else b""
+
+    def sync_file(self, path: str) -> None:
+        """What is in the cache of a file is on the platter; its name may not be."""
+        node = self._node(path)
+        if isinstance(node, FileNode):
+            node.sync()
+
     def flip_bit(self, path: str, bit: int) -> None:
         """Damage at rest: one bit of a file changes, in cache and on the platter."""
-        node = self.root
-        for name in names_of(path)[:-1]:
-            child = node.entries[name]
-            assert isinstance(child, Directory)
-            node = child
-        file = node.entries[names_of(path)[-1]]
-        assert isinstance(file, FileNode)
+        file = self._node(path)
+        assert isinstance(file, FileNode), path
         file.sync()
         file.content[bit // 8] ^= 1 << (bit % 8)
         file.synced[bit // 8] ^= 1 << (bit % 8)
+
+    def _node(self, path: str) -> FileNode | Directory | None:
+        node: FileNode | Directory | None = self.root
+        for name in names_of(path):
+            node = node.entries.get(name) if isinstance(node, Directory) else None
+        return node
 
     def paths(self) -> list[str]:
         """All files, sorted."""

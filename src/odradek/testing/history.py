@@ -7,9 +7,14 @@ ended:
          ├─► fail    surely not applied (refused before anything was appended)
          └─► info    nobody knows: not acknowledged, and may be in the log, as often as it was sent
 
-A `Read` is what one fetch returned for one partition. `Fault`s are what was done to the broker.
-Every entry has its virtual time, and `losses` counts the power failures so far, the only event
-that may take something away from a broker that promises page cache only.
+A `Read` is what one fetch returned for one partition, a `Trim` one deletion of records, a `Start`
+what a client was told of where a log begins. `Fault`s are what was done to the broker. Every entry
+has its virtual time, and `losses` counts the power failures so far, the only event that may take
+something away from a broker that promises page cache only.
+
+A topic that is deleted and made again has one name and several *lives*, each with an id and a label
+of its own (`name`, `name#2`, ...). Here and in the checker a topic is its label: a life's records
+have nothing to do with those of another.
 """
 
 from __future__ import annotations
@@ -50,6 +55,7 @@ class Send:
     ended_ns: int = 0
     losses: int = 0
     """Power failures before it was last sent. Its answer may have been on the way at one."""
+    last_sent_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,43 @@ class Read:
     records: Sequence[tuple[int, Content]]
     high_watermark: int
     final: bool
+    asked_ns: int = -1
+    """When the fetch was sent; -1: nobody looked."""
+    position: int = -1
+    """The offset that was asked for."""
+    size: int = 0
+    """Bytes of the batches."""
+
+
+@dataclass(slots=True, eq=False)
+class Trim:
+    """A deletion of the records before `target`; ended as a `Send` does."""
+
+    partition: TopicPartition
+    target: int
+    invoked_ns: int
+    outcome: str = "open"
+    low_watermark: int = -1
+    ended_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A client asked where a log begins, and was told `offset`."""
+
+    partition: TopicPartition
+    offset: int
+    asked_ns: int
+    at_ns: int
+    final: bool
+
+
+@dataclass(slots=True)
+class Ending:
+    """The deletion of a topic: when it was first asked for, and when it was confirmed."""
+
+    invoked_ns: int
+    confirmed_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +136,25 @@ class History:
     reads: list[Read] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     surprises: list[Surprise] = field(default_factory=list)
+    trims: list[Trim] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+    endings: dict[str, Ending] = field(default_factory=dict)
+    """Deleted topics, by label."""
+    damaged: dict[TopicPartition, int] = field(default_factory=dict)
+    """Since when (ns) a durable byte of a partition is not what was written."""
     losses: int = 0
+    loss_times: list[int] = field(default_factory=list)
+
+    def lose_power(self, at_ns: int) -> None:
+        """What was not synced may be gone."""
+        self.losses += 1
+        self.loss_times.append(at_ns)
 
     def surprise(self, kind: str, text: str) -> None:
         self.surprises.append(Surprise(kind, text))
+
+    def fault(self, at_ns: int, kind: str) -> None:
+        self.faults.append(Fault(at_ns, kind))
 
     def acked(self) -> int:
         """Records acknowledged."""

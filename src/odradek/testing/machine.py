@@ -6,9 +6,10 @@
       └── `restart` later ──┴───────────────────────────────┘
 
 A kill keeps the disk's cache and closes the connections; a power failure loses unsynced bytes and
-tells nobody. What runs on the machine is the business of a `Wiring`: its `start` gets the `Env`
-and the process of a new incarnation and wires a broker, the real one (`testing.world`), one with
-a broken part (a canary), or a toy.
+tells nobody; a clean stop asks the broker, and kills it if that takes too long. What runs on the
+machine is the business of a `Wiring`: its `start` gets the `Env` and the process of a new
+incarnation and wires a broker, the real one (`testing.world`), one with a broken part (a canary),
+or a toy.
 
 A start that fails is a failure of the run, unless disk errors were being injected: then the
 process exits and is started again.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from odradek.model.env import Disk, Env, Offload
 from odradek.testing.disk import SimDisk
@@ -36,6 +38,13 @@ VOLUME = "/srv"
 
 Start = Callable[[Env, SimProcess], object]
 """Wires and starts a broker that listens on `PORT`; what it returns is kept while it runs."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A broker that can be asked to stop."""
+
+    def stop(self, stopped: Callable[[], None]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +138,37 @@ class Machine:
         if self._end("kill") and self._network is not None:
             self._network.process_ended()
 
+    def stop(self, patience_ns: int, ended: Callable[[bool], None]) -> None:
+        """SIGTERM, and SIGKILL when patience is at its end. `ended` is told whether the broker
+        ended by itself; nobody is told if something else ended it.
+        """
+        process, broker = self.process, self.broker
+        if process is None or not process.alive or not isinstance(broker, Stoppable):
+            self.kill()
+            ended(False)
+            return
+
+        def stopped() -> None:
+            if self.process is process and self._end("stopped") and self._network is not None:
+                self._network.process_ended()
+                ended(True)
+
+        def impatient() -> None:
+            if self.process is process and process.alive:
+                self.kill()
+                ended(False)
+
+        self._note("stop")
+        process.run(lambda: broker.stop(stopped))
+        self.scheduler.after(patience_ns, HOST, "patience", impatient)
+
+    def unplug(self) -> None:
+        """The power goes while nothing runs."""
+        self._note("unplugged")
+        self.fabric.hosts[HOST].up = False
+        self.disk.power_loss()
+        self._monotonic_base_ms = self._chance.between(0, 1 << 40)
+
     def power_loss(self) -> None:
         """The process is gone, and of what was not synced, any part."""
         if self._end("power loss") and self._network is not None:
@@ -136,7 +176,7 @@ class Machine:
             self._lose_power()
 
     def _lose_power(self) -> None:
-        self.history.losses += 1
+        self.history.lose_power(self.scheduler.now_ns)
         self.disk.power_loss()
         self._monotonic_base_ms = self._chance.between(0, 1 << 40)
 

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from odradek.log.durable_ends import DURABLE_ENDS_FILE
+from odradek.log.log_directory import CLEAN_SHUTDOWN_FILE
+from odradek.model.ids import TopicIdPartition
+from odradek.testing.damage import flip_derived_bit, flip_durable_bit
 from odradek.testing.history import Fault
 from odradek.testing.machine import Machine
 from odradek.testing.offload import Pace
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
+from odradek.testing.wiring import DATA_DIRECTORY
 from odradek.testing.workload.schedule import FaultPlan
 
+MAX_SKEW_MS = 3_000_000
+"""Less than the hour by which a record's timestamp may be ahead of the broker's clock."""
 SLOW_PACE = Pace(delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * MS), slow_rate=300)
 
 
@@ -29,6 +36,9 @@ class Nemesis:
     chance: SplitMix64
     healed: bool = False
     power_after_acks: int | None = None
+    crash_client: Callable[[int], None] = lambda number: None
+    damaged: Callable[[TopicIdPartition], None] = lambda key: None
+    """Told when a durable byte of this partition was changed."""
     _normal_pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +72,11 @@ class Nemesis:
             "write error": self._write_error,
             "disk full": self._disk_full,
             "clock jump": self._clock_jump,
+            "stop": self._stop,
+            "stop and unplug": self._stop_and_unplug,
+            "client crash": lambda fault: self.crash_client(fault.number),
+            "bit flip": self._bit_flip,
+            "index bit flip": self._index_bit_flip,
         }
         actions[fault.kind](fault)
 
@@ -113,6 +128,30 @@ class Nemesis:
         if process is not None:
             process.paused_until_ns = self.machine.scheduler.now_ns + fault.length_ns
 
+    def _stop(self, fault: FaultPlan) -> None:
+        self._stop_then(fault, lambda clean: None)
+
+    def _stop_and_unplug(self, fault: FaultPlan) -> None:
+        """What a clean stop left is there without power. One that was not clean promised nothing:
+        there is no marker then.
+        """
+
+        def unplug(ended: bool) -> None:
+            marker = self.machine.disk.content(f"{DATA_DIRECTORY}/{CLEAN_SHUTDOWN_FILE}")
+            if not (ended and marker):
+                self.machine.history.lose_power(self.machine.scheduler.now_ns)
+            self.machine.unplug()
+
+        self._stop_then(fault, unplug)
+
+    def _stop_then(self, fault: FaultPlan, act: Callable[[bool], None]) -> None:
+        def ended(by_itself: bool) -> None:
+            act(by_itself)
+            self.machine.restart(fault.length_ns)
+
+        patience_ns = self.chance.pick((10 * MS, 2_000 * MS, 60_000 * MS))
+        self.machine.stop(patience_ns, ended)
+
     # Network.
 
     def _cut(self, fault: FaultPlan) -> None:
@@ -132,6 +171,22 @@ class Nemesis:
                 connection.stall(until_ns)
 
     # Disk and clock.
+
+    def _bit_flip(self, fault: FaultPlan) -> None:
+        """What says how far the log was durable is on the platter, as it is a minute later: damage
+        and a power loss within that minute is more than anything is promised for.
+        """
+        self.machine.kill()
+        self.machine.disk.sync_file(f"{DATA_DIRECTORY}/{DURABLE_ENDS_FILE}")
+        key = flip_durable_bit(self.machine.disk, DATA_DIRECTORY, self.chance)
+        if key is not None:
+            self.damaged(key)
+        self.machine.restart(fault.length_ns)
+
+    def _index_bit_flip(self, fault: FaultPlan) -> None:
+        self.machine.kill()
+        flip_derived_bit(self.machine.disk, DATA_DIRECTORY, self.chance)
+        self.machine.restart(fault.length_ns)
 
     def _slow_disk(self, fault: FaultPlan) -> None:
         self.machine.set_pace(SLOW_PACE)
@@ -165,8 +220,7 @@ class Nemesis:
         self._later(fault, operator)
 
     def _clock_jump(self, fault: FaultPlan) -> None:
-        # Less than the hour by which a record's timestamp may be ahead of the broker's clock.
-        skew_ms = self.chance.between(-3_000_000, 3_000_000)
+        skew_ms = self.chance.between(-MAX_SKEW_MS, MAX_SKEW_MS)
         self.machine.wall_skew_ms = skew_ms
         if self.machine.process is not None:
             self.machine.process.clock.wall_skew_ms = skew_ms

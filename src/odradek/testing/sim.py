@@ -79,6 +79,7 @@ def explain(outcome: Outcome) -> list[str]:
     world = outcome.world
     command = f"python -m odradek.testing.sim --seed {world.seed} --steps {world.steps}"
     command += f" --faults '{','.join(world.faults)}'" if world.faults else ""
+    command += "" if world.extras else " --plain"
     lines.append(f"  reproduce: {command}")
     return lines
 
@@ -96,6 +97,8 @@ def describe(plan: Schedule) -> list[str]:
         f"topics {', '.join(f'{t.name}x{t.partitions} {dict(t.settings)}' for t in plan.topics)}",
         *(str(producer) for producer in plan.producers),
         *(str(reader) for reader in plan.readers),
+        *(str(trimmer) for trimmer in plan.trimmers),
+        *(str(topic) for topic in plan.mortal),
         f"{plan.link}",
         f"{plan.pace}",
         "faults:",
@@ -109,6 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="batches to produce")
     parser.add_argument("--faults", default="", help="only these, separated by commas")
+    parser.add_argument("--plain", action="store_true", help="producing and reading, and no more")
     parser.add_argument("--log", action="store_true", help="let the broker log to stderr")
     parser.add_argument("--tape", action="store_true", help="explain also what went well")
     options = parser.parse_args(arguments)
@@ -118,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     started, virtual_ns, events = time.perf_counter(), 0, 0
     for seed in range(options.seed, options.seed + options.count):
-        outcome = run_seed(World(seed, options.steps, faults=kinds))
+        outcome = run_seed(World(seed, options.steps, faults=kinds, extras=not options.plain))
         print(summary(outcome), flush=True)
         if not outcome.kept or options.tape:
             print("\n".join(explain(outcome)), flush=True)

@@ -15,25 +15,26 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
-from odradek.testing.checker import FSYNC, Checker
+from odradek.model.ids import TopicIdPartition, TopicPartition
+from odradek.testing.checker import Checker
+from odradek.testing.clients import Clients
 from odradek.testing.durable import is_durable
 from odradek.testing.history import History, Send
-from odradek.testing.machine import HOST, PORT, Machine, Wiring
-from odradek.testing.nemesis import Nemesis
+from odradek.testing.machine import Machine, Wiring
+from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
 from odradek.testing.network import Fabric
-from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
+from odradek.testing.removals import FSYNC, Clocks
+from odradek.testing.retention_rule import RetentionRule
+from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.wiring import real_broker
-from odradek.testing.workload.producer import SimProducer
-from odradek.testing.workload.reader import SimReader
-from odradek.testing.workload.schedule import Schedule, draw_reader, draw_schedule
-from odradek.testing.workload.topics import TopicCreator
-from odradek.testing.workload.wire import WireClient
+from odradek.testing.workload.extras import with_extras
+from odradek.testing.workload.schedule import Schedule, draw_schedule
 
 WORK_LIMIT_NS = 60 * SECOND
 SETTLE_NS = 10 * SECOND
+RETENTION_NS = 2 * SECOND
+"""What retention may be late by when nothing is wrong: two passes, and the work of one."""
 READ_LIMIT_NS = 60 * SECOND
 
 
@@ -69,26 +70,37 @@ class World:
     wire: Callable[[Schedule], Wiring] = real_broker
     faults: Sequence[str] = ()
     white_box: bool = True
+    extras: bool = True
+    """With what `workload.extras` adds: the real broker can do it, a small one need not."""
+    adjust: Callable[[Schedule], Schedule] = lambda plan: plan
+    """A hand on what was drawn, to look closely at something rare."""
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     history: History = field(default_factory=History)
     machine: Machine = field(init=False)
     nemesis: Nemesis = field(init=False)
     plan: Schedule = field(init=False)
-    _topic_ids: dict[str, UUID] = field(default_factory=dict)
-    _creators: list[TopicCreator] = field(default_factory=list)
-    _producers: list[SimProducer] = field(default_factory=list)
-    _readers: list[SimReader] = field(default_factory=list)
+    clients: Clients = field(init=False)
     _early: list[str] = field(default_factory=list)
+    _settled_ms: int | None = None
 
     def __post_init__(self) -> None:
         self.plan = draw_schedule(self.seed, self.steps, self.faults)
+        if self.extras:
+            self.plan = with_extras(self.seed, self.plan, self.faults)
+        self.plan = self.adjust(self.plan)
         self.scheduler = Scheduler(self.seed)
         self.fabric = Fabric(self.scheduler, self.plan.link)
         self.machine = Machine(
             self.scheduler, self.fabric, self.history, self.wire(self.plan), self.plan.pace
         )
-        self.nemesis = Nemesis(self.machine, self.scheduler.stream("nemesis"))
+        self.clients = Clients(self.scheduler, self.fabric, self.history, self.plan, self._acked)
+        self.nemesis = Nemesis(
+            self.machine,
+            self.scheduler.stream("nemesis"),
+            crash_client=self.clients.crash,
+            damaged=self._damaged,
+        )
 
     def run(self) -> Report:
         """All phases, and the verdict. Raises `SimulationError` for an exception in the broker."""
@@ -103,22 +115,23 @@ class World:
     def _run(self) -> Report:
         self.nemesis.plan(self.plan.faults)
         self.machine.boot()
-        self._start_clients()
+        self.clients.start()
         self.scheduler.run(self.plan.heal_ns)
         self.nemesis.heal()
-        stuck = self._until(self._work_done, WORK_LIMIT_NS, self._pending_work)
-        for reader in self._readers:
-            reader.stopped = True
+        stuck = self._until(self.clients.work_is_done, WORK_LIMIT_NS, self.clients.pending_work)
+        self.clients.stop()
         # What was acked with acks=1 becomes visible when it is on disk, which takes a while.
         self.scheduler.run(self.scheduler.now_ns + SETTLE_NS)
+        self._settled_ms = WALL_START_MS + (self.scheduler.now_ns - RETENTION_NS) // MS
         if not stuck:
-            finals = self._start_final_readers()
+            finals = self.clients.start_final_readers()
+            # A batch per fetch, and each waits for more that does not come: so slow may they be.
             stuck = self._until(
                 lambda: all(reader.finished for reader in finals),
-                READ_LIMIT_NS,
+                READ_LIMIT_NS + len(self.history.sends) * SECOND,
                 lambda: [reader.pending() for reader in finals if not reader.finished],
             )
-        checker = Checker(self.history, self.plan.durability)
+        checker = Checker(self.history, self.plan.durability, self._rules(), self._clocks())
         found = stuck + checker.check_surprises() if stuck else checker.check()
         return self._report(self._early + found, checker.lost)
 
@@ -153,61 +166,6 @@ class World:
             self.scheduler.run(min(deadline_ns, self.scheduler.now_ns + 100 * MS))
         return []
 
-    def _work_done(self) -> bool:
-        ready = len(self._topic_ids) == len(self.plan.topics)
-        return ready and all(producer.finished for producer in self._producers)
-
-    def _pending_work(self) -> list[str]:
-        topics = [f"creating {c.plan.name}" for c in self._creators if c.topic_id is None]
-        return topics + [p.pending() for p in self._producers if not p.finished]
-
-    # Clients.
-
-    def _client(self, name: str) -> WireClient:
-        process = SimProcess(self.scheduler, name, SimClock(self.scheduler))
-        network = self.fabric.network(process, name)
-        chance = self.scheduler.stream(f"client/{name}")
-        return WireClient(process, network, chance, HOST, PORT, chance.pick((700, 2000, 5000)))
-
-    def _start_clients(self) -> None:
-        for plan in self.plan.topics:
-            client = self._client(f"admin-{plan.name}")
-            creator = TopicCreator(client, self.history, plan, self._ready_for(plan.name))
-            self._creators.append(creator)
-            creator.start()
-
-    def _ready_for(self, name: str) -> Callable[[UUID], None]:
-        def ready(topic_id: UUID) -> None:
-            self._topic_ids[name] = topic_id
-            if len(self._topic_ids) == len(self.plan.topics):
-                self._start_work()
-
-        return ready
-
-    def _start_work(self) -> None:
-        for plan in self.plan.producers:
-            producer = SimProducer(
-                self._client(plan.name), self.history, plan, self._topic_ids, self._acked
-            )
-            self._producers.append(producer)
-            producer.start()
-        for reader_plan in self.plan.readers:
-            if reader_plan.partitions:
-                client = self._client(reader_plan.name)
-                reader = SimReader(client, self.history, reader_plan, self._topic_ids)
-                self._readers.append(reader)
-                reader.start()
-
-    def _start_final_readers(self) -> list[SimReader]:
-        chance = self.scheduler.stream("final")
-        finals = []
-        for number, tp in enumerate(self.plan.partitions()):
-            plan = draw_reader(chance, f"final{number}", [tp], final=True)
-            reader = SimReader(self._client(plan.name), self.history, plan, self._topic_ids)
-            finals.append(reader)
-            reader.start()
-        return finals
-
     # Acknowledgements.
 
     def _acked(self, send: Send) -> None:
@@ -215,9 +173,30 @@ class World:
         if not self.white_box or send.acks != -1 or self.plan.durability != FSYNC:
             return
         tp = send.partition
-        topic_id, count = self._topic_ids[tp.topic], len(send.contents)
+        gone = tp.topic in self.history.endings or tp.topic in self.plan.forgetful()
+        if gone or tp in self.history.damaged:
+            return  # before its acknowledgement has arrived
+        topic_id, count = self.clients.topics[tp.topic].id, len(send.contents)
         if not is_durable(self.machine.disk, topic_id, tp.partition, send.base_offset, count):
             self._early.append(
                 f"{tp}@{send.base_offset}: acked (acks=all) at {self.scheduler.now_ns} ns, but not"
                 f" on disk"
             )
+
+    # What the checker has to know.
+
+    def _damaged(self, key: TopicIdPartition) -> None:
+        for topic in self.clients.topics.values():
+            if topic.id == key.topic_id:
+                tp = TopicPartition(topic.label, key.partition)
+                self.history.damaged.setdefault(tp, self.scheduler.now_ns)
+
+    def _rules(self) -> dict[str, RetentionRule]:
+        return {topic.name: topic.retention for topic in self.plan.topics if topic.retention}
+
+    def _clocks(self) -> Clocks:
+        """Retention compares with the broker's clock, which may have been set."""
+        jumped = any(fault.kind == "clock jump" for fault in self.plan.faults)
+        now_ms = WALL_START_MS + self.scheduler.now_ns // MS
+        ahead_ms = MAX_SKEW_MS if jumped else 0
+        return Clocks(now_ms + ahead_ms, None if jumped else self._settled_ms)

@@ -2,7 +2,9 @@
 
 from odradek.model.ids import TopicPartition
 from odradek.testing.checker import Checker
-from odradek.testing.history import Content, History, Read, Send
+from odradek.testing.history import Content, Ending, History, Read, Send, Start, Trim
+from odradek.testing.removals import Clocks
+from odradek.testing.retention_rule import RetentionRule
 
 TP = TopicPartition("t", 0)
 
@@ -181,3 +183,144 @@ def test_surprises_count_unless_the_power_took_what_was_not_promised() -> None:
     story.lose_power()
     assert story.verdict("os") == ["corrupt: a batch"]
     assert len(story.verdict("fsync")) == 2
+
+
+# What may be gone, and what may not be there any more.
+
+
+def start(story: Story, offset: int, *, final: bool = True) -> None:
+    story.now += 2
+    story.history.starts.append(Start(TP, offset, story.now, story.now, final))
+
+
+def trim(story: Story, target: int, *, outcome: str = "ok", low: int | None = None) -> None:
+    story.now += 2
+    low = target if low is None else low
+    ended = Trim(TP, target, story.now, outcome, low if outcome == "ok" else -1, story.now + 1)
+    story.history.trims.append(ended)
+
+
+def three_acked() -> Story:
+    story = Story()
+    for offset, text in enumerate("abc"):
+        story.send(text, at=offset)
+    return story
+
+
+def test_what_was_deleted_may_be_gone_and_nothing_else() -> None:
+    for outcome in ("ok", "info"):
+        story = three_acked()
+        trim(story, 2, outcome=outcome)
+        start(story, 2)
+        story.read("c", start=2, final=True)
+        assert story.verdict() == [], outcome
+    story = three_acked()
+    trim(story, 1)
+    start(story, 2)
+    story.read("c", start=2, final=True)
+    (line,) = story.verdict()
+    assert "t-0@1: lost b'b'" in line
+
+
+def test_only_the_front_of_a_log_may_be_gone() -> None:
+    story = three_acked()
+    trim(story, 2, outcome="info")
+    start(story, 0)
+    story.read("a", final=True)
+    story.read("c", start=2, final=True)
+    (line,) = story.verdict()
+    assert "t-0@1: lost b'b'" in line
+
+
+def test_what_was_deleted_does_not_come_back() -> None:
+    story = three_acked()
+    trim(story, 2)
+    start(story, 1, final=False)
+    story.now += 2
+    record = [(1, content("b"))]
+    asked = story.now
+    story.history.reads.append(Read("r", TP, asked, 0, record, 3, False, asked, position=1))
+    start(story, 2)
+    story.read("c", start=2, final=True)
+    first, second = story.verdict()
+    assert "@1: fetched by r" in first
+    assert "starts at 1" in second
+
+
+def test_a_power_failure_may_undo_a_deletion_that_was_only_in_the_cache() -> None:
+    for durability, lines in (("os", 0), ("fsync", 1)):
+        story = three_acked()
+        trim(story, 2)
+        story.now += 2
+        story.history.lose_power(story.now)
+        start(story, 0)
+        story.read("a", "b", "c", final=True)
+        assert len(story.verdict(durability)) == lines, durability
+
+
+def test_a_deletion_reaches_as_far_as_was_asked() -> None:
+    story = three_acked()
+    trim(story, 2, low=1)
+    start(story, 1)
+    story.read("b", "c", start=1, final=True)
+    (line,) = story.verdict()
+    assert "the low watermark is 1" in line
+
+
+def removed(story: Story, rule: RetentionRule, clocks: Clocks) -> list[str]:
+    return Checker(story.history, "fsync", {TP.topic: rule}, clocks).check()
+
+
+def test_retention_takes_what_is_old_and_nothing_else() -> None:
+    rule = RetentionRule(ms=500)
+    for latest_ms, lines in ((1501, 0), (1500, 1)):
+        story = three_acked()
+        start(story, 1)
+        story.read("b", "c", start=1, final=True)
+        found = removed(story, rule, Clocks(latest_ms))
+        assert len(found) == lines, latest_ms
+
+
+def test_retention_by_size_leaves_as_much_as_was_asked() -> None:
+    for left, lines in ((100, 0), (99, 1)):
+        story = three_acked()
+        start(story, 1)
+        story.now += 2
+        records = [(1, content("b")), (2, content("c"))]
+        read = Read("final", TP, story.now, 0, records, 3, True, position=1, size=left)
+        story.history.reads.append(read)
+        found = removed(story, RetentionRule(bytes=100), Clocks(1000))
+        assert len(found) == lines, left
+
+
+def test_retention_that_does_nothing_is_noticed() -> None:
+    story = three_acked()
+    start(story, 0)
+    story.read("a", "b", "c", final=True)
+    assert removed(story, RetentionRule(ms=500), Clocks(1500, 1500)) == []
+    assert len(removed(story, RetentionRule(ms=500), Clocks(1501, 1501))) == 3
+    assert removed(story, RetentionRule(ms=500), Clocks(1501, None)) == []
+
+
+def test_a_deleted_topic_promises_nothing_and_answers_nothing() -> None:
+    story = three_acked()
+    story.history.endings[TP.topic] = Ending(story.now)
+    assert story.verdict() == []
+    story.history.endings[TP.topic].confirmed_ns = story.now
+    asked = story.now + 1
+    story.history.reads.append(Read("r", TP, asked, 0, [], 3, False, asked, position=3))
+    late = story.send("d", at=3)
+    late.last_sent_ns = asked
+    first, second = story.verdict()
+    assert "read at" in first
+    assert "acked at" in second
+
+
+def test_a_damaged_partition_answers_nothing() -> None:
+    story = three_acked()
+    story.history.damaged[TP] = story.now + 1
+    assert story.verdict() == []
+    asked = story.now + 2
+    story.history.reads.append(Read("r", TP, asked, 0, [], 3, False, asked, position=3))
+    (line,) = story.verdict()
+    assert "though it is damaged" in line

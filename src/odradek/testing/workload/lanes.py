@@ -27,6 +27,8 @@ class ProducerPlan:
     pause_ms: tuple[int, int] = (1, 150)
     """Between bursts; batches of a burst come within milliseconds."""
     burst_rate: int = 700
+    forgetful: Sequence[str] = ()
+    """Topics whose records may go before their producer knows of them."""
 
 
 @dataclass(slots=True, eq=False)

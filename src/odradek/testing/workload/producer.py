@@ -12,17 +12,16 @@ may be under way.
 As in Kafka's producer an idempotent one may have five batches of a partition under way, but only
 one before the partition knows it: there a broker takes any sequence (as Kafka does), so a second
 batch would be appended even if the first was refused. A plain one is resolved as unknown after
-`max_attempts`; with `acks=0` every batch is.
+`max_attempts`; with `acks=0` every batch is. What is sent to a topic that is being deleted, or to a
+partition whose bytes were damaged, is resolved as unknown too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
 from odradek.protocol import record_batch_builder
 from odradek.protocol.api.init_producer_id import (
     InitProducerIdRequest,
@@ -35,9 +34,11 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.testing.history import Content, Header, History, Send
+from odradek.testing.history import History, Send
 from odradek.testing.scheduler import MS
+from odradek.testing.workload.contents import draw_contents
 from odradek.testing.workload.lanes import Batch, Lane, ProducerPlan
+from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic
 from odradek.testing.workload.wire import WireClient
 
 SEQUENCE_LOST = (
@@ -54,7 +55,7 @@ class SimProducer:
     client: WireClient
     history: History
     plan: ProducerPlan
-    topic_ids: dict[str, UUID]
+    topics: Mapping[str, Topic]
     acked: Callable[[Send], None]
     made: int = 0
     producer_id: int = -1
@@ -89,9 +90,15 @@ class SimProducer:
             self.client.process.post(delay_ms * MS, "make", self._make)
 
     def _make(self) -> None:
+        if not self._lanes:
+            return
         lane = self.client.chance.pick(self._lanes)
         if len(lane.unresolved) < 2 * self.plan.max_in_flight:
-            contents = self._contents(lane.partition)
+            now_ms = self.client.process.clock.wall_ms()
+            contents = draw_contents(
+                self.client.chance, self.plan, lane.partition, self._values, now_ms
+            )
+            self._values += len(contents)
             send = Send(
                 producer=self.plan.name,
                 partition=lane.partition,
@@ -108,24 +115,6 @@ class SimProducer:
             self._advance(lane)
         self._pause()
 
-    def _contents(self, partition: TopicPartition) -> list[Content]:
-        chance, made = self.client.chance, []
-        for _ in range(chance.between(1, self.plan.max_records)):
-            self._values += 1
-            name = f"{self.plan.name}/{partition}/{self._values}/".encode()
-            headers: tuple[Header, ...] = ()
-            if chance.chance(200):
-                headers = (("h", name[:2]), ("nothing", None))
-            made.append(
-                Content(
-                    key=None if chance.chance(300) else name[-6:],
-                    value=name + b"." * chance.between(*self.plan.value_bytes),
-                    headers=headers,
-                    timestamp_ms=self.client.process.clock.wall_ms(),
-                )
-            )
-        return made
-
     # Sending.
 
     def _advance(self, lane: Lane) -> None:
@@ -140,6 +129,7 @@ class SimProducer:
         batch.under_way = True
         batch.send.attempts += 1
         batch.send.losses = self.history.losses
+        batch.send.last_sent_ns = self.client.process.scheduler.now_ns
         generation = self._generation
         answered = self.plan.acks != 0
         self.client.call(
@@ -162,11 +152,8 @@ class SimProducer:
             base_sequence=batch.base_sequence if self.plan.idempotent else -1,
         )
         partition = PartitionProduceData(index=send.partition.partition, records=records)
-        topic = TopicProduceData(
-            name=send.partition.topic,
-            topic_id=self.topic_ids[send.partition.topic],
-            partition_data=[partition],
-        )
+        to = self.topics[send.partition.topic]
+        topic = TopicProduceData(name=to.name, topic_id=to.id, partition_data=[partition])
         return ProduceRequest(acks=self.plan.acks, timeout_ms=1500, topic_data=[topic])
 
     # Answers.
@@ -174,7 +161,7 @@ class SimProducer:
     def _answered(
         self, lane: Lane, batch: Batch, generation: int, response: ProduceResponse
     ) -> None:
-        if generation != self._generation:
+        if generation != self._generation or lane not in self._lanes:
             return
         batch.under_way = False
         answer = response.responses[0].partition_responses[0]
@@ -183,7 +170,14 @@ class SimProducer:
             self._acknowledged(lane, batch, answer)
             return
         self.last_error = f"{lane.partition}: {error.name} {answer.error_message}"
-        if error in SEQUENCE_LOST and lane.unresolved[0] is not batch:
+        ending = lane.partition.topic in self.history.endings
+        if error in TOPIC_UNKNOWN and not ending:
+            self.history.surprise("refused", f"{self.plan.name} to {lane.partition}: {error.name}")
+        if error == ErrorCode.KAFKA_STORAGE_ERROR and lane.partition in self.history.damaged:
+            self._leave(lane)
+        elif ending and not error.retriable:
+            self._resolve(lane, batch, "info")
+        elif error in SEQUENCE_LOST and lane.unresolved[0] is not batch:
             self._drain(lane)
         elif error in SEQUENCE_LOST:
             self._sequence_lost(batch, error)
@@ -205,7 +199,7 @@ class SimProducer:
         self.acked(batch.send)
 
     def _unanswered(self, lane: Lane, batch: Batch, generation: int) -> None:
-        if generation == self._generation:
+        if generation == self._generation and lane in self._lanes:
             batch.under_way = False
             self._try_again(lane, batch)
 
@@ -239,6 +233,24 @@ class SimProducer:
         else:
             self._advance(lane)
 
+    # Giving up.
+
+    def abandon(self) -> None:
+        """Make no more; nobody will know how what is under way ends."""
+        self._generation += 1
+        for lane in list(self._lanes):
+            self._leave(lane)
+
+    def _leave(self, lane: Lane) -> None:
+        """This partition is not coming back."""
+        self._lanes.remove(lane)
+        for batch in lane.unresolved:
+            batch.send.outcome = "info"
+            batch.send.ended_ns = self.client.process.scheduler.now_ns
+        lane.unresolved.clear()
+        if not self._lanes:
+            self.made = self.plan.batches
+
     # Producer ids.
 
     def _ask_producer_id(self) -> None:
@@ -261,12 +273,17 @@ class SimProducer:
         self.client.process.post(delay_ms * MS, "retry id", self._ask_producer_id)
 
     def _sequence_lost(self, batch: Batch, error: ErrorCode) -> None:
-        """The broker forgot batches of ours: what is unresolved may or may not be there."""
-        self.history.surprise(
-            "lost",
-            f"{self.plan.name} to {batch.send.partition}: {error.name}"
-            f" at sequence {batch.base_sequence} of {self.producer_id}",
-        )
+        """The broker forgot batches of ours: what is unresolved may or may not be there.
+
+        That is right where records are deleted: across a restart it knows the last batch of each
+        producer, and those before it only from the log.
+        """
+        if self.plan.max_in_flight == 1 or batch.send.partition.topic not in self.plan.forgetful:
+            self.history.surprise(
+                "lost",
+                f"{self.plan.name} to {batch.send.partition}: {error.name}"
+                f" at sequence {batch.base_sequence} of {self.producer_id}",
+            )
         self._generation += 1
         self.producer_id = self.producer_epoch = -1
         for lane in self._lanes:

@@ -4,23 +4,25 @@ gets.
 It checks nothing but what only it can see: batches whose CRC is wrong, and positions the broker
 claims not to have. All else is evidence for the checker. A *final* reader asks for the end
 offsets first and is finished when it has read up to them; others follow until they are stopped.
+
+Where logs may lose their beginning, a position out of range is compared with where the log begins
+now: if that is later, reading goes on there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
-from odradek.protocol import record_batch
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    ForgottenTopic,
     PartitionData,
 )
 from odradek.protocol.api.list_offsets import (
@@ -29,11 +31,14 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from odradek.testing.history import Content, History, Read
+from odradek.testing.history import History, Read, Start
 from odradek.testing.scheduler import MS
+from odradek.testing.workload.contents import contents_of
+from odradek.testing.workload.session import SESSION_ERRORS, SESSIONLESS, Session
+from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic, by_topic
 from odradek.testing.workload.wire import WireClient
 
-LATEST = -1
+LATEST, EARLIEST = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,10 @@ class ReaderPlan:
     partition_max_bytes: int = 4096
     pause_ms: tuple[int, int] = (1, 200)
     final: bool = False
+    sessions: bool = False
+    """Incremental fetch sessions."""
+    forgetful: bool = False
+    """The logs may lose their beginning."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,18 +67,24 @@ class SimReader:
     client: WireClient
     history: History
     plan: ReaderPlan
-    topic_ids: dict[str, UUID]
+    topics: Mapping[str, Topic]
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: bool = False
     _losses: int = 0
+    _asked_ns: int = 0
+    _session: Session = field(default_factory=Session)
+    _out_of_range: list[TopicPartition] = field(default_factory=list)
 
     def start(self) -> None:
         self.positions = dict.fromkeys(self.plan.partitions, 0)
         if self.plan.final:
-            self._ask_ends()
+            self._ask(LATEST, self.plan.partitions)
         else:
             self._fetch()
+
+    def stop(self) -> None:
+        self.stopped = True
 
     @property
     def finished(self) -> bool:
@@ -87,73 +102,154 @@ class SimReader:
         ]
         return f"{self.plan.name}: {', '.join(left)}"
 
-    # End offsets.
+    # Ends and starts.
 
-    def _ask_ends(self) -> None:
+    def _ask(self, what: int, partitions: Sequence[TopicPartition]) -> None:
+        """For the end (`LATEST`) or the start (`EARLIEST`) of these partitions."""
         topics = [
             ListOffsetsTopic(
-                name=name,
+                name=self.topics[label].name,
                 partitions=[
-                    ListOffsetsPartition(partition_index=tp.partition, timestamp=LATEST)
-                    for tp in partitions
+                    ListOffsetsPartition(partition_index=tp.partition, timestamp=what)
+                    for tp in asked
                 ],
             )
-            for name, partitions in self._by_topic()
+            for label, asked in by_topic(partitions)
         ]
-        request = ListOffsetsRequest(replica_id=-1, topics=topics)
-        self.client.call(request, 7, ListOffsetsResponse, self._told_ends, self._ask_later)
+        asked_ns = self._now_ns()
+        self.client.call(
+            ListOffsetsRequest(replica_id=-1, topics=topics),
+            7,
+            ListOffsetsResponse,
+            lambda response: self._told(what, partitions, response, asked_ns),
+            lambda: self._ask_later(what, partitions),
+        )
 
-    def _told_ends(self, response: ListOffsetsResponse) -> None:
+    def _told(
+        self,
+        what: int,
+        partitions: Sequence[TopicPartition],
+        response: ListOffsetsResponse,
+        asked_ns: int,
+    ) -> None:
+        labels = {self.topics[tp.topic].name: tp.topic for tp in partitions}
         for topic in response.topics:
             for partition in topic.partitions:
-                if partition.error_code != ErrorCode.NONE:
-                    self._ask_later()
+                tp = TopicPartition(labels[topic.name], partition.partition_index)
+                error = ErrorCode(partition.error_code)
+                if self._is_over(tp, error):
+                    continue
+                if error != ErrorCode.NONE:
+                    self._ask_later(what, partitions)
                     return
-                tp = TopicPartition(topic.name, partition.partition_index)
-                self.ends[tp] = partition.offset
-        self._fetch()
+                if what == LATEST:
+                    self.ends[tp] = partition.offset
+                else:
+                    self._begins_at(tp, partition.offset, asked_ns)
+        if what == LATEST and self.plan.forgetful:
+            self._ask(EARLIEST, partitions)
+        else:
+            self._fetch()
 
-    def _ask_later(self) -> None:
-        self.client.process.post(100 * MS, "retry ends", self._ask_ends)
+    def _begins_at(self, tp: TopicPartition, offset: int, asked_ns: int) -> None:
+        self.history.starts.append(Start(tp, offset, asked_ns, self._now_ns(), self.plan.final))
+        if offset <= self.positions[tp] and tp in self._out_of_range:
+            self._lost(tp)
+        self.positions[tp] = offset
+        if tp in self._out_of_range:
+            self._out_of_range.remove(tp)
+
+    def _ask_later(self, what: int, partitions: Sequence[TopicPartition]) -> None:
+        if not self.stopped:
+            self.client.process.post(100 * MS, "retry ends", lambda: self._ask(what, partitions))
+
+    def _is_over(self, tp: TopicPartition, error: ErrorCode) -> bool:
+        """Whether a partition will never answer again, and that is as it should be."""
+        damaged = error == ErrorCode.KAFKA_STORAGE_ERROR and tp in self.history.damaged
+        if damaged or (error in TOPIC_UNKNOWN and tp.topic in self.history.endings):
+            self.ends[tp] = self.positions[tp]
+            return True
+        return False
+
+    def _lost(self, tp: TopicPartition) -> None:
+        self.history.surprise(
+            "lost",
+            f"{self.plan.name} read {tp} up to {self.positions[tp]}, now that is out of range",
+        )
 
     # Fetching.
 
     def _fetch(self) -> None:
         if self.stopped or self.finished:
             return
-        topics = [
-            FetchTopic(
-                topic=name,
-                topic_id=self.topic_ids[name],
-                partitions=[
-                    FetchPartition(
-                        partition=tp.partition,
-                        fetch_offset=self.positions[tp],
-                        partition_max_bytes=self.plan.partition_max_bytes,
-                    )
-                    for tp in partitions
-                ],
-            )
-            for name, partitions in self._by_topic()
-        ]
-        self._losses = self.history.losses
+        if self._out_of_range:
+            self._ask(EARLIEST, list(self._out_of_range))
+            return
+        forgotten: list[TopicPartition] = []
+        listed = list(self.plan.partitions)
+        if self.plan.sessions:
+            listed, forgotten = self._session.to_list(self._wanted(), self.positions)
+        self._losses, self._asked_ns = self.history.losses, self._now_ns()
         request = FetchRequest(
             max_wait_ms=self.plan.max_wait_ms,
             min_bytes=self.plan.min_bytes,
             max_bytes=self.plan.max_bytes,
-            topics=topics,
+            session_id=self._session.id,
+            session_epoch=self._session.epoch if self.plan.sessions else SESSIONLESS,
+            topics=[self._fetch_topic(label, asked) for label, asked in by_topic(listed)],
+            forgotten_topics_data=[
+                ForgottenTopic(
+                    topic=self.topics[label].name,
+                    topic_id=self.topics[label].id,
+                    partitions=[tp.partition for tp in partitions],
+                )
+                for label, partitions in by_topic(forgotten)
+            ],
         )
-        self.client.call(request, self.plan.version, FetchResponse, self._fetched, self._later)
+        self.client.call(request, self.plan.version, FetchResponse, self._fetched, self._failed)
+
+    def _wanted(self) -> list[TopicPartition]:
+        """All of them; now and then one is left out, and then comes back."""
+        if self.plan.final or not self.client.chance.chance(100):
+            return list(self.plan.partitions)
+        without = self.client.chance.pick(self.plan.partitions)
+        return [tp for tp in self.plan.partitions if tp != without] or [without]
+
+    def _fetch_topic(self, label: str, partitions: Sequence[TopicPartition]) -> FetchTopic:
+        return FetchTopic(
+            topic=self.topics[label].name,
+            topic_id=self.topics[label].id,
+            partitions=[
+                FetchPartition(
+                    partition=tp.partition,
+                    fetch_offset=self.positions[tp],
+                    partition_max_bytes=self.plan.partition_max_bytes,
+                )
+                for tp in partitions
+            ],
+        )
+
+    def _failed(self) -> None:
+        self._session.lost()
+        self._later()
 
     def _fetched(self, response: FetchResponse) -> None:
-        if response.error_code != ErrorCode.NONE:
-            error = ErrorCode(response.error_code)
-            self.history.surprise("refused", f"{self.plan.name}: fetch answered {error.name}")
-        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        error = ErrorCode(response.error_code)
+        if error != ErrorCode.NONE:
+            if not (self.plan.sessions and error in SESSION_ERRORS):
+                self.history.surprise("refused", f"{self.plan.name}: fetch answered {error.name}")
+            self._failed()
+            return
+        if self.plan.sessions:
+            self._session.answered(response.session_id)
+            if self.client.chance.chance(30):
+                self._session.lost()
+        labels = {self.topics[tp.topic].id: tp.topic for tp in self.plan.partitions}
+        names = {self.topics[tp.topic].name: tp.topic for tp in self.plan.partitions}
         for topic in response.responses:
-            name = topic.topic or names[topic.topic_id]
+            label = names[topic.topic] if topic.topic else labels[topic.topic_id]
             for partition in topic.partitions:
-                self._take(TopicPartition(name, partition.partition_index), partition)
+                self._take(TopicPartition(label, partition.partition_index), partition)
         self._later()
 
     def _later(self) -> None:
@@ -162,52 +258,37 @@ class SimReader:
 
     def _take(self, tp: TopicPartition, data: PartitionData) -> None:
         error = ErrorCode(data.error_code)
+        if self._is_over(tp, error):
+            return
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.history.surprise(
-                "lost",
-                f"{self.plan.name} read {tp} up to {self.positions[tp]}, now that is out of range",
-            )
-            self.positions[tp] = 0
+            if self.plan.forgetful:
+                self._out_of_range.append(tp)
+            else:
+                self._lost(tp)
+                self.positions[tp] = 0
             return
         if error != ErrorCode.NONE:
-            if not error.retriable:
+            if not error.retriable or error in TOPIC_UNKNOWN:
                 self.history.surprise("refused", f"{self.plan.name} of {tp}: {error.name}")
             return
         position = self.positions[tp]
-        records = [r for r in self._records(tp, data) if r[0] >= position]
+        records = [r for r in contents_of(tp, data.records, self.history) if r[0] >= position]
         if records:
             self.positions[tp] = records[-1][0] + 1
         self.history.reads.append(
             Read(
                 reader=self.plan.name,
                 partition=tp,
-                at_ns=self.client.process.scheduler.now_ns,
+                at_ns=self._now_ns(),
                 losses=self._losses,
                 records=records,
                 high_watermark=data.high_watermark,
                 final=self.plan.final,
+                asked_ns=self._asked_ns,
+                position=position,
+                size=len(data.records) if isinstance(data.records, Span) else 0,
             )
         )
 
-    def _records(self, tp: TopicPartition, data: PartitionData) -> list[tuple[int, Content]]:
-        span = data.records
-        if span is None:
-            return []
-        assert isinstance(span, Span)
-        found = []
-        for header in record_batch.batches(span.data, span.start, span.end):
-            if not record_batch.is_intact(span.data, header):
-                self.history.surprise("corrupt", f"{tp}: batch at offset {header.base_offset}")
-                continue
-            for record in record_batch.records_of(span.data, header):
-                content = Content(
-                    record.key, record.value or b"", tuple(record.headers), record.timestamp
-                )
-                found.append((record.offset, content))
-        return found
-
-    def _by_topic(self) -> list[tuple[str, list[TopicPartition]]]:
-        topics: dict[str, list[TopicPartition]] = {}
-        for tp in self.plan.partitions:
-            topics.setdefault(tp.topic, []).append(tp)
-        return list(topics.items())
+    def _now_ns(self) -> int:
+        return self.client.process.scheduler.now_ns

@@ -22,6 +22,7 @@ from odradek.testing.transport import Link
 from odradek.testing.workload.lanes import ProducerPlan
 from odradek.testing.workload.reader import ReaderPlan
 from odradek.testing.workload.topics import TopicPlan
+from odradek.testing.workload.trimmer import TrimmerPlan
 
 FAULTS = (
     "kill",
@@ -78,6 +79,15 @@ class Schedule:
     link: Link
     pace: Pace
     heal_ns: int
+    mortal: Sequence[TopicPlan] = ()
+    """Topics that are deleted and made again."""
+    trimmers: Sequence[TrimmerPlan] = ()
+    sessions: bool = False
+    """Final readers use incremental fetch sessions."""
+
+    def forgetful(self) -> set[str]:
+        """The topics whose records may go."""
+        return {topic.name for topic in self.topics if topic.retention or topic.trimmed}
 
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]

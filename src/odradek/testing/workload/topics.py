@@ -7,12 +7,12 @@ id. A creation that was not answered is repeated and may meet its own success
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.ids import ZERO_UUID, TopicPartition
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -25,8 +25,11 @@ from odradek.protocol.api.metadata import (
     MetadataResponse,
 )
 from odradek.testing.history import History
+from odradek.testing.retention_rule import RetentionRule
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.wire import WireClient
+
+TOPIC_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,29 @@ class TopicPlan:
     name: str
     partitions: int
     settings: tuple[tuple[str, str], ...] = ()
+    retention: RetentionRule | None = None
+    """What the settings mean for its records, if they let any go."""
+    trimmed: bool = False
+    """Records are deleted from it."""
+    spans_ms: tuple[int, ...] = ()
+    """How long each of its lives but the last is: see `workload.lives`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that is there: `label` is what its life is called in the history."""
+
+    label: str
+    name: str
+    id: UUID
+
+
+def by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
+    """As requests list them."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp)
+    return list(topics.items())
 
 
 @dataclass(slots=True, eq=False)

@@ -88,6 +88,11 @@ class WireClient:
         """Close the connection; what is under way fails."""
         self._give_up()
 
+    def crash(self) -> None:
+        """The client's process ends, now; its connection with it."""
+        self.process.kill()
+        self.network.process_ended()
+
     # Connecting.
 
     def _pump(self) -> None:

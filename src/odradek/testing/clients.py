@@ -1,0 +1,209 @@
+"""All simulated clients of a run: made when their topics are there, stopped, crashed, replaced.
+
+Each is a process of its own with one connection. A crash ends the process in the middle of what it
+does: nobody will know how its unanswered requests end. Another takes its place, as an operator
+would see to it: a producer with the batches that were left to make, a reader that begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from odradek.model.ids import TopicPartition
+from odradek.testing.history import History, Send
+from odradek.testing.machine import HOST, PORT
+from odradek.testing.network import Fabric
+from odradek.testing.process import SimProcess
+from odradek.testing.scheduler import MS, Scheduler, SimClock
+from odradek.testing.workload.extras import draw_life
+from odradek.testing.workload.lanes import ProducerPlan
+from odradek.testing.workload.lives import TopicLives
+from odradek.testing.workload.producer import SimProducer
+from odradek.testing.workload.reader import ReaderPlan, SimReader
+from odradek.testing.workload.schedule import Schedule, draw_reader
+from odradek.testing.workload.topics import Topic, TopicCreator
+from odradek.testing.workload.trimmer import SimTrimmer
+from odradek.testing.workload.wire import WireClient
+
+
+@dataclass(slots=True, eq=False)
+class Clients:
+    """`acked` is called for every acknowledged batch."""
+
+    scheduler: Scheduler
+    fabric: Fabric
+    history: History
+    plan: Schedule
+    acked: Callable[[Send], None]
+    topics: dict[str, Topic] = field(default_factory=dict)
+    """By label."""
+    creators: list[TopicCreator] = field(default_factory=list)
+    lives: list[TopicLives] = field(default_factory=list)
+    producers: list[SimProducer] = field(default_factory=list)
+    readers: list[SimReader] = field(default_factory=list)
+    trimmers: list[SimTrimmer] = field(default_factory=list)
+    _crashes: int = 0
+    _to_come: int = 0
+    """Producers that are about to take a crashed one's place."""
+    _stopped: bool = False
+
+    def start(self) -> None:
+        """Create the topics; who works on them follows."""
+        for plan in self.plan.topics:
+            client = self._client(f"admin-{plan.name}")
+            creator = TopicCreator(client, self.history, plan, self._ready_for(plan.name))
+            self.creators.append(creator)
+            creator.start()
+        for plan in self.plan.mortal:
+            client = self._client(f"admin-{plan.name}")
+            lives = TopicLives(client, self.history, plan, self._born, self._ending)
+            self.lives.append(lives)
+            lives.start()
+
+    def _client(self, name: str) -> WireClient:
+        process = SimProcess(self.scheduler, name, SimClock(self.scheduler))
+        network = self.fabric.network(process, name)
+        chance = self.scheduler.stream(f"client/{name}")
+        return WireClient(process, network, chance, HOST, PORT, chance.pick((700, 2000, 5000)))
+
+    # Those who work on what is there from the beginning.
+
+    def _ready_for(self, name: str) -> Callable[[UUID], None]:
+        def ready(topic_id: UUID) -> None:
+            self.topics[name] = Topic(name, name, topic_id)
+            if all(topic.name in self.topics for topic in self.plan.topics):
+                self._start_work()
+
+        return ready
+
+    def _start_work(self) -> None:
+        for plan in self.plan.producers:
+            self._start_producer(plan)
+        for reader_plan in self.plan.readers:
+            if reader_plan.partitions:
+                self._start_reader(reader_plan)
+        for trimmer_plan in self.plan.trimmers:
+            client = self._client(trimmer_plan.name)
+            trimmer = SimTrimmer(client, self.history, trimmer_plan, self.topics)
+            self.trimmers.append(trimmer)
+            trimmer.start()
+
+    def _start_producer(self, plan: ProducerPlan) -> None:
+        client = self._client(plan.name)
+        producer = SimProducer(client, self.history, plan, self.topics, self.acked)
+        self.producers.append(producer)
+        producer.start()
+
+    def _start_reader(self, plan: ReaderPlan) -> SimReader:
+        reader = SimReader(self._client(plan.name), self.history, plan, self.topics)
+        self.readers.append(reader)
+        reader.start()
+        return reader
+
+    # Those who work on one life of a topic.
+
+    def _born(self, topic: Topic) -> None:
+        self.topics[topic.label] = topic
+        (plan,) = [plan for plan in self.plan.mortal if plan.name == topic.name]
+        partitions = [TopicPartition(topic.label, number) for number in range(plan.partitions)]
+        chance = self.scheduler.stream(f"life/{topic.label}")
+        producer, reader = draw_life(chance, topic.label, partitions)
+        self._start_producer(producer)
+        self._start_reader(reader)
+
+    def _ending(self, label: str) -> None:
+        """The topic is being deleted; those who work on it go on for a while."""
+        for client in self._working_on(label):
+            delay_ms = client.client.chance.between(0, 800)
+            stop = client.abandon if isinstance(client, SimProducer) else client.stop
+            client.client.process.post(delay_ms * MS, "abandon", stop)
+
+    def _working_on(self, label: str) -> list[SimProducer | SimReader]:
+        everyone: list[SimProducer | SimReader] = [*self.producers, *self.readers]
+        return [each for each in everyone if each.plan.partitions[0].topic == label]
+
+    # The end of the work.
+
+    def work_is_done(self) -> bool:
+        """Whether every topic is there for good and every batch resolved."""
+        ready = all(topic.name in self.topics for topic in self.plan.topics)
+        lived = all(lives.finished for lives in self.lives)
+        made = self._to_come == 0 and all(producer.finished for producer in self.producers)
+        return ready and lived and made
+
+    def pending_work(self) -> list[str]:
+        """What there is still to do, for a report."""
+        topics = [f"creating {c.plan.name}" for c in self.creators if c.topic_id is None]
+        topics += [lives.pending() for lives in self.lives if not lives.finished]
+        return topics + [p.pending() for p in self.producers if not p.finished]
+
+    def stop(self) -> None:
+        """Whoever would go on for ever does not."""
+        self._stopped = True
+        for reader in self.readers:
+            reader.stop()
+        for trimmer in self.trimmers:
+            trimmer.stopped = True
+
+    def start_final_readers(self) -> list[SimReader]:
+        """One for each partition there is now."""
+        chance = self.scheduler.stream("final")
+        finals = []
+        forgetful = self.plan.forgetful()
+        for number, tp in enumerate(self.plan.partitions() + self._last_lives()):
+            plan = draw_reader(chance, f"final{number}", [tp], final=True)
+            plan = replace(plan, sessions=self.plan.sessions, forgetful=tp.topic in forgetful)
+            finals.append(self._start_reader(plan))
+        return finals
+
+    def _last_lives(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(lives.topics[-1].label, number)
+            for lives in self.lives
+            for number in range(lives.plan.partitions)
+        ]
+
+    # Crashes.
+
+    def crash(self, number: int) -> None:
+        """One of those who work ends at once; another begins in its place, a little later."""
+        working: list[SimProducer | SimReader] = [
+            *(producer for producer in self.producers if not producer.finished),
+            *(reader for reader in self.readers if not reader.finished),
+        ]
+        if not working:
+            return
+        victim = working[number % len(working)]
+        self._crashes += 1
+        self.history.fault(self.scheduler.now_ns, f"crash of {victim.plan.name}")
+        left = 0
+        if isinstance(victim, SimProducer):
+            left = victim.plan.batches - victim.made
+            victim.abandon()
+        victim.client.crash()
+        delay_ms = number // 7 % 500
+        name = f"{victim.plan.name.partition('~')[0]}~{self._crashes}"
+        if isinstance(victim, SimReader):
+            self.readers.remove(victim)
+            plan = replace(victim.plan, name=name)
+            self.scheduler.after(delay_ms * MS, name, "start", lambda: self._replace_reader(plan))
+        elif left > 0:
+            plan_left = replace(victim.plan, name=name, batches=left)
+            self._to_come += 1
+            self.scheduler.after(
+                delay_ms * MS, name, "start", lambda: self._replace_producer(plan_left)
+            )
+
+    def _replace_producer(self, plan: ProducerPlan) -> None:
+        self._to_come -= 1
+        if not self._is_ending(plan.partitions):
+            self._start_producer(plan)
+
+    def _replace_reader(self, plan: ReaderPlan) -> None:
+        if not self._stopped and not self._is_ending(plan.partitions):
+            self._start_reader(plan)
+
+    def _is_ending(self, partitions: Sequence[TopicPartition]) -> bool:
+        return partitions[0].topic in self.history.endings

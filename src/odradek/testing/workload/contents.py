@@ -1,0 +1,56 @@
+"""The records of a run: as producers make them, and as readers get them back."""
+
+from __future__ import annotations
+
+from odradek.model.ids import TopicPartition
+from odradek.model.spans import Span
+from odradek.protocol import record_batch
+from odradek.testing.history import Content, Header, History
+from odradek.testing.prng import SplitMix64
+from odradek.testing.workload.lanes import ProducerPlan
+
+
+def draw_contents(
+    chance: SplitMix64,
+    plan: ProducerPlan,
+    partition: TopicPartition,
+    values: int,
+    timestamp_ms: int,
+) -> list[Content]:
+    """The records of a batch, by a producer that has made `values` of them: each value once."""
+    made = []
+    for _ in range(chance.between(1, plan.max_records)):
+        values += 1
+        name = f"{plan.name}/{partition}/{values}/".encode()
+        headers: tuple[Header, ...] = ()
+        if chance.chance(200):
+            headers = (("h", name[:2]), ("nothing", None))
+        made.append(
+            Content(
+                key=None if chance.chance(300) else name[-6:],
+                value=name + b"." * chance.between(*plan.value_bytes),
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+            )
+        )
+    return made
+
+
+def contents_of(tp: TopicPartition, span: object, history: History) -> list[tuple[int, Content]]:
+    """The records of a fetched section, with their offsets. A batch whose CRC is wrong is left out,
+    and a surprise of the history.
+    """
+    found: list[tuple[int, Content]] = []
+    if span is None:
+        return found
+    assert isinstance(span, Span)
+    for header in record_batch.batches(span.data, span.start, span.end):
+        if not record_batch.is_intact(span.data, header):
+            history.surprise("corrupt", f"{tp}: batch at offset {header.base_offset}")
+            continue
+        for record in record_batch.records_of(span.data, header):
+            content = Content(
+                record.key, record.value or b"", tuple(record.headers), record.timestamp
+            )
+            found.append((record.offset, content))
+    return found

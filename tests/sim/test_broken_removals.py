@@ -1,0 +1,189 @@
+"""The real broker with one broken part of what removes things, and what stops: it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from odradek.broker import stopping
+from odradek.broker.housekeeping import Housekeeping
+from odradek.broker.partitions import Partitions
+from odradek.log import retention, scan, verification
+from odradek.log.durable_ends import DurableEnd
+from odradek.log.last_flush import LastFlush
+from odradek.log.log import Log
+from odradek.log.log_directory import LogDirectory
+from odradek.log.segment import Segment
+from odradek.model.env import File
+from odradek.model.ids import TopicPartition
+from odradek.replication.log_starts import LogStarts
+from odradek.replication.partition import Partition
+from odradek.testing.retention_rule import RetentionRule
+from odradek.testing.scheduler import MS, SECOND
+from odradek.testing.sim import explain, run_seed, summary
+from odradek.testing.workload.lanes import ProducerPlan
+from odradek.testing.workload.schedule import FaultPlan, Schedule
+from odradek.testing.world import World
+
+STEPS = 60
+POWER = ("power loss", "power loss at a crash point", "power loss after an ack")
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def retention_never_runs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Housekeeping, "retention", lambda self: None)
+
+
+def retention_takes_what_is_young(patch: pytest.MonkeyPatch) -> None:
+    def expired(log: Log, segment: Segment, now_ms: int) -> bool:
+        return log.config.retention_ms >= 0 and segment.largest_timestamp() >= 0
+
+    patch.setattr(retention, "_expired", expired)
+
+
+def retention_by_size_takes_all_it_can(patch: pytest.MonkeyPatch) -> None:
+    deletable = retention._deletable
+
+    def all_closed(log: Log, now_ms: int) -> int:
+        by_size = log.config.retention_bytes >= 0
+        return len(log.segments) - 1 if by_size else deletable(log, now_ms)
+
+    patch.setattr(retention, "_deletable", all_closed)
+
+
+def deletions_are_not_noted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DurableEnd, "note_start", lambda self, log_start: None)
+
+
+def deletions_are_answered_before_they_are_synced(patch: pytest.MonkeyPatch) -> None:
+    def moved(self: LogStarts, partition: Partition) -> None:
+        partition.durable_log_start = partition.log.log_start_offset
+
+    patch.setattr(LogStarts, "moved", moved)
+    patch.setattr(LogDirectory, "checkpoint", lambda self: lambda: None)
+
+
+def deleted_topics_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partitions, "topic_deleted", lambda self, topic: None)
+
+
+def a_stop_flushes_nothing_and_says_it_was_clean(patch: pytest.MonkeyPatch) -> None:
+    class NoFlush(LastFlush):
+        def start(self) -> None:
+            self._waiting = iter(())
+            super().start()
+
+    patch.setattr(stopping, "LastFlush", NoFlush)
+    close = LogDirectory.close
+
+    def without_flush(self: LogDirectory, *, flush: bool = True) -> None:
+        close(self, flush=False)
+
+    patch.setattr(LogDirectory, "close", without_flush)
+    patch.setattr(LogDirectory, "_all_is_known", lambda self: True)
+
+
+def recovery_believes_checksums(patch: pytest.MonkeyPatch) -> None:
+    def believed(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
+        return int.from_bytes(chunk[at + 17 : at + 21], "big")
+
+    patch.setattr(scan, "_crc", believed)
+
+
+def damage_is_taken_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(verification.Verification, "_judge", lambda self, *_: None)
+
+
+def as_drawn(plan: Schedule) -> Schedule:
+    return plan
+
+
+def old_records_go(plan: Schedule) -> Schedule:
+    """One topic, whose records soon go; producers that are silent for longer than that; kills."""
+    settings = {"internal.segment.bytes": "4096", "retention.ms": "400"}
+    topic = replace(
+        plan.topics[0],
+        partitions=1,
+        settings=tuple(settings.items()),
+        retention=RetentionRule(400, segment_bytes=4096),
+        trimmed=False,
+    )
+    partitions = [TopicPartition(topic.name, 0)]
+    producers = [
+        ProducerPlan(
+            f"producer{number}",
+            partitions,
+            batches=12,
+            idempotent=True,
+            value_bytes=(1, 40),
+            pause_ms=(400, 1200),
+            burst_rate=0,
+        )
+        for number in range(2)
+    ]
+    faults = [FaultPlan(second * SECOND, "kill", 50 * MS, second) for second in range(1, 8)]
+    return replace(
+        plan,
+        topics=[topic],
+        producers=producers,
+        readers=[],
+        trimmers=[],
+        mortal=[],
+        faults=faults,
+        heal_ns=max(plan.heal_ns, 8 * SECOND),
+    )
+
+
+def small_logs_are_kept(plan: Schedule) -> Schedule:
+    """One topic, of which some segments stay."""
+    settings = {
+        "internal.segment.bytes": "4096",
+        "retention.bytes": "8192",
+        "retention.ms": "-1",
+    }
+    topic = replace(
+        plan.topics[0],
+        settings=tuple(settings.items()),
+        retention=RetentionRule(bytes=8192, segment_bytes=4096),
+        trimmed=False,
+    )
+    names = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+    producers = [replace(each, partitions=names, value_bytes=(1, 300)) for each in plan.producers]
+    return replace(plan, topics=[topic], producers=producers, readers=[], trimmers=[], mortal=[])
+
+
+BROKEN: Sequence[tuple[Patch, tuple[str, ...], Callable[[Schedule], Schedule]]] = (
+    (retention_never_runs, (), as_drawn),
+    (retention_takes_what_is_young, (), as_drawn),
+    (retention_by_size_takes_all_it_can, ("cut",), small_logs_are_kept),
+    (deletions_are_not_noted, ("kill",), as_drawn),
+    (deletions_are_answered_before_they_are_synced, POWER, as_drawn),
+    (deleted_topics_stay, (), as_drawn),
+    (a_stop_flushes_nothing_and_says_it_was_clean, ("stop and unplug",), as_drawn),
+    (recovery_believes_checksums, ("bit flip",), as_drawn),
+    (damage_is_taken_for_a_torn_tail, ("bit flip",), as_drawn),
+)
+"""What is broken, the faults that bring it out, and what to look at."""
+
+
+@pytest.mark.parametrize(("broken", "faults", "adjust"), BROKEN)
+def test_it_is_found(
+    broken: Patch,
+    faults: tuple[str, ...],
+    adjust: Callable[[Schedule], Schedule],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken(monkeypatch)
+    worlds = (World(seed, STEPS, faults=faults, adjust=adjust) for seed in range(60))
+    assert not all(run_seed(world).kept for world in worlds)
+
+
+@pytest.mark.parametrize("adjust", [old_records_go, small_logs_are_kept])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_not_broken_is_not_accused(
+    seed: int, adjust: Callable[[Schedule], Schedule]
+) -> None:
+    outcome = run_seed(World(seed, STEPS, adjust=adjust))
+    assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
