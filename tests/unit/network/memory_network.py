@@ -236,15 +236,13 @@ class Recorder:
     def __init__(self, *, echo: bool = False) -> None:
         self.echo = echo
         self.exchanges: list[Exchange] = []
+        self.frames: list[bytes] = []
         self.connections: list[Connection] = []
         self.gone: list[Connection] = []
 
-    @property
-    def frames(self) -> list[bytes]:
-        return [exchange.frame for exchange in self.exchanges]
-
     def received(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
+        self.frames.append(exchange.frame)
         if exchange.frame == b"bug":
             raise ZeroDivisionError("a bug")
         if self.echo:
