@@ -5,7 +5,7 @@
      └── positions, a node is ready, room was made, a back-off is over                 ▼
                                                 CompletedFetches ─► incoming ─► the application
 
-The next fetch leaves before the application is told what the last one brought, so broker and
+The next fetch leaves while the application wakes up to what the last one brought, so broker and
 network work while it decodes. What is kept for the application is bounded: each node that leads
 partitions has a share of `prefetch.max.bytes`, and is not asked for more while less than a fetch
 fits it. The bound is overshot by one batch per node at most. A partition that nobody reads (paused)
@@ -190,9 +190,10 @@ class Fetcher(ConnectionListener):
             self._failed(node, asked, call.error)
         else:
             self._answered(node, asked, call.response)
-        self.pump()
         if self._incoming:
+            # The application's thread wakes while the next fetch is being sent.
             self._arrived()
+        self.pump()
 
     def _answered(self, node: NodeFetches, asked: Asked, response: FetchResponse) -> None:
         answered = self._answers.partitions(node.session, response)
