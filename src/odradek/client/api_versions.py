@@ -102,9 +102,11 @@ class NodeApiVersions:
 
     def codec_within(self, builder: RequestBuilder) -> Codec:
         """The same within the builder's limits."""
-        version = self.version(builder.request_type, builder.min_version, builder.max_version)
         found = self.codec(builder.request_type)
-        return found if found.version == version else Codec(builder.request_type, version)
+        if builder.min_version <= found.version <= builder.max_version:
+            return found
+        version = self.version(builder.request_type, builder.min_version, builder.max_version)
+        return Codec(builder.request_type, version)
 
     def version(self, request_type: type[Any], lowest: int = 0, highest: int = 32767) -> int:
         """The highest version of a request that both sides know, within limits. Raises

@@ -262,5 +262,5 @@ class RecordAccumulator(RecordAppender):
 
     @property
     def has_undrained(self) -> bool:
-        with self._lock:
-            return bool(self._active)
+        """Whether there is a batch that waits to be sent."""
+        return len(self._active) > 0

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 
-from odradek.client.alarm import NEVER_MS, Alarm
+from odradek.client.alarm import Alarm
 from odradek.client.connection_listener import ConnectionListener
 from odradek.client.engine import Engine
 from odradek.client.errors import (
@@ -39,7 +39,7 @@ from odradek.client.producer.completion import Completion
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
 from odradek.client.producer.producer_batch import ProducerBatch
-from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.record_accumulator import NEVER_MS, RecordAccumulator
 from odradek.client.producer.sender_settings import INT_MAX, SenderSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import spawn
@@ -108,15 +108,16 @@ class Sender(ConnectionListener):
         if self.manager is not None:
             self._care_for_sequences(self.manager)
         delay_ms = self._send_data(now_ms)
-        self._expire(now_ms)
-        self._alarm.cancel()
-        due_ms = min(now_ms + delay_ms, self._next_expiry_ms())
-        if due_ms < NEVER_MS:
-            self._alarm.set_for(due_ms)
+        # An alarm that rings too early finds nothing, and is cheaper than setting it every time.
+        if self.accumulator.has_undrained or self.in_flight:
+            self._expire(now_ms)
+            due_ms = min(now_ms + delay_ms, self._next_expiry_ms())
+            if due_ms < self._alarm.at_ms:
+                self._alarm.set_for(due_ms)
 
     def _send_data(self, now_ms: int) -> int:
         """Send until nothing more can be sent; how long until something else is ready."""
-        while True:
+        while self.accumulator.has_undrained:
             check = self.accumulator.ready(now_ms)
             if check.unknown_leader_topics:
                 for topic in check.unknown_leader_topics:
@@ -131,6 +132,7 @@ class Sender(ConnectionListener):
                     sent = True
             if not sent:
                 return check.next_check_delay_ms
+        return NEVER_MS
 
     def _is_ready(self, node_id: int, now_ms: int) -> bool:
         ready = self._client.ready(node_id)
