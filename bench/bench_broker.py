@@ -94,8 +94,8 @@ class Bench:
         """
         seconds = 2 if self.quick else 20
         part = 4 if self.quick else 1
-        load.produce_big(node, 100, 4 * WARM_UP_RECORDS // part)
-        load.produce_big(node, 1024, WARM_UP_RECORDS // part)
+        load.produce_big(node, 100, 4 * WARM_UP_RECORDS // part, self.work)
+        load.produce_big(node, 1024, WARM_UP_RECORDS // part, self.work)
         load.single_records(node, 64, seconds)
         load.single_records(node, 1, seconds / 2)
         load.ping(node, 1000 * seconds)
@@ -190,7 +190,9 @@ def big_rows(bench: Bench, nodes: list[Node]) -> None:
         bench.pairs_of(
             f"produce {size} B, big batches, os",
             [Shown("cpu_s_per_gb", cpu, ratio=0.7), Shown("mb_per_s", rate)],
-            lambda node, size=size, records=records: load.produce_big(node, size, records),
+            lambda node, size=size, records=records: load.produce_big(
+                node, size, records, bench.work
+            ),
             nodes,
         )
     row = "produce, big batches: the kernel's part"

@@ -79,9 +79,27 @@ def produce(node: Node, size: int, records: int, topic: str) -> Figures:
     }
 
 
-def produce_big(node: Node, size: int, records: int) -> Figures:
-    """`produce` to a topic of its own, which then leaves the page cache to the next."""
+def recycled_pages(directory: Path, size: int) -> None:
+    """Write and remove a file of `size` bytes: the memory it had is what is handed out next.
+
+    A virtual machine's kernel pays several times as much for a page that its host has to find
+    first as for one just freed; without this, who is measured second gets the pages of the first.
+    """
+    path = directory / "recycled"
+    block = bytes(1 << 20)
+    with path.open("wb", buffering=0) as out:
+        for _ in range(-(-size // len(block))):
+            out.write(block)
+    path.unlink()
+
+
+def produce_big(node: Node, size: int, records: int, directory: Path) -> Figures:
+    """`produce` to a topic of its own, which then leaves the page cache to the next.
+
+    In `directory` as many bytes and a half are written and removed before.
+    """
     topic = new_topic(node)
+    recycled_pages(directory, records * (size + 20) * 3 // 2)
     try:
         return produce(node, size, records, topic)
     finally:
@@ -95,6 +113,7 @@ def floor(directory: Path, gigabytes: float) -> Figures:
     price depends on what else the machine, and its host, do with their memory.
     """
     path = directory / "floor"
+    recycled_pages(directory, int(gigabytes * GB * 1.5))
     sink = subprocess.Popen([*ON_ITS_CORE, sys.executable, SINK, path], stdout=subprocess.PIPE)
     try:
         assert sink.stdout is not None
