@@ -33,6 +33,8 @@ from odradek.testing.broker import Broker
 LONG_S = 60.0
 """For what will happen: a busy machine may take its time."""
 T0 = 1_700_000_000_000
+A_BATCH = 10_000
+"""As `prefetch.max.bytes`: the fetcher has to wait for the application, which makes room."""
 
 NewTopic = Callable[..., str]
 
@@ -117,6 +119,16 @@ class TestReading:
                 consumer.seek((topic, partition), "start")
             sizes = [len(batch) for batch in consumer.batches(max_records=70, max_wait=LONG_S)]
             assert sizes == [70, 70, 60]
+
+    def test_more_than_may_be_fetched_ahead(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, values = new_topic(), [b"%05d" % n * 20 for n in range(300)]
+        for start in range(0, 300, 100):
+            produce(topic, *values[start : start + 100])
+        with Consumer(brokers=broker.bootstrap, prefetch_max_bytes=A_BATCH) as consumer:
+            consumer.assign({(topic, 0): (0, 300)})
+            assert [record.value for record in consumer] == values
 
     def test_by_time(self, broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
         topic = new_topic()
@@ -404,6 +416,22 @@ class TestAwaited:
             return found
 
         assert asyncio.run(read()) == [*range(10), 8, 9, b"9"]
+
+    def test_more_than_may_be_fetched_ahead(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, values = new_topic(), [b"%05d" % n * 20 for n in range(300)]
+        for start in range(0, 300, 100):
+            produce(topic, *values[start : start + 100])
+
+        async def read() -> list[bytes | None]:
+            async with AwaitedConsumer(
+                brokers=broker.bootstrap, prefetch_max_bytes=A_BATCH
+            ) as consumer:
+                await consumer.assign({(topic, 0): (0, 300)})
+                return [record.value async for record in consumer]
+
+        assert asyncio.run(asyncio.wait_for(read(), LONG_S)) == values
 
     def test_in_a_group_with_callbacks_that_are_awaited(
         self, broker: Broker, new_topic: NewTopic, produce: Produce

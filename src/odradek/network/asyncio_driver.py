@@ -46,6 +46,13 @@ class AsyncioDriver:
         finally:
             self._plan()
 
+    def post(self, action: Callable[[], None]) -> None:
+        """Do something after the current event. For who is on the loop's thread, but not called by
+        the reactor: that would not know that there is something to do.
+        """
+        self._reactor.call_soon(action)
+        self._plan()
+
     def close(self) -> None:
         """Leave the loop. The reactor is closed by its owner."""
         if not self._closed:

@@ -63,6 +63,19 @@ def test_time_passes_in_the_engine(run: Run) -> None:
     run(main())
 
 
+def test_what_is_posted_runs_although_nothing_else_happens(run: Run) -> None:
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        ran: Waiter[None] = Waiter()
+        waiting = asyncio.ensure_future(engine.wait(lambda: ran, LONG_S))
+        await asyncio.sleep(0)
+        engine.post(lambda: ran.complete(None))
+        await waiting
+        await engine.close(lambda: None)
+
+    run(main())
+
+
 def test_other_threads_wake_it(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")

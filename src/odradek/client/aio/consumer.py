@@ -108,7 +108,7 @@ class Consumer(Client, Generic[K, V]):
             engine,
             self.config,
             self._deserializers,
-            machine.env.call_soon,
+            loop.post,
             application.signal,
             self._assignors,
         )

@@ -41,6 +41,10 @@ class EngineLoop:
         self._check()
         return self._driver.run(action)
 
+    def post(self, action: Callable[[], None]) -> None:
+        """Have it done soon; the application's side does, outside of `run`."""
+        self._driver.post(action)
+
     async def wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
         """Make a waiter, and go on when it is done; its result.
 
