@@ -131,6 +131,12 @@ class Serving:
         else:
             done(result)
 
+    def turn(self) -> None:
+        """One turn of the loop: the callbacks that were there when it began."""
+        soon, self.soon[:] = list(self.soon), []
+        for callback in soon:
+            callback()
+
     def run_soon(self) -> None:
         while self.soon:
             self.soon.pop(0)()

@@ -40,16 +40,9 @@ def creating(serving: Serving, name: str, partitions: int, timeout_ms: int = 100
 
 def commit(serving: Serving) -> None:
     """Run what leads to the commit of metadata, and no turn of the loop more."""
-    turn(serving)
+    serving.turn()
     while serving.work:
         serving.run_work()
-
-
-def turn(serving: Serving) -> None:
-    """One turn of the loop: the callbacks that were there when it began."""
-    soon, serving.soon[:] = list(serving.soon), []
-    for callback in soon:
-        callback()
 
 
 def error_of(asked: Asked) -> int:
@@ -68,7 +61,7 @@ def test_many_are_opened_in_slices_and_the_answer_waits_for_the_last():
     asked = creating(serving, "t", MANY)
     opened = [len(serving.node.replicas.by_name)]
     while asked.parts is None:
-        turn(serving)
+        serving.turn()
         opened.append(len(serving.node.replicas.by_name))
     assert opened == [*range(AT_ONCE, MANY, TURN_JOBS), MANY]
     assert error_of(asked) == 0
@@ -86,9 +79,9 @@ def test_a_slice_ends_early_when_the_disk_is_slow():
 
     serving.disk.make_directory = slowly  # type: ignore[method-assign]
     for opened in (1, 2):
-        turn(serving)
+        serving.turn()
         assert len(serving.node.replicas.by_name) == AT_ONCE + opened
-    turn(serving)
+    serving.turn()
     assert error_of(asked) == 0
 
 
@@ -141,12 +134,12 @@ def test_the_files_of_a_large_topic_are_renamed_in_slices():
     serving = Serving()
     serving.create("t", partitions=MANY)
     serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
-    turn(serving)
+    serving.turn()
     serving.run_work()
     assert not serving.node.replicas.by_name, "all of them are gone for clients"
     left = len(serving.node.directory.partitions)
     assert left == MANY - AT_ONCE
-    turn(serving)
+    serving.turn()
     assert len(serving.node.directory.partitions) == left - TURN_JOBS
     serving.settle()
     assert not serving.node.directory.partitions
@@ -181,3 +174,24 @@ def test_more_partitions_of_a_topic_are_opened_in_slices_too():
     serving.settle()
     assert asked.answer(CreatePartitionsResponse).results[0].error_code == 0
     assert len(serving.node.replicas.by_name) == MANY + 1
+
+
+def test_a_partition_that_is_put_in_line_twice_is_opened_once():
+    serving = Serving()
+    asked = creating(serving, "t", MANY)
+    more = CreatePartitionsTopic(name="t", count=MANY + 3, assignments=None)
+    added = serving.send(
+        CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False), 3
+    )
+    commit(serving)
+    assert asked.parts is None, "there are more to come of the first when the second is committed"
+    replicas = serving.node.replicas
+    opened = dict(replicas.by_id)
+    while serving.soon:
+        serving.turn()
+        for key, partition in replicas.by_id.items():
+            assert opened.setdefault(key, partition) is partition, f"{key} was opened again"
+    assert added.answer(CreatePartitionsResponse).results[0].error_code == 0
+    assert error_of(asked) == 0
+    assert len(replicas.by_name) == MANY + 3
+    assert not serving.node.broker.opening

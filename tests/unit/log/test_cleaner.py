@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 from compacting import COMPACTED, a_pass, clean, keyed, records, run, settle, shown, table, write
-from log_making import files, headers, new_log, offsets, read, reopen
+from log_making import files, headers, log_files, new_log, offsets, read, reopen
 
 from odradek.log.cleanable import log_to_clean
 from odradek.log.log import Log
 from odradek.log.memory import MemoryDisk
+from odradek.log.scan import BadBatch
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
@@ -206,6 +207,22 @@ def test_a_segment_always_ends_where_the_next_one_begins():
     assert [h.count for h in kept] == [0] * (len(kept) - 1) + [1]
     for number in range(len(log.segments) - 1):
         log.segments.loaded(number)  # checks the end
+
+
+def test_the_lost_end_of_a_segment_is_not_closed_over():
+    """A new segment that ends with what is left would say for ever that nothing is missing."""
+    disk = MemoryDisk()
+    log = new_log(disk, COMPACTED)
+    write(log, [(A, b"1")], [(B, b"1")], [(A, b"2")])
+    settle(log)
+    closed = disk.files[log_files(disk)[0]]
+    del closed.content[closed.size() * 2 // 3 :]
+    before = files(disk)
+    again, _ = reopen(disk, COMPACTED, clean=True, recovery_point=3)
+    again.high_watermark = 3
+    with pytest.raises(BadBatch, match="ends before offset 3"):
+        clean(again)
+    assert files(disk) == before
 
 
 def test_records_without_a_key_go_once_the_topic_is_compacted():

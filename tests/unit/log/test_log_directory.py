@@ -211,6 +211,24 @@ def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_s
     assert (log.log_end_offset, found.scanned_bytes) == (40, log.size)
 
 
+def test_a_note_after_the_notes_were_lost_keeps_what_the_checkpoint_knew():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 6)
+    log.flush(checkpoint=True)
+    directory.checkpoint()()
+    crash(disk)
+    disk.remove("data/durable-ends")
+    log = open_directory(disk).open_log(key(0), SMALL, 0)
+    log.high_watermark = log.log_end_offset
+    log.delete_records(2)
+    crash(disk)
+    del disk.files[f"data/{key(0)}/{0:020d}.log"].content[log.size // 6 * 5 :]
+    with pytest.raises(LogDamaged, match="12 was durable"):
+        open_directory(disk).open_log(key(0), SMALL, 0)
+
+
 def test_deleting_renames_at_once_and_removes_later():
     disk = MemoryDisk()
     directory = open_directory(disk)

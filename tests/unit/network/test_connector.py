@@ -228,6 +228,36 @@ def test_a_socket_connected_to_itself_counts_as_refused(monkeypatch: pytest.Monk
     assert script.outcome.errors[0].errno == errno.ECONNREFUSED
 
 
+class Undecided(socket.socket):
+    """Has asked to be connected and not been answered yet, until `answered`."""
+
+    def connect_ex(self, address: object) -> int:
+        self.wanted = address
+        return errno.EINPROGRESS
+
+    def answered(self) -> None:
+        self.setblocking(True)
+        self.connect(self.wanted)
+        self.setblocking(False)
+
+
+def test_an_event_of_who_had_the_descriptor_before_is_no_outcome(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undecided = Undecided()
+    monkeypatch.setattr(connector.socket, "socket", lambda *_: undecided)
+    script = Scripted([(V4, listening.getsockname())])
+    script.tell()
+    (attempt,) = script.attempts
+    script.ready(attempt)
+    assert script.outcome.errors == script.outcome.transports == []
+    undecided.answered()
+    script.ready(attempt)
+    (transport,) = script.outcome.transports
+    assert transport.peer == listening.getsockname()
+    transport.close()
+
+
 def test_addresses_are_told_from_names() -> None:
     assert numeric_address("127.0.0.1", 1) == (V4, ("127.0.0.1", 1))
     found = numeric_address("::1", 1)
