@@ -91,6 +91,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.log.segment",
     "odradek.log.segment_loading",
     "odradek.log.segments",
+    "odradek.log.trimmed_log",
     "odradek.model.spans",
     "odradek.network.clock",
     "odradek.network.connection",

@@ -59,7 +59,7 @@ def deletions_are_not_noted(patch: pytest.MonkeyPatch) -> None:
 
 def deletions_are_answered_before_they_are_synced(patch: pytest.MonkeyPatch) -> None:
     def moved(self: LogStarts, partition: Partition) -> None:
-        partition.durable_log_start = partition.log.log_start_offset
+        partition.log.durable_log_start = partition.log.log_start_offset
 
     patch.setattr(LogStarts, "moved", moved)
     patch.setattr(LogDirectory, "checkpoint", lambda self: lambda: None)

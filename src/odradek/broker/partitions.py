@@ -154,6 +154,8 @@ class Partitions:
     def _open_again(self) -> None:
         """Those that are still offline and wanted."""
         refused, self._refused = self._refused, {}
+        if self._stopped:
+            return
         for key in refused:
             topic = self._broker.image.topic_by_id(key.topic_id)
             known = self._broker.replicas.by_id.get(key)

@@ -8,8 +8,9 @@
 
 The recovery point of a log comes from its slot in `durable-ends`, or from the checkpoint if it has
 none that can be believed. The log start is what the checkpoint says, or the slot if that says more:
-DeleteRecords notes it there at once. A checkpoint that cannot be read is a problem to tell of, and
-nothing is known from it.
+every deletion notes it there at once. A checkpoint that cannot be read is a problem to tell of, and
+nothing is known from it. Checkpoints have no checksum; so a log start that is beyond all that the
+slot knows of is left out, for a log that starts behind its end is begun anew.
 """
 
 from __future__ import annotations
@@ -80,6 +81,14 @@ class DirectoryOffsets:
         known = Known(clean=clean, compacted=key in self.first_dirty)
         if self._starts_known:
             known.log_start_offset = self._log_starts.get(key, 0)
+        if known_end is not None and (known.log_start_offset or 0) > max(
+            durable.offset, durable.log_start
+        ):
+            self._problems.append(
+                f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, which is "
+                f"beyond what is known to have been in it; that is left out"
+            )
+            known.log_start_offset = None
         known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
         if known_end is not None:
             known.recovery_point, known.durable_end = durable.recovery_point, durable.offset

@@ -1,11 +1,12 @@
 """What of a log is durable, and how more of it becomes so: the state of a log and its flushes.
 
     log_start_offset    the first offset that may be read; deletion raises it
+    durable_log_start   it is known to start there after a power loss, too, or later
     recovery_point      everything before it is durable, with its indexes and producer snapshot
     flushed_offset      everything before it is durable: what an acknowledgement may count on
     log_end_offset      the offset the next record gets
 
-        log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
+        durable_log_start <= log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
 
 `begin_flush` captures what is to be done, a worker does it (see `flush`), `end_flush` takes over
 what came of it. There is at most one flush of a log under way; what is appended meanwhile is the
@@ -63,6 +64,7 @@ class FlushedLog:
         self.epochs = epochs
         self.producers = producers
         self.log_start_offset = log_start_offset
+        self.durable_log_start = 0
         self.log_end_offset = log_end_offset
         self.flushed_offset = log_end_offset
         self.recovery_point = log_end_offset

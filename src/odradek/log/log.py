@@ -14,8 +14,8 @@ All methods are the owner thread's. `OSError` from an append: nothing was append
 the directory is fenced. `LogDamaged`: durable bytes are not what they were; take the partition
 offline. Everything else is a value.
 
-Not here: opening after a stop or crash (`recovery`), what is deleted when (`retention`), cutting
-off the end (`truncation`).
+Not here: opening after a stop or crash (`recovery`), cutting off the front (`trimmed_log`) and what
+is deleted when (`retention`), cutting off the end (`truncation`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Final
 
 from odradek.log import time_lookup
 from odradek.log.fence import LogDamaged
-from odradek.log.flushed_log import FlushedLog
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, TimestampAndOffset
 from odradek.log.scan import BadBatch
 from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.log.trimmed_log import TrimmedLog
 from odradek.model.env import Buffer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CorruptCompression, TooLarge
@@ -44,7 +44,7 @@ UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
 """What a search by time meets in a batch that is no longer what was checked and appended."""
 
 
-class Log(FlushedLog):
+class Log(TrimmedLog):
     """One partition's segments, epochs and producers. Made by `recovery.open_log`."""
 
     # Appending
@@ -250,54 +250,3 @@ class Log(FlushedLog):
     def size(self) -> int:
         """Bytes of all segments."""
         return self.segments.size
-
-    # Cutting off at the front
-
-    def delete_records(self, offset: int) -> ErrorCode:
-        """DeleteRecords: the log starts at `offset` from now on; -1: at the high watermark.
-
-        OFFSET_OUT_OF_RANGE above the high watermark. What is before it goes with the next retention
-        pass. It outlives the process from now on, and a power failure after `sync_log_start`.
-        """
-        if offset == -1:
-            offset = self.high_watermark
-        if offset < 0 or offset > self.high_watermark:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        if offset > self.log_start_offset:
-            self._note_log_start(offset)
-            self.raise_log_start(offset)
-        elif self.durable is not None and offset > self.durable.log_start:
-            # Retention was faster, and what it did is known after its next checkpoint only.
-            self._note_log_start(self.log_start_offset)
-        return NONE
-
-    def _note_log_start(self, offset: int) -> None:
-        self.fence.check()
-        if self.durable is not None:
-            try:
-                self.durable.note_start(offset)
-            except OSError as error:
-                raise self.fence.judge(error) from error
-
-    def sync_log_start(self) -> None:
-        """Make durable what DeleteRecords did, to this log and all others of the directory. Blocks;
-        for a worker.
-        """
-        self.fence.check()
-        if self.durable is not None:
-            try:
-                self.durable.sync()
-            except OSError as error:
-                raise self.fence.fail(error) from error
-
-    def raise_log_start(self, offset: int) -> None:
-        """The log starts at `offset`, unless it starts later already."""
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self.epochs.truncate_from_start(offset)
-
-    def take(self, count: int) -> list[Segment]:
-        """Take the oldest `count` segments out of the log (all but the active one at most)."""
-        taken = self.segments.take_first(count)
-        self.raise_log_start(self.segments.first_offset)
-        return taken

@@ -6,6 +6,7 @@ what was left behind after a clean stop.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -152,10 +153,20 @@ class Opening:
         )
 
     def epochs_missing(self, segments: list[Segment], end: int) -> bool:
-        """Whether the file begins later than the log, whose start was not recorded in time."""
+        """Whether the file begins later than the log, whose start was not recorded in time.
+
+        What counts is the first batch: compaction may have left a gap before it.
+        """
         entries = self.epochs.entries()
         start = self.log_start(segments)
-        return start < end and (not entries or entries[0][1] > start)
+        if start >= end or (entries and entries[0][1] <= start):
+            return False
+        holds_start = bisect_right([segment.base_offset for segment in segments], start) - 1
+        for segment in segments[max(0, holds_start) :]:
+            for _, header in segment.headers_from(start):
+                if header.last_offset >= start:
+                    return not entries or entries[0][1] > header.base_offset
+        return False
 
     def all_epochs(self, segments: list[Segment]) -> None:
         """Make the summary of leader epochs anew from all batches."""

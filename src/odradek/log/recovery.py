@@ -110,6 +110,7 @@ def open_log(
             log_start_offset=opening.log_start(segments),
             log_end_offset=end,
         )
+        log.durable_log_start = opening.known.log_start_offset or 0
         log.segments.active.created_ms = now_ms
         log.recovery_point = log.flushed_offset = min(opening.known.durable_end, end)
         if is_new or not opening.known.clean:

@@ -43,12 +43,12 @@ class Verification:
         self.opening.epochs.truncate_from_end(self.known.recovery_point)
         try:
             end = self._verify_all()
+            self._write_unproven()
+            read_all = self.known.recovery_point <= self.segments[0].base_offset
+            if not (known_epochs or read_all) or self.opening.epochs_missing(self.segments, end):
+                self.opening.all_epochs(self.segments)
         except BadBatch as bad:  # below R, where nothing is cut
             raise LogDamaged(self.opening.directory, str(bad)) from bad
-        self._write_unproven()
-        read_all = self.known.recovery_point <= self.segments[0].base_offset
-        if not (known_epochs or read_all) or self.opening.epochs_missing(self.segments, end):
-            self.opening.all_epochs(self.segments)
         for segment in self.segments[:-1]:
             if segment.offset_index.loaded:
                 segment.seal()

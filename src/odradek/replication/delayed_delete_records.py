@@ -37,7 +37,7 @@ class DelayedDeleteRecords(DelayedByPartition[DeleteRecordsStatus]):
         if error is not ErrorCode.NONE:
             status.pending = False
             status.error = error
-        elif partition.durable_log_start >= status.target:
+        elif partition.log.durable_log_start >= status.target:
             status.pending = False
             status.error = ErrorCode.NONE
-            status.low_watermark = partition.durable_log_start
+            status.low_watermark = partition.log.durable_log_start

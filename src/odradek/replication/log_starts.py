@@ -5,7 +5,7 @@ there on it outlives the process. Before it is answered it outlives a power fail
 `log.durability=fsync`: one sync of that file for all trims of an event, and while it runs, later
 ones wait for the next.
 
-    moved(partition) ─► [end of event] worker: sync ─► partition.durable_log_start
+    moved(partition) ─► [end of event] worker: sync ─► log.durable_log_start
                                                        ─► durable(partition)
 """
 
@@ -47,7 +47,7 @@ class LogStarts:
         self._scheduled = False
         if self._under_way or not self._waiting:
             return
-        starts = {partition: partition.log.log_start_offset for partition in self._waiting}
+        starts = {partition: partition.log.noted_log_start for partition in self._waiting}
         work = next(iter(starts)).log.sync_log_start  # one file has them all
         self._waiting = {}
         self._under_way = True
@@ -60,7 +60,8 @@ class LogStarts:
             assert error is None, f"log starts: {error!r}"
             try:
                 for partition, offset in starts.items():
-                    partition.durable_log_start = max(partition.durable_log_start, offset)
+                    log = partition.log
+                    log.durable_log_start = max(log.durable_log_start, offset)
                 for partition in starts:
                     self._durable(partition)
             finally:

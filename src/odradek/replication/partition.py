@@ -103,7 +103,6 @@ class Partition:
 
     __slots__ = (
         "durability",
-        "durable_log_start",
         "failure",
         "high_watermark",
         "leader_epoch",
@@ -139,7 +138,6 @@ class Partition:
         self.durability = durability
         self.failure = ErrorCode.NONE
         self.high_watermark = log.log_start_offset
-        self.durable_log_start = log.log_start_offset
         self.advance_high_watermark()
 
     # -- state ---------------------------------------------------------------------------------

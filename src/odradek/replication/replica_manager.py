@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Final
 from uuid import UUID
 
 from odradek.log.fence import LogDamaged, LogDirFailure
@@ -32,6 +33,8 @@ from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
 
+HIGH_WATERMARK: Final = -1
+"""What DeleteRecords calls it."""
 REFUSED_LOG_MS = 10_000
 """At most one line about refused appends in this time."""
 
@@ -186,10 +189,12 @@ class ReplicaManager:
                 error = ErrorCode.KAFKA_STORAGE_ERROR
         if error is not ErrorCode.NONE:
             return DeleteRecordsStatus(partition, -1, False, error)
-        start = partition.log.log_start_offset
-        if self.durability.fsync and partition.durable_log_start < start:
+        opened = partition.log
+        start = opened.log_start_offset
+        target = start if offset == HIGH_WATERMARK else offset
+        if self.durability.fsync and opened.durable_log_start < target:
             self.log_starts.moved(partition)
-            return DeleteRecordsStatus(partition, start, True, ErrorCode.REQUEST_TIMED_OUT)
+            return DeleteRecordsStatus(partition, target, True, ErrorCode.REQUEST_TIMED_OUT)
         return DeleteRecordsStatus(partition, -1, False, ErrorCode.NONE, start)
 
     def log_start_moved(self, partition: Partition) -> None:

@@ -7,6 +7,7 @@ import errno
 import pytest
 from serving import Serving
 
+from odradek.broker.partitions import OPEN_AGAIN_MS
 from odradek.log.memory import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
@@ -115,6 +116,21 @@ def test_a_log_that_cannot_be_searched_by_time_goes_offline_alone(timestamp: int
     errors = [partition.error_code for partition in answer.topics[0].partitions]
     assert errors == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
     assert serving.produced("t") == 0
+
+
+def test_a_log_that_found_no_room_is_not_opened_any_more_during_a_stop():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    disk.full_for = OF_SECOND_LOG
+    serving.create("t", partitions=2)
+    disk.full_for = ()
+    stopped: list[bool] = []
+    serving.node.stop(lambda: stopped.append(True))
+    serving.clock.passed_ms += OPEN_AGAIN_MS
+    serving.timer.advance_clock(serving.clock.passed_ms)
+    serving.settle()
+    assert stopped == [True]
+    assert not [path for path in disk.files if path.endswith(OF_SECOND_LOG)]
 
 
 def test_log_dirs_are_described_with_a_partition_offline():

@@ -151,6 +151,26 @@ def test_a_file_in_use_stays_open_while_others_come_and_go(tmp_path: Path):
     pinned.unpin()
 
 
+def test_a_file_closed_while_it_is_pinned_goes_with_the_last_pin(tmp_path: Path):
+    """As of a topic that was deleted while somebody reads it: nobody would come for it later."""
+    disk = LocalDisk()
+    file = disk.open(f"{tmp_path}/f", create=True)
+    file.append([b"abc"])
+    file.pin()
+    descriptor = file.pin()
+    file.close()
+    file.unpin()
+    assert os.pread(descriptor, 3, 0) == b"abc"
+    assert disk.open_files == 1
+    file.unpin()
+    assert disk.open_files == 0
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    file.pin()
+    file.unpin()
+    assert disk.open_files == 1, "used again, it is kept as any other"
+
+
 def test_all_pinned_goes_above_the_limit_rather_than_failing(tmp_path: Path):
     disk = LocalDisk(max_open=2)
     held = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(5)]

@@ -277,6 +277,39 @@ def test_a_retention_pass_records_log_starts_before_it_renames():
     assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
 
 
+def test_what_retention_took_does_not_come_back_with_the_next_process():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 40)
+    log.flush()
+    log.high_watermark = 80
+    assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
+    crash(disk)  # before a worker has recorded or renamed anything
+    assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
+
+
+def test_a_flipped_digit_in_the_checkpoint_of_log_starts_removes_no_records():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 20)
+    log.flush()
+    log.high_watermark = 40
+    log.delete_records(12)
+    directory.checkpoint()()
+    crash(disk)
+    content = disk.files["data/log-start-offset-checkpoint"].content
+    content[content.index(b" 12") + 1] ^= 0x08
+    assert b" 92\n" in content
+    before = {path: bytes(file.content) for path, file in disk.files.items() if ".log" in path}
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    assert (log.log_start_offset, log.log_end_offset) == (12, 40)
+    assert before == {path: disk.read_file(path) for path in disk.files if ".log" in path}
+    assert "cannot start at 92" in directory.take_problems()[0]
+
+
 def test_a_failed_checkpoint_fences_the_directory_and_a_fenced_one_leaves_no_clean_marker():
     disk = MemoryDisk()
     directory = open_directory(disk)

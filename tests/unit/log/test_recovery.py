@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from compacting import COMPACTED, settle, write
+from compacting import clean as compact
 from log_making import DIRECTORY, batch, files, fill, log_files, new_log, offsets, read, reopen
 
 from odradek.log.fence import LogDamaged
@@ -205,6 +207,22 @@ def test_epochs_are_made_again_from_the_batches():
         assert reopen(disk, clean=True, recovery_point=60)[0].epochs.entries() == expected
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_epochs_of_a_compacted_log_are_made_again_once(clean: bool):
+    """Its first batch comes later than its start, and so does the first epoch that is noted."""
+    disk = MemoryDisk()
+    log = new_log(disk, COMPACTED)
+    write(log, [(b"a", b"1")], [(b"a", b"2")])
+    settle(log)
+    compact(log)
+    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    for made in (True, False):
+        log, _ = reopen(disk, COMPACTED, clean=clean, recovery_point=2, log_start_offset=0)
+        assert log.epochs.entries() == [(0, 1)]
+        assert log.epochs.dirty is made
+        log.close()
+
+
 def test_epochs_of_a_torn_tail_are_forgotten():
     disk = MemoryDisk()
     log = new_log(disk, ONE_SEGMENT)
@@ -220,6 +238,17 @@ def test_a_second_crash_costs_nothing_twice():
     reopen(disk, ONE_SEGMENT)
     _, found = reopen(disk, ONE_SEGMENT, recovery_point=40)
     assert found.scanned_bytes == 0
+
+
+def test_damage_that_is_met_while_epochs_are_made_again_is_told_as_damage():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    fill(log, 20)
+    log.flush(checkpoint=True)
+    disk.files[log_files(disk)[0]].content[16] ^= 0x55  # the magic of the first batch
+    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    with pytest.raises(LogDamaged):
+        reopen(disk, recovery_point=40)
 
 
 def test_leftovers_of_deletions_and_replacements_are_removed():

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Sequence
 
-from leading import TOPIC_ID, Leading
+import pytest
+from leading import NOW_MS, TOPIC_ID, Leading
 
+from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk
+from odradek.log.retention import delete_old_segments
 from odradek.model.errors import ErrorCode
 from odradek.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
 from odradek.replication.partition import Partition
@@ -44,10 +48,18 @@ def delete(leading: Leading, *offsets: int) -> list[DeleteRecordsStatus]:
     replicas = leading.replicas
     statuses = [replicas.delete_records("t", number, to) for number, to in enumerate(offsets)]
     if any(status.pending for status in statuses):
-        operation = DelayedDeleteRecords(30_000, statuses, lambda _: None)
-        keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
-        replicas.delete_records_purgatory.try_complete_else_watch(operation, keys)
+        wait(leading, statuses, lambda _: None)
     return statuses
+
+
+def wait(
+    leading: Leading,
+    statuses: list[DeleteRecordsStatus],
+    answer: Callable[[Sequence[DeleteRecordsStatus]], None],
+) -> None:
+    operation = DelayedDeleteRecords(30_000, statuses, answer)
+    keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
+    leading.replicas.delete_records_purgatory.try_complete_else_watch(operation, keys)
 
 
 def after_a_kill(leading: Leading, disk: MemoryDisk) -> int:
@@ -116,6 +128,100 @@ def test_later_flushes_do_not_forget_it():
         leading.append(partition)
         leading.settle()
     assert after_a_kill(leading, disk) == 3
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+def test_what_retention_has_deleted_before_is_kept_deleted_by_the_answer_too(fsync: bool):
+    disk = BrokenDisk()
+    config = LogConfig(segment_bytes=100, retention_bytes=0)
+    leading = Leading(fsync=fsync, config=config, disk=disk)
+    partition = leading.partition()
+    for _ in range(5):
+        leading.append(partition)
+    leading.settle()
+    assert delete_old_segments(partition.log, NOW_MS) is not None
+    assert partition.log.log_start_offset == 4, "no checkpoint knows of that yet"
+    (status,) = delete(leading, 2)
+    leading.settle()
+    assert (status.pending, status.error, status.low_watermark) == (False, 0, 4)
+    assert after_a_kill(leading, disk) == 4
+
+
+def test_a_start_that_only_the_files_tell_of_is_noted_for_the_answer():
+    disk = BrokenDisk()
+    leading = Leading(config=LogConfig(segment_bytes=100, retention_bytes=0), disk=disk)
+    partition = leading.partition()
+    for _ in range(5):
+        leading.append(partition)
+    leading.settle()
+    deletion = delete_old_segments(partition.log, NOW_MS)
+    assert deletion is not None
+    deletion.rename()
+    disk.locks.clear()
+    disk.remove("data/durable-ends")
+    again = Leading(disk=disk)
+    assert again.partition().log.log_start_offset == 4
+    (status,) = delete(again, 2)
+    again.settle()
+    assert (status.pending, status.error, status.low_watermark) == (False, 0, 4)
+
+
+def test_an_answer_that_fails_does_not_keep_those_who_wait_for_the_next_sync():
+    leading, _ = leading_with_records(2)
+
+    def fail(_: object) -> None:
+        raise RuntimeError("the answer of somebody else")
+
+    wait(leading, [leading.replicas.delete_records("t", 0, 1)], fail)
+    leading.begin_flushes()
+    second = leading.replicas.delete_records("t", 1, 2)
+    wait(leading, [second], lambda _: None)
+    leading.begin_flushes()
+    with pytest.raises(RuntimeError, match="somebody else"):
+        leading.end_flush()
+    leading.settle()
+    assert (second.pending, second.error, second.low_watermark) == (False, 0, 2)
+
+
+def test_what_a_killed_process_had_noted_is_synced_before_the_next_one_answers():
+    disk = BrokenDisk()
+    leading, _ = leading_with_records(disk=disk)
+    delete(leading, 3)
+    disk.locks.clear()  # killed before the sync
+    again = Leading(disk=disk)
+    again.partition()
+    before = disk.syncs
+    (status,) = delete(again, 3)
+    assert status.pending
+    again.settle()
+    assert (status.error, status.low_watermark, disk.syncs) == (0, 3, before + 1)
+
+
+def test_what_a_checkpoint_has_recorded_needs_no_sync():
+    disk = BrokenDisk()
+    leading, _ = leading_with_records(disk=disk)
+    delete(leading, 3)
+    leading.directory.checkpoint()()
+    disk.locks.clear()
+    again = Leading(disk=disk)
+    again.partition()
+    (status,) = delete(again, 3)
+    assert (status.pending, status.error, status.low_watermark) == (False, 0, 3)
+
+
+def test_a_sync_covers_what_was_noted_when_it_began_and_no_more():
+    disk = BrokenDisk()
+    leading, (partition,) = leading_with_records(disk=disk)
+    (first,) = delete(leading, 2)
+    partition.log.raise_log_start(4)  # and noted nowhere
+    leading.begin_flushes()
+    leading.end_flush()
+    assert (first.pending, first.low_watermark) == (False, 2)
+    (second,) = delete(leading, 3)
+    assert second.pending
+    leading.settle()
+    assert (second.pending, second.error) == (False, 0)
+    assert after_a_kill(leading, disk) == 4
 
 
 def test_a_sync_that_fails_takes_all_offline_and_says_so():

@@ -1,6 +1,7 @@
 """A file of this machine: a path, a size and, most of the time, no descriptor.
 
-The first use opens it; `Descriptors` closes it again when it is cold, unless it is pinned.
+The first use opens it; `Descriptors` closes it again when it is cold, unless it is pinned. What is
+closed while it is pinned goes with the last pin.
 
 A descriptor's position is the end of the file as this object knows it, so an append is one `write`
 or `writev`. Short writes are continued; after an error the file is cut back to its old size before
@@ -43,7 +44,16 @@ def sync_descriptor(descriptor: int) -> None:
 class LocalFile:
     """A file that is open when it needs to be. See `model.env.File`."""
 
-    __slots__ = ("_descriptor", "_descriptors", "_path", "_pins", "_size", "_torn", "used")
+    __slots__ = (
+        "_descriptor",
+        "_descriptors",
+        "_done_with",
+        "_path",
+        "_pins",
+        "_size",
+        "_torn",
+        "used",
+    )
 
     def __init__(self, descriptors: Descriptors, path: str, size: int) -> None:
         self._descriptors = descriptors
@@ -51,6 +61,7 @@ class LocalFile:
         self._size = size
         self._descriptor = NO_DESCRIPTOR
         self._pins = 0
+        self._done_with = False
         self._torn = False
         self.used = True
 
@@ -175,12 +186,15 @@ class LocalFile:
         assert self._pins > 0, f"{self._path}: unpinned more often than pinned"
         self._pins -= 1
         self.used = True
+        if self._done_with and self._pins == 0:
+            self.close()
 
     def close(self) -> None:
-        """Give the descriptor back (a pinned file keeps it until it is cold); a later use opens it
+        """Give the descriptor back, with the last pin if it is pinned; a later use opens it
         again.
         """
-        if self._pins == 0:
+        self._done_with = self._pins > 0
+        if not self._done_with:
             self._descriptors.closed(self)
             self.close_descriptor()
 
