@@ -68,6 +68,24 @@ def test_the_first_who_asks_makes_the_topic_and_is_answered_when_it_is_there() -
     assert find(serving, "d").answer(FindCoordinatorResponse).coordinators[0].node_id == 1
 
 
+def test_nobody_is_sent_to_a_partition_that_is_still_to_be_opened() -> None:
+    """Of many the rest comes in slices, after the commit; a join would be refused meanwhile."""
+    serving = Serving(offsets_topic_num_partitions="200")
+    first = find(serving, "a")
+    while serving.node.broker.image.topic(OFFSETS) is None:
+        serving.turn()
+        if not serving.soon:
+            serving.run_work()
+    second = find(serving, "b")
+    assert serving.node.broker.opening
+    assert (first.parts, second.parts) == (None, None)
+    serving.settle()
+    for asked in (first, second):
+        (found,) = asked.answer(FindCoordinatorResponse).coordinators
+        assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
+    assert len(serving.node.replicas.by_name) == 200
+
+
 def test_the_topic_is_compacted_and_never_larger_than_there_are_brokers() -> None:
     """Three replicas are wanted, but there is one broker."""
     serving = Serving()

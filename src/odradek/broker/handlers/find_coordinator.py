@@ -37,16 +37,23 @@ def handle(
         found = [coordinator(broker, key, request.key_type) for key in keys]
         return FindCoordinatorResponse(coordinators=found) if several else alone(found[0])
 
-    if request.key_type != GROUP or broker.image.topic(CONSUMER_OFFSETS) is not None:
+    if request.key_type != GROUP or is_open(broker):
         return answer()
     offset = broker.auto_create([CONSUMER_OFFSETS])
-    if offset is None or offset <= broker.metadata.committed_offset:
+    topic = broker.metadata.pending.topic(CONSUMER_OFFSETS)
+    if offset is None or topic is None:
         return answer()
 
     def respond() -> None:
         context.respond(answer())
 
-    return broker.after_commit(offset, CREATION_TIMEOUT_MS, respond, respond)
+    return broker.after_commit(offset, CREATION_TIMEOUT_MS, respond, respond, [topic.id])
+
+
+def is_open(broker: Broker) -> bool:
+    """Whether groups may be looked for: the topic is there, with all its partitions."""
+    topic = broker.image.topic(CONSUMER_OFFSETS)
+    return topic is not None and topic.id not in broker.opening
 
 
 def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
