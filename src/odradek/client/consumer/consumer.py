@@ -85,7 +85,7 @@ class ConsumerEngine:
         self._again = Alarm(engine.timer, self.changed)
         incoming: deque[CompletedFetch] = deque()
         self.collector = FetchCollector(incoming, deserializers, self._released)
-        held = HeldDecisions(engine, self.subscriptions, incoming, post)
+        held = HeldDecisions(engine, self.subscriptions, incoming, post, wake)
         self._fetcher = Fetcher(engine, self.subscriptions, config, held, incoming, wake)
         self._offset_fetcher = OffsetFetcher(
             engine, self.subscriptions, config, held, self.changed, self.fail
@@ -137,6 +137,8 @@ class ConsumerEngine:
         self._offset_fetcher.update_positions()
         self._fetcher.pump()
         self.queries.positions_changed()
+        if self.is_exhausted:
+            self._wake()  # A position was found behind the end: there is nothing to wait for.
 
     def _ask_group(self) -> None:
         """What is committed for those that have no position."""

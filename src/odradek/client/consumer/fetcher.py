@@ -11,6 +11,14 @@ partitions has a share of `prefetch.max.bytes`, and is not asked for more while 
 fits it. The bound is overshot by one batch per node at most. A partition that nobody reads (paused)
 takes no share, and keeps what was fetched for it before.
 
+Room is made on the application's thread, at any moment of this one. No room that is made may be
+overlooked, or nobody would ever fetch again. So each side first says and then looks:
+
+    engine's thread      starved = True       then counts what is held
+    application's        holds less           then looks whether starved, and has `pump` called
+
+Whichever comes first, one of the two sees the other.
+
 The engine's thread only, but `incoming`.
 """
 
@@ -70,7 +78,8 @@ class Fetcher(ConnectionListener):
         arrived: Callable[[], object],
     ) -> None:
         self.starved = False
-        """There was no room for some fetch: `pump` when some was made."""
+        """There was no room for some fetch, or it is being looked for: `pump` when some was made.
+        Set here, before looking; taken back by who makes room, and here when there was enough."""
         self._engine = engine
         self._subscriptions = subscriptions
         self._config = config
@@ -92,8 +101,9 @@ class Fetcher(ConnectionListener):
         """Begin every fetch that there is a position, a leader and room for."""
         if self._closed:
             return
-        self.starved = False
         leaders, wake_ms = self._by_leader()
+        self.starved = True
+        enough = True
         share = self._config.prefetch_max_bytes // max(1, len(leaders))
         now_ms = self._engine.now_ms
         for node_id, states in leaders.items():
@@ -104,8 +114,10 @@ class Fetcher(ConnectionListener):
                 continue
             if node.retry_ms > now_ms:
                 wake_ms = min(wake_ms, node.retry_ms)
-            else:
-                self._ask(node, states, share)
+            elif not self._ask(node, states, share):
+                enough = False
+        if enough:
+            self.starved = False
         if wake_ms != NEVER_MS:
             self._alarm.set_for(wake_ms)
 
@@ -130,14 +142,14 @@ class Fetcher(ConnectionListener):
             metadata.request_update()
         return leaders, wake_ms
 
-    def _ask(self, node: NodeFetches, states: list[PartitionState], share: int) -> None:
+    def _ask(self, node: NodeFetches, states: list[PartitionState], share: int) -> bool:
+        """Begin a fetch, if the node is ready; False if there is no room for one."""
         config = self._config
         room = share - sum(state.buffered_bytes for state in states)
         if room < min(config.max_partition_fetch_bytes, share // 2):
-            self.starved = True
-            return
+            return False
         if not self._engine.client.ready(node.session.node_id):
-            return
+            return True
         image = self._engine.metadata.image
         wanted: Asked = {}
         for state in states:
@@ -162,6 +174,7 @@ class Fetcher(ConnectionListener):
             ),
             lambda call: self._ended(node, wanted, call),
         )
+        return True
 
     def _request(
         self, session: FetchSession, wanted: Asked, max_bytes: int, version: int

@@ -9,7 +9,7 @@ fetching of the partition is *held*, and a failure is queued behind what was fet
     engine's thread      `then`: reset, go back to the divergence, or try again after a back-off
 
 If the position was moved meanwhile (seek, rebalance) the failure is void like everything else that
-was fetched before.
+was fetched before. An application that waits is woken for it: nothing else may come.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ RESET_ADVICE = "seek to where reading should go on, or set auto.offset.reset"
 
 
 class HeldDecisions:
-    """`post` runs a function on the engine's thread soon, from whatever thread."""
+    """`post` runs a function on the engine's thread soon, from whatever thread; `arrived` is called
+    when `incoming` has something for the application.
+    """
 
     def __init__(
         self,
@@ -40,11 +42,13 @@ class HeldDecisions:
         subscriptions: SubscriptionState,
         incoming: deque[CompletedFetch],
         post: Callable[[Callable[[], None]], object],
+        arrived: Callable[[], object],
     ) -> None:
         self._engine = engine
         self._subscriptions = subscriptions
         self._incoming = incoming
         self._post = post
+        self._arrived = arrived
 
     def hold(
         self, state: PartitionState, error: KafkaError | None, then: Callable[[], object]
@@ -67,6 +71,7 @@ class HeldDecisions:
         fetch = CompletedFetch(position, b"", 0, 0, state.fetch.offset)
         fetch.failure = turn
         self._incoming.append(fetch)
+        self._arrived()
 
     def failed(self, state: PartitionState, error: KafkaError) -> None:
         """Raise it in turn, and try again after a while."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.record import Record
@@ -26,18 +27,20 @@ class Application:
         value: object = bytes,
         on_error: Callable[[DecodeError], object] | None = None,
         name: str = "reader",
+        seen_as: Callable[[ConsumerConfig], Any] = lambda config: config,
         **settings: object,
     ) -> None:
         self.cluster = cluster
         self.side: ClientSide = cluster.client(name)
         self.woken = 0
+        self.on_wake: Callable[[], object] = lambda: None
         self.records: list[Record[object, object]] = []
         self.errors: list[Exception] = []
         given = {"bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
         config = ConsumerConfig.load({**given, **settings})
         self.consumer = ConsumerEngine(
             Engine(self.side.env, self.side.timer, config, on_bug=raise_bug),
-            config,
+            seen_as(config),
             Deserializers(deserializer(bytes), deserializer(value), on_error),
             self.side.process.call_soon,
             self._wake,
@@ -49,6 +52,7 @@ class Application:
 
     def _wake(self) -> None:
         self.woken += 1
+        self.on_wake()
 
     def assign(
         self,

@@ -1,0 +1,324 @@
+"""An application that waits for its consumer: it is woken by everything it waits for, and once.
+
+Simulated time: who sleeps lets it pass until there is a signal. A sleep that nothing ends is a
+failure, so each of these tests is about a wake-up that must not be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from odradek.client.consumer.gathering import RecordGathering
+from odradek.client.consumer.listener import RebalanceListener
+from odradek.client.consumer.reading import Reading, run_now
+from odradek.client.consumer.record import Record
+from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorizationError
+from odradek.client.waiter import Waiter
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.testing.scheduler import MS
+from odradek.testing.scripted import ScriptedCluster
+from odradek.testing.scripted_fetch import ScriptedLogs
+from unit.client.consumer.application import Application, numbered, rows
+
+T = TypeVar("T")
+
+ORDERS = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
+SECOND = 1000
+FOREVER_MS = 10_000_000
+IN_VAIN_MS = 120_000
+"""Nothing here takes as long."""
+
+
+class SimulatedDriver:
+    """The `Driver` of an application whose thread runs while time stands still."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._seen = 0
+
+    @property
+    def running(self) -> bool:
+        return not self._application.consumer.engine.closed
+
+    def time(self) -> float:
+        return self._application.cluster.now_ms / 1000
+
+    def signal(self) -> None:
+        self._application.woken += 1
+
+    def clear(self) -> None:
+        self._seen = self._application.woken
+
+    def _is_signalled(self) -> bool:
+        return self._application.woken > self._seen
+
+    async def sleep(self, timeout_s: float | None) -> None:
+        cluster = self._application.cluster
+        if timeout_s is None:
+            cluster.until(self._is_signalled, IN_VAIN_MS)
+        elif not self._is_signalled():
+            end_ns = cluster.scheduler.now_ns + round(timeout_s * 1000) * MS
+            cluster.scheduler.run(end_ns, self._is_signalled)
+
+    async def call(self, action: Callable[[], T]) -> T:
+        return self._application.side.do(action)
+
+    async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        callback(*arguments)
+
+
+class Reader:
+    """A cluster with one topic, and a consumer with a face that waits."""
+
+    def __init__(self, leaders: tuple[int, ...] = (1,), brokers: int = 1, **settings: Any) -> None:
+        self.cluster = ScriptedCluster(brokers=brokers)
+        self.cluster.create("orders", leaders=leaders)
+        self.logs = ScriptedLogs(self.cluster)
+        self.application = Application(self.cluster, **settings)
+        self.consumer = self.application.consumer
+        driver = SimulatedDriver(self.application)
+        self.reading = Reading(self, driver, self.consumer)
+
+    def poll(self, timeout_s: float | None = None) -> Record[Any, Any] | None:
+        return run_now(self.reading.poll(timeout_s))
+
+    def all(self) -> list[tuple[int, int]]:
+        """Partition and offset of everything, to the end of a bounded read."""
+        return [(record.partition, record.offset) for record in iter(self.poll, None)]
+
+    def later(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Have it happen in the consumer's process, while the application waits or not."""
+        side = self.application.side
+        self.cluster.scheduler.after(delay_ms * MS, "test", "later", lambda: side.do(action))
+
+
+class TestWaking:
+    def test_by_a_record_that_comes_while_the_application_waits(self) -> None:
+        reader = Reader()
+        reader.application.assign([ORDERS])
+        reader.later(3 * SECOND, lambda: reader.logs[ORDERS].append(rows(b"late")))
+        record = reader.poll()
+        assert record is not None and record.value == b"late"
+
+    def test_by_nothing_before_the_time_is_over(self) -> None:
+        reader = Reader()
+        reader.application.assign([ORDERS])
+        began_ms = reader.cluster.now_ms
+        assert reader.poll(1.5) is None
+        assert reader.cluster.now_ms - began_ms == 1500
+
+    def test_by_what_is_to_be_raised(self) -> None:
+        reader = Reader()
+        reader.application.assign([ORDERS])
+        reader.poll(1)
+        reader.logs[ORDERS].errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        with pytest.raises(TopicAuthorizationError):
+            reader.poll()
+
+    def test_by_a_truncation_that_is_found_while_it_waits(self) -> None:
+        reader = Reader(brokers=2, metadata_max_age_ms=FOREVER_MS)
+        reader.logs[ORDERS].append(numbered(0, 2))
+        reader.logs[ORDERS].append(numbered(2, 2))
+        reader.application.assign([ORDERS], starts={ORDERS: 0})
+        for _ in range(4):
+            reader.poll()
+
+        def truncate() -> None:
+            reader.logs[ORDERS].truncate(2)
+            reader.cluster.move("orders", 0, leader=2)
+            reader.logs[ORDERS].append(rows(b"other"), epoch=1)
+
+        reader.later(SECOND, truncate)
+        record = reader.poll()
+        assert record is not None
+        assert (record.offset, record.value) == (2, b"other")
+
+    def test_by_a_truncation_that_it_has_to_decide_about(self) -> None:
+        reader = Reader(brokers=2, metadata_max_age_ms=FOREVER_MS, auto_offset_reset="none")
+        reader.logs[ORDERS].append(numbered(0, 2))
+        reader.application.assign([ORDERS], starts={ORDERS: 0})
+        for _ in range(2):
+            reader.poll()
+
+        def truncate() -> None:
+            reader.logs[ORDERS].truncate(0)
+            reader.cluster.move("orders", 0, leader=2)
+
+        reader.later(SECOND, truncate)
+        with pytest.raises(LogTruncated):
+            reader.poll()
+
+    def test_by_a_close_from_elsewhere(self) -> None:
+        reader = Reader()
+        reader.application.assign([ORDERS])
+
+        def close() -> None:
+            reader.reading.closed = True
+            reader.consumer.attend()
+            reader.consumer.close()
+
+        reader.later(SECOND, close)
+        with pytest.raises(ClientClosed):
+            reader.poll()
+
+
+class LookedAt:
+    """Settings that tell when a certain one of them is looked at."""
+
+    def __init__(self, config: Any, setting: str, looked: Callable[[], object]) -> None:
+        self._config = config
+        self._setting = setting
+        self._looked = looked
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._setting:
+            self._looked()
+        return getattr(self._config, name)
+
+
+class TestRoom:
+    @pytest.mark.parametrize(
+        "setting", ["prefetch_max_bytes", "max_partition_fetch_bytes", "fetch_max_bytes"]
+    )
+    def test_that_is_made_while_the_fetcher_counts_is_not_overlooked(self, setting: str) -> None:
+        """The application's thread may run at any moment of the engine's: here it takes all there
+        is whenever the fetcher looks at a setting, so also between counting and giving up.
+        """
+        found: list[int] = []
+        applications: list[Application] = []
+
+        def take_all() -> None:
+            for application in applications:
+                found.extend(r.offset for r in iter(application.collector.next_record, None))
+
+        cluster = ScriptedCluster()
+        cluster.create("orders")
+        logs = ScriptedLogs(cluster)
+        for first in range(20):
+            logs[ORDERS].append(numbered(first, 1))
+        application = Application(
+            cluster,
+            seen_as=lambda config: LookedAt(config, setting, take_all),
+            prefetch_max_bytes=1,
+            max_partition_fetch_bytes=10,
+            metadata_max_age_ms=FOREVER_MS,
+        )
+        application.on_wake = lambda: application.side.process.call_soon(take_all)
+        application.assign([ORDERS])
+        applications.append(application)
+        cluster.until(lambda: len(found) == 20)
+        assert found == list(range(20))
+
+    @pytest.mark.parametrize("prefetch_max_bytes", [1, 2, 100, 150])
+    def test_however_little_there_is_reading_goes_on(self, prefetch_max_bytes: int) -> None:
+        reader = Reader(
+            leaders=(1, 1, 1),
+            prefetch_max_bytes=prefetch_max_bytes,
+            metadata_max_age_ms=FOREVER_MS,
+        )
+        partitions = [("orders", n) for n in range(3)]
+        for partition in partitions:
+            for first in range(5):
+                reader.logs[partition].append(numbered(first, 1))
+        reader.application.assign(partitions, ends=dict.fromkeys(partitions, 5))
+        assert sorted(reader.all()) == [(p, offset) for p in range(3) for offset in range(5)]
+
+
+class TestBoundedRead:
+    def test_ends_when_everything_was_handed_out(self) -> None:
+        reader = Reader(leaders=(1, 1))
+        for partition in (ORDERS, OTHER):
+            reader.logs[partition].append(numbered(0, 10))
+        reader.application.assign(
+            [ORDERS, OTHER], starts={ORDERS: 3, OTHER: 8}, ends={ORDERS: 5, OTHER: 9}
+        )
+        assert sorted(reader.all()) == [(0, 3), (0, 4), (1, 8)]
+        assert reader.poll() is None, "and stays so"
+
+    def test_does_not_end_while_the_engine_moves_a_partition_in_the_rotation(self) -> None:
+        """The application's thread asks whether it is at the end, at any moment of the engine's:
+        here whenever the partition that is not is looked for in a table.
+        """
+        reader = Reader(leaders=(1, 1))
+        reader.logs[ORDERS].append(numbered(0, 1))
+        reader.application.assign(
+            [OTHER, ORDERS], starts={ORDERS: 0, OTHER: 0}, ends={ORDERS: 1, OTHER: 1}
+        )
+        assert reader.poll() is not None
+        assert reader.poll(1) is None
+        answers: list[bool] = []
+
+        class Asking(TopicPartition):
+            def __hash__(self) -> int:
+                answers.append(reader.consumer.is_exhausted)
+                return super().__hash__()
+
+        subscriptions = reader.application.subscriptions
+        subscriptions.move_to_end(Asking(*OTHER))
+        assert answers and not any(answers)
+        assert [state.topic_partition for state in subscriptions.states] == [ORDERS, OTHER]
+
+    def test_of_nothing_ends(self) -> None:
+        reader = Reader()
+        reader.application.assign([ORDERS], ends={ORDERS: 0})
+        assert reader.poll() is None
+
+    def test_ends_if_the_log_begins_behind_its_end(self) -> None:
+        reader = Reader()
+        reader.logs[ORDERS].append(numbered(0, 5))
+        reader.logs[ORDERS].append(numbered(5, 5))
+        reader.logs[ORDERS].trim(5)
+        reader.application.assign([ORDERS], starts={ORDERS: 1}, ends={ORDERS: 4})
+        assert reader.poll() is None
+
+    def test_gathers_what_there_is(self) -> None:
+        reader = Reader()
+        reader.logs[ORDERS].append(numbered(0, 3))
+        reader.application.assign([ORDERS], ends={ORDERS: 3})
+        gathering = RecordGathering(reader.application.collector, 100)
+        more = run_now(reader.reading.gather(gathering, None))
+        assert [record.offset for record in gathering.records] == [0, 1, 2]
+        assert not more, "there will never be more"
+
+
+class TestCallbacks:
+    def subscribed(self, on_assign: Callable[..., object]) -> Reader:
+        reader = Reader()
+        reader.logs[ORDERS].append(rows(b"x"))
+        reader.reading.listener = RebalanceListener(on_assign)
+        reader.application.side.do(lambda: reader.consumer.subscribe(["orders"]))
+        return reader
+
+    def test_run_inside_a_poll_that_waits(self) -> None:
+        told: list[object] = []
+        reader = self.subscribed(lambda *given: told.append(given))
+        record = reader.poll()
+        assert record is not None and record.value == b"x"
+        assert told == [(reader, [ORDERS])]
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, LookupError])
+    def test_what_one_raises_reaches_the_application_once(self, kind: type[BaseException]) -> None:
+        calls: list[object] = []
+
+        def assigned(_: object, partitions: object) -> None:
+            calls.append(partitions)
+            raise kind
+
+        reader = self.subscribed(assigned)
+        with pytest.raises(kind):
+            reader.poll()
+        assert not reader.consumer.group.for_application
+        record = reader.poll()
+        assert record is not None and record.value == b"x"
+        assert calls == [[ORDERS]]
+
+    def test_a_call_that_takes_its_time_is_seen_to_its_end(self) -> None:
+        reader = self.subscribed(lambda *given: None)
+        waiter: Waiter[int] = Waiter()
+        reader.later(SECOND, lambda: waiter.complete(7))
+        assert run_now(reader.reading.finish(lambda: waiter)) == 7
