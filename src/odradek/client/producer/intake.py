@@ -69,12 +69,7 @@ class Intake:
         if partition is not None:
             chosen = checked_partition(partition)
         timestamp_ms = self._clock.wall_ms() if timestamp is None else milliseconds(timestamp)
-        future = self._routing.send(
-            topic, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
-        )
-        if future is not None:
-            return future
-        return ProducerRecord(
+        return self._routing.send(
             topic, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
         )
 
@@ -130,7 +125,7 @@ class ManySend:
 
         Raises what a record of its kind is refused with; those before it are in.
         """
-        self._next = self._routing.send_many(
+        self._next, record = self._routing.send_many(
             self._topic,
             self._source,
             self._next,
@@ -138,11 +133,7 @@ class ManySend:
             self._timestamp_ms,
             self._deliveries,
         )
-        if self._next >= self._source.count:
-            return None
-        return self._routing.record_at(
-            self._topic, self._source, self._next, self._partition, self._timestamp_ms
-        )
+        return record
 
     def waited(self, future: FutureRecordMetadata) -> None:
         """The one that had to wait is in."""

@@ -1,8 +1,9 @@
 """A record that could not be taken in at once: it waits for metadata, then for memory.
 
     start ─► the topic is known? ─► it has the partition? ─► append ─┬─► done: the record's future
-                 ▲    no: ask again ─┘                        ▲      └─► no memory: stand in the
-                 └── UNKNOWN_TOPIC_OR_PARTITION: ask again    └─────────  queue for it ─┘
+      ▲          ▲    no: ask again ─┘                        ▲      └─► no memory: stand in the
+      │          └── UNKNOWN_TOPIC_OR_PARTITION: ask again    └─────────  queue for it ─┐
+      └── the topic was forgotten meanwhile ────────────────────────────────────────────┘
 
 It ends once, with its waiter: in a future, in an error that will not pass, or after `max.block.ms`
 for both waits together. Who no longer wants it fails the waiter; then nothing was queued, and
@@ -86,8 +87,11 @@ class PendingSend:
         self._memory = None
         if waiter.error is not None:
             self.waiter.fail(waiter.error)
-        else:
+        elif self._core.routing.knows_topic(self.record):
             self._append(waiter.result())
+        else:
+            self._core.accumulator.pool.put_back(waiter.result())
+            self.start()
 
     def _ended(self, waiter: Waiter[FutureRecordMetadata]) -> None:
         """It is in, or somebody has had enough; then it makes way for others who want memory."""

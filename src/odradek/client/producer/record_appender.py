@@ -125,13 +125,18 @@ class RecordAppender:
         """Take a record in; `partition` -1 leaves the choice to the topic's partitioner.
 
         Answers with the result that will tell its outcome, and its index there. None: there is no
-        memory; come back with a `spare` buffer, of `room_for` the record. Raises what the producer
-        was closed with.
+        memory; come back with a `spare` buffer, of `room_for` the record. It goes back if it is not
+        needed, also when this raises what the producer was closed with.
         """
-        with self._lock:
-            result, index, full = self._try_append(
-                topic, partition, timestamp_ms, key, value, encoded_headers, callback
-            )
+        try:
+            with self._lock:
+                result, index, full = self._try_append(
+                    topic, partition, timestamp_ms, key, value, encoded_headers, callback
+                )
+        except Exception:
+            if spare is not None:
+                self.pool.put_back(spare)
+            raise
         if result is not None:
             if spare is not None:
                 self.pool.put_back(spare)

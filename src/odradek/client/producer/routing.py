@@ -2,10 +2,11 @@
 
     send ─► topic known? ─► size ─► partition ─► accumulator.append ─► future
                │ no                                   │ no memory
-               └───────────────► None ◄───────────────┘    it has to wait: see `pending_send`
+               └──────────► ProducerRecord ◄──────────┘    it has to wait: see `pending_send`
 
 Which partition: the one given; else the one that the user's partitioner names; else by the key, as
-the Java client does, unless `partitioner.ignore.keys`; else the sticky one of the topic.
+the Java client does, unless `partitioner.ignore.keys`; else the sticky one of the topic. That is
+decided once for each record, and goes with it while it waits: a partitioner may count.
 
 Any thread. A compiled leaf: the inner loop of every producer.
 """
@@ -19,7 +20,7 @@ from mypy_extensions import i64
 from odradek.client.errors import BufferFull, RecordTooLarge
 from odradek.client.producer.buffer_pool import Buffer
 from odradek.client.producer.deliveries import Deliveries
-from odradek.client.producer.delivery import FutureRecordMetadata, ProduceRequestResult
+from odradek.client.producer.delivery import FutureRecordMetadata
 from odradek.client.producer.partition_queue import TopicQueues
 from odradek.client.producer.partitioner import partition_of
 from odradek.client.producer.producer_batch import DeliveryCallback
@@ -30,7 +31,10 @@ from odradek.client.producer.record_source import RecordSource
 from odradek.protocol.record_batch import HEADER_BYTES
 from odradek.protocol.record_writer import size_upper_bound
 
-ANY_PARTITION: Final = -1
+ANY_PARTITION: Final[i64] = -1
+"""Not decided yet."""
+STICKY_PARTITION: Final[i64] = -2
+"""Decided: where the topic's built-in partitioner is when the record is taken in."""
 
 
 @final
@@ -53,8 +57,8 @@ class RecordRouting:
         value: bytes | None,
         headers: bytes,
         callback: DeliveryCallback | None,
-    ) -> FutureRecordMetadata | None:
-        """Take a record in, unless that means waiting: None. Raises `KafkaError`.
+    ) -> FutureRecordMetadata | ProducerRecord:
+        """Take a record in; or what is to wait, if that is not possible now. Raises `KafkaError`.
 
         `partition` may be `ANY_PARTITION`; `headers` are encoded.
         """
@@ -62,34 +66,36 @@ class RecordRouting:
         if queues is None or partition >= queues.partition_count:
             if self.accumulator.closed is not None:
                 raise self.accumulator.closed
-            return None
-        result, index = self._take_in(
-            queues, partition, timestamp_ms, key, value, headers, callback, None
-        )
-        return None if result is None else FutureRecordMetadata(result, index, timestamp_ms)
+        else:
+            partition = self._choose(queues, partition, key, value, headers)
+            result, index = self.accumulator.append(
+                queues, partition, timestamp_ms, key, value, headers, callback, None
+            )
+            if result is not None:
+                return FutureRecordMetadata(result, index, timestamp_ms)
+        return ProducerRecord(topic, partition, timestamp_ms, key, value, headers, callback)
 
-    def _take_in(
+    def _choose(
         self,
         queues: TopicQueues,
         partition: i64,
-        timestamp_ms: i64,
         key: bytes | None,
         value: bytes | None,
         headers: bytes,
-        callback: DeliveryCallback | None,
-        spare: Buffer | None,
-    ) -> tuple[ProduceRequestResult | None, i64]:
+    ) -> i64:
+        """The partition of a record that is not too large."""
         size = size_upper_bound(key, value, headers)
         if size + HEADER_BYTES > self._max_record_bytes:
             raise self._too_large(queues.name, size + HEADER_BYTES)
-        if partition < 0:
-            if self._partitioner is not None:
-                partition = self._ask(self._partitioner, queues, key, value)
-            if partition < 0 and key is not None and self._by_key:
-                partition = partition_of(key, queues.partition_count)
-        return self.accumulator.append(
-            queues, partition, timestamp_ms, key, value, headers, callback, spare
-        )
+        if partition != ANY_PARTITION:
+            return partition
+        if self._partitioner is not None:
+            partition = self._ask(self._partitioner, queues, key, value)
+            if partition >= 0:
+                return partition
+        if key is not None and self._by_key:
+            return partition_of(key, queues.partition_count)
+        return STICKY_PARTITION
 
     def _ask(
         self, partitioner: Partitioner, queues: TopicQueues, key: bytes | None, value: bytes | None
@@ -97,7 +103,7 @@ class RecordRouting:
         count: int = queues.partition_count
         chosen = partitioner(queues.name, key, value, count)
         if chosen is None:
-            return ANY_PARTITION
+            return STICKY_PARTITION
         if 0 <= chosen < count:
             return chosen
         raise ValueError(
@@ -120,65 +126,48 @@ class RecordRouting:
         partition: i64,
         timestamp_ms: i64,
         deliveries: Deliveries,
-    ) -> i64:
-        """Take in records from the one at `first` on; the index of the first that has to wait,
-        their number if none has. `partition` and `timestamp_ms` are for those that have none of
-        their own. Raises `KafkaError`; those before were taken in."""
+    ) -> tuple[i64, ProducerRecord | None]:
+        """Take in records from the one at `first` on, until one has to wait: its index, and itself;
+        their number and None if none has to. `partition` and `timestamp_ms` are for those that have
+        none of their own. Raises `KafkaError`; those before were taken in."""
         index = first
         accumulator = self.accumulator
         queues = accumulator.topics.get(topic)
-        if queues is None:
-            if accumulator.closed is not None:
-                raise accumulator.closed
-            return index
         while index < source.count:
-            chosen = source.partition(index)
+            chosen, time_ms = source.partition(index), source.timestamp_ms(index)
             if chosen < 0:
                 chosen = partition
-            if chosen >= queues.partition_count:
-                return index
-            time_ms = source.timestamp_ms(index)
-            result, place = self._take_in(
-                queues,
-                chosen,
-                timestamp_ms if time_ms < 0 else time_ms,
-                source.key(index),
-                source.value(index),
-                source.headers(index),
-                None,
-                None,
-            )
-            if result is None:
-                return index
-            deliveries.add(result, place)
-            index += 1
-        return index
-
-    def record_at(
-        self, topic: str, source: RecordSource, index: i64, partition: i64, timestamp_ms: i64
-    ) -> ProducerRecord:
-        """The record that `send_many` could not take in, for `send_later`."""
-        chosen, time_ms = source.partition(index), source.timestamp_ms(index)
-        return ProducerRecord(
-            topic,
-            partition if chosen < 0 else chosen,
-            timestamp_ms if time_ms < 0 else time_ms,
-            source.key(index),
-            source.value(index),
-            source.headers(index),
-            None,
-        )
+            if time_ms < 0:
+                time_ms = timestamp_ms
+            key, value, headers = source.key(index), source.value(index), source.headers(index)
+            if queues is not None and chosen < queues.partition_count:
+                chosen = self._choose(queues, chosen, key, value, headers)
+                result, place = accumulator.append(
+                    queues, chosen, time_ms, key, value, headers, None, None
+                )
+                if result is not None:
+                    deliveries.add(result, place)
+                    index += 1
+                    continue
+            elif accumulator.closed is not None:
+                raise accumulator.closed
+            return index, ProducerRecord(topic, chosen, time_ms, key, value, headers, None)
+        return index, None
 
     def append(self, record: ProducerRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
         """Take in a record whose topic is known, with the memory it was given; None if it needs
-        some."""
-        result, index = self._take_in(
-            self.accumulator.topics[record.topic],
+        some. Memory is given only to a record that has its partition (`_choose` decides and
+        refuses before), so nothing but the accumulator can raise then, and it gives it back."""
+        queues = self.accumulator.topics[record.topic]
+        key, value, headers = record.key, record.value, record.headers
+        record.partition = self._choose(queues, record.partition, key, value, headers)
+        result, index = self.accumulator.append(
+            queues,
             record.partition,
             record.timestamp_ms,
-            record.key,
-            record.value,
-            record.headers,
+            key,
+            value,
+            headers,
             record.callback,
             spare,
         )

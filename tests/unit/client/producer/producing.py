@@ -18,7 +18,7 @@ from odradek.client.producer.producer_record import ProducerRecord
 from odradek.client.producer.producer_settings import ProducerSettings
 from odradek.client.producer.record_appender import AccumulatorSettings
 from odradek.client.producer.sender_settings import SenderSettings
-from odradek.client.waiter import Waiter
+from odradek.client.waiter import Waiter, completed
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -208,7 +208,7 @@ class Producing:
         record = self.record(topic, value, **given)
 
         def send() -> Waiter[Any]:
-            future = self.core.routing.send(
+            taken = self.core.routing.send(
                 topic,
                 record.partition,
                 record.timestamp_ms,
@@ -217,11 +217,9 @@ class Producing:
                 record.headers,
                 record.callback,
             )
-            if future is None:
-                return self.core.send_later(record).waiter
-            waiter: Waiter[Any] = Waiter()
-            waiter.complete(future)
-            return waiter
+            if isinstance(taken, ProducerRecord):
+                return self.core.send_later(taken).waiter
+            return completed(taken)
 
         return self.side.do(send)
 
@@ -242,3 +240,16 @@ class Producing:
 
     def values(self, topic: str = "t", partition: int = 0) -> list[bytes | None]:
         return self.brokers.log(topic, partition).values
+
+
+def forget(p: Producing, topic: str) -> None:
+    """Metadata learns nothing of the topic any more, as if nobody had used it for long."""
+    metadata = p.engine.metadata
+    others = [name for name in metadata.image.topics if name != topic]
+
+    def not_any_more() -> None:
+        metadata.set_topics(others)
+        metadata.request_update()
+
+    p.side.do(not_any_more)
+    p.cluster.until(lambda: topic not in metadata.image.topics)

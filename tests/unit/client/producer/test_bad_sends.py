@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from producing import Producing
+from producing import Producing, forget
 
 from odradek.client.errors import (
     BufferFull,
@@ -13,9 +13,12 @@ from odradek.client.errors import (
     RecordTooLarge,
     UnknownTopicOrPartition,
 )
+from odradek.client.producer.deliveries import Deliveries
+from odradek.client.producer.intake import Intake
+from odradek.client.serializers import serializer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
-from odradek.testing.scripted import SILENT
+from odradek.testing.scripted import SILENT, Later
 
 
 def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: object) -> Exception:
@@ -180,6 +183,95 @@ def test_a_partitioner_that_is_wrong():
     p.cluster.until(lambda: waiter.done)
     assert isinstance(waiter.error, ValueError)
     assert "chose partition 5" in str(waiter.error)
+
+
+def held_up(partitioner, **settings: object) -> tuple[Producing, list[ProduceRequest]]:
+    """A producer whose memory is used up until `release` lets its brokers answer."""
+    p = Producing(
+        batch_bytes=1_000, buffer_bytes=1_000, partitioner=partitioner, max_block_ms=10**6
+    )
+    p.send(b"warm up")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: Later(1_000, right(r, v))
+    p.send(b"first" * 180)
+    return p, right
+
+
+def test_a_partitioner_is_asked_once_for_a_record_that_has_to_wait_for_memory():
+    asked: list[bytes | None] = []
+
+    def choose(topic, key, value, count):
+        asked.append(value[:6])
+        return None if value.startswith(b"second") else 0
+
+    p, _ = held_up(choose)
+    waiting = [p.begin(b"second" * 150), p.begin(b"third." * 150)]
+    assert not any(waiter.done for waiter in waiting), "there is no room"
+    for waiter in waiting:
+        p.cluster.until(lambda waiter=waiter: waiter.done)
+        p.outcome(waiter.result())
+    assert asked == [b"warm u", b"firstf", b"second", b"third."]
+    assert p.core.accumulator.pool.charged_bytes == 0
+
+
+def test_nor_is_it_asked_again_for_one_of_many():
+    asked: list[bytes | None] = []
+
+    def choose(topic, key, value, count):
+        asked.append(value[:6])
+        return 0
+
+    p, _ = held_up(choose)
+    asked.clear()
+    clock = p.engine.env.clock
+    intake = Intake(p.core.routing, serializer("key", None), serializer("value", None), clock)
+    deliveries = Deliveries()
+    values = [b"second" * 150, b"third." * 150]
+    many = intake.many("t", intake.source("t", values, None, None), None, None, deliveries)
+    while (record := p.side.do(many.step)) is not None:
+        many.waited(p.side.wait(lambda record=record: p.core.send_later(record).waiter))
+    p.flush()
+    assert asked == [b"second", b"third."]
+    assert [value[:6] for value in p.values()[2:]] == [b"second", b"third."]
+
+
+def test_a_partitioner_that_raises_leaves_nothing_behind():
+    def moody(topic, key, value, count):
+        if value.startswith(b"second"):
+            raise LookupError("no table for this")
+        return 0
+
+    p, _ = held_up(moody)
+    with pytest.raises(LookupError):
+        p.begin(b"second" * 150)
+    third = p.begin(b"third." * 150)
+    p.cluster.until(lambda: third.done)
+    p.outcome(third.result())
+    assert p.core.accumulator.pool.charged_bytes == 0
+    assert not p.core.pending
+
+
+def test_a_topic_that_is_forgotten_while_a_record_waits_for_memory_is_asked_for_again():
+    p = Producing(
+        brokers=2,
+        leaders={"t": [1], "other": [1]},
+        batch_bytes=1_000,
+        buffer_bytes=1_000,
+        max_block_ms=10**6,
+    )
+    for topic in ("t", "other"):
+        p.send(b"warm up", topic)
+        p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: Later(5_000, right(r, v))
+    p.send(b"x" * 900, "other")
+    waiter = p.begin(b"y" * 900, "t")
+    assert not waiter.done
+    forget(p, "t")
+    p.cluster.until(lambda: waiter.done)
+    assert p.outcome(waiter.result()).offset == 1
+    assert p.core.accumulator.pool.charged_bytes == 0
 
 
 def test_keys_may_be_ignored():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from producing import Producing
+from producing import Producing, forget
 
 from odradek.client.errors import (
     BrokerError,
@@ -21,6 +21,7 @@ from odradek.client.errors import (
     TopicAuthorizationError,
     UnsupportedVersion,
 )
+from odradek.client.producer.producer_record import ProducerRecord
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import (
@@ -29,6 +30,7 @@ from odradek.protocol.api.produce import (
     PartitionProduceResponse,
     ProduceRequest,
 )
+from odradek.protocol.record_writer import NO_HEADERS
 from odradek.testing.scripted import CLOSE, SILENT, Later
 
 PRODUCE = 0
@@ -302,6 +304,40 @@ def test_nothing_is_sent_to_a_partition_without_a_leader_until_it_has_one():
     assert p.outcome(future).offset == 0
 
 
+def test_a_topic_that_is_forgotten_while_a_batch_is_under_way_is_kept_until_it_is_done():
+    p = Producing(brokers=2)
+    p.send(b"one")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+    answers = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
+
+    def slow(request, version):
+        code = next(answers, None)
+        if code is not None:
+            p.brokers.fail_next("t", 0, code)
+        return Later(3_000, right(request, version))
+
+    p.cluster[1].answers[ProduceRequest] = slow
+    future = p.send(b"two")
+    p.cluster.run(100)
+    assert p.core.sender.in_flight
+    forget(p, "t")
+    assert p.core.sender.in_flight, "its answer is not there yet"
+    assert p.outcome(future).offset == 1
+    assert p.values() == [b"one", b"two"]
+    forget(p, "t")
+    assert "t" not in p.core.accumulator.topics, "now nobody uses it"
+
+
+def test_asking_for_the_partitions_of_a_topic_makes_it_ready_to_be_sent_to():
+    p = Producing(leaders={"t": [1, 1]})
+    before = p.core.routing.send("t", -1, 1, None, b"x", NO_HEADERS, None)
+    assert isinstance(before, ProducerRecord), "it would have to wait"
+    assert p.side.wait(lambda: p.core.partitions_for("t")) == [0, 1]
+    future = p.side.do(lambda: p.core.routing.send("t", 1, 1, None, b"x", NO_HEADERS, None))
+    assert p.outcome(future).partition == 1
+
+
 def test_the_records_at_fault_are_told_apart_from_those_beside_them():
     p = Producing(linger_ms=20)
 
@@ -407,6 +443,21 @@ def test_closing_is_bounded_and_fails_what_is_left():
     assert p.cluster.now_ms - begun <= 3_100
     assert isinstance(future.exception(0), ClientClosed)
     assert len(p.told) == 1
+
+
+@pytest.mark.parametrize("under_way", [False, True], ids=["waiting", "under way"])
+def test_a_producer_that_is_thrown_away_leaves_no_record_without_an_outcome(under_way, caplog):
+    p = Producing(linger_ms=0 if under_way else 60_000)
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
+    future = p.send(b"one")
+    p.cluster.run(1_000)
+    assert bool(p.core.sender.in_flight) == under_way
+    p.side.do(p.core.abandon)
+    error = future.exception(0)
+    assert isinstance(error, ClientClosed)
+    assert "close it" in str(error)
+    assert [told[0] for told in p.told] == [error]
+    assert "1 records that were not delivered" in caplog.text
 
 
 def test_a_flush_ends_lingering_and_counts_what_is_left():

@@ -1,0 +1,332 @@
+"""What senders have of their records: futures of one, `Deliveries` of many."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from librt.threading import Lock
+
+from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, RecordTooLarge
+from odradek.client.producer.deliveries import DeliveredRange, Deliveries
+from odradek.client.producer.delivery import (
+    Delivery,
+    FutureRecordMetadata,
+    ProduceRequestResult,
+    WaiterFace,
+)
+from odradek.client.waiter import spawn
+
+
+class Impatient:
+    """A face whose time is always over."""
+
+    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
+        return False
+
+    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
+        raise NotImplementedError
+
+
+class Doing:
+    """A face for which a batch is done by waiting for it."""
+
+    def __init__(self) -> None:
+        self.waited: list[float | None] = []
+
+    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
+        self.waited.append(timeout_s)
+        written(result, 0)
+        return True
+
+    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
+        raise NotImplementedError
+
+
+def batch(partition: int = 0, face: Any = None) -> ProduceRequestResult:
+    """The result of a batch whose outcome is open."""
+    return ProduceRequestResult("t", partition, face or WaiterFace(), Lock())
+
+
+def written(result: ProduceRequestResult, base_offset: int, append_ms: int = -1) -> None:
+    result.complete(base_offset, append_ms)
+    result.finish()
+
+
+def failed(
+    result: ProduceRequestResult, error: KafkaError, others: dict[int, KafkaError] | None = None
+) -> None:
+    result.fail(error, others)
+    result.finish()
+
+
+def split(result: ProduceRequestResult, *first: int) -> list[ProduceRequestResult]:
+    """The batch is sent as parts that begin with these of its records."""
+    parts = [batch(result.partition, result.face) for _ in first]
+    result.split(list(zip(first, parts, strict=True)))
+    return parts
+
+
+LATE = DeliveryTimeout("late")
+LARGE = RecordTooLarge("large")
+
+
+class TestFutures:
+    def test_the_place_of_a_record_is_its_batchs_and_its_index(self) -> None:
+        result = batch(partition=3)
+        futures = [FutureRecordMetadata(result, index, 70 + index) for index in range(3)]
+        assert not any(future.done() for future in futures)
+        assert all(future.running() for future in futures)
+        written(result, 100)
+        assert [future.result(0) for future in futures] == [
+            Delivery("t", 3, 100 + index, 70 + index) for index in range(3)
+        ]
+        assert all(future.done() and future.exception() is None for future in futures)
+
+    def test_the_brokers_time_counts_where_it_tells_one(self) -> None:
+        result = batch()
+        written(result, 0, append_ms=99)
+        assert FutureRecordMetadata(result, 0, 1).result(0).timestamp_ms == 99
+
+    def test_a_broker_that_does_not_answer_tells_no_offset(self) -> None:
+        result = batch()
+        written(result, -1)
+        assert FutureRecordMetadata(result, 5, 1).result(0).offset == -1
+
+    def test_all_of_a_batch_fail_with_it(self) -> None:
+        result = batch()
+        failed(result, LATE)
+        future = FutureRecordMetadata(result, 5, 1)
+        assert future.exception(0) is LATE
+        with pytest.raises(DeliveryTimeout):
+            future.result(0)
+
+    def test_or_each_with_its_own_error(self) -> None:
+        result = batch()
+        beside, own = InvalidRecord("beside"), InvalidRecord("own")
+        failed(result, beside, {1: own})
+        found = [FutureRecordMetadata(result, index, 1).exception(0) for index in range(3)]
+        assert found == [beside, own, beside]
+
+    def test_an_error_that_many_raise_collects_no_traceback(self) -> None:
+        result = batch()
+        error = DeliveryTimeout("late")
+        failed(result, error)
+        for _ in range(3):
+            with pytest.raises(DeliveryTimeout) as caught:
+                FutureRecordMetadata(result, 0, 1).result(0)
+            depth = 0
+            traceback = caught.tb
+            while traceback is not None:
+                depth, traceback = depth + 1, traceback.tb_next
+            assert depth <= 2
+
+    def test_it_waits_as_its_face_does(self) -> None:
+        face = Doing()
+        result = batch(face=face)
+        assert FutureRecordMetadata(result, 0, 1).result(2.5).offset == 0
+        assert FutureRecordMetadata(result, 0, 1).result(2.5).offset == 0
+        assert face.waited == [2.5], "not when it is done"
+
+    def test_time_may_be_over_before_the_outcome_is_known(self) -> None:
+        future = FutureRecordMetadata(batch(face=Impatient()), 0, 1)
+        for ask in (future.result, future.exception):
+            with pytest.raises(TimeoutError, match=r"t-0 is not known after 1 s"):
+                ask(1)
+
+    def test_it_can_be_awaited(self) -> None:
+        result = batch()
+
+        async def both() -> list[int]:
+            futures = [FutureRecordMetadata(result, index, 1) for index in range(2)]
+            return [(await future).offset for future in futures]
+
+        waiter = spawn(both())
+        assert not waiter.done
+        written(result, 7)
+        assert waiter.result() == [7, 8]
+
+    def test_it_cannot_be_cancelled(self) -> None:
+        future = FutureRecordMetadata(batch(), 0, 1)
+        assert not future.cancel()
+        assert not future.cancelled()
+
+    def test_it_shows_what_it_is(self) -> None:
+        result = batch()
+        future = FutureRecordMetadata(result, 0, 1)
+        assert repr(future) == "<FutureRecordMetadata pending>"
+        failed(result, LATE)
+        assert "DeliveryTimeout" in repr(future)
+
+
+class TestCallbacks:
+    def test_are_called_once_in_the_order_in_which_they_came(self) -> None:
+        result = batch()
+        told: list[object] = []
+        futures = [FutureRecordMetadata(result, index, 1) for index in range(2)]
+        for future in futures:
+            future.add_done_callback(told.append)
+        assert told == []
+        written(result, 0)
+        assert told == futures
+
+    def test_are_called_at_once_if_it_is_done(self) -> None:
+        result = batch()
+        written(result, 0)
+        told: list[object] = []
+        future = FutureRecordMetadata(result, 0, 1)
+        future.add_done_callback(told.append)
+        assert told == [future]
+
+    def test_find_it_done(self) -> None:
+        result = batch()
+        told: list[int] = []
+        future = FutureRecordMetadata(result, 4, 1)
+        future.add_done_callback(lambda found: told.append(found.result(0).offset))
+        written(result, 10)
+        assert told == [14]
+
+    def test_that_raise_disturb_nobody(self, caplog: pytest.LogCaptureFixture) -> None:
+        result = batch()
+        told: list[object] = []
+        future = FutureRecordMetadata(result, 0, 1)
+        future.add_done_callback(lambda _: [].pop())
+        future.add_done_callback(told.append)
+        written(result, 0)
+        assert told == [future]
+        assert "IndexError" in caplog.text
+
+
+class TestSplitBatches:
+    def test_a_record_goes_with_its_part(self) -> None:
+        result = batch()
+        futures = [FutureRecordMetadata(result, index, 1) for index in range(5)]
+        first, second = split(result, 0, 2)
+        written(second, 50)
+        assert not result.done, "a part is open"
+        written(first, 10)
+        assert result.done and result.succeeded
+        assert [future.result(0).offset for future in futures] == [10, 11, 50, 51, 52]
+
+    def test_parts_may_be_split_again(self) -> None:
+        result = batch()
+        first, second = split(result, 0, 2)
+        inner = split(second, 0, 1)
+        for number, part in enumerate((first, *inner)):
+            written(part, 100 * number)
+        found = [FutureRecordMetadata(result, index, 1).result(0).offset for index in range(4)]
+        assert found == [0, 1, 100, 200]
+
+    def test_a_part_may_fail_alone(self) -> None:
+        result = batch()
+        first, second = split(result, 0, 1)
+        written(first, 10)
+        failed(second, LARGE)
+        assert result.done and not result.succeeded
+        errors = [FutureRecordMetadata(result, index, 1).exception(0) for index in range(3)]
+        assert errors == [None, LARGE, LARGE]
+
+
+class TestMany:
+    def sent(self, *runs: tuple[ProduceRequestResult, list[int]]) -> Deliveries:
+        """Records were taken in, at these places of these batches."""
+        deliveries = Deliveries()
+        for result, indexes in runs:
+            for index in indexes:
+                deliveries.add(result, index)
+        return deliveries
+
+    def test_none_are_done_at_once(self) -> None:
+        deliveries = Deliveries()
+        assert deliveries.done() and len(deliveries) == 0
+        assert deliveries.result(0) == [] and deliveries.errors() == []
+
+    def test_records_that_stand_together_are_one_range(self) -> None:
+        one, other = batch(0), batch(1)
+        deliveries = self.sent((one, [0, 1]), (other, [0]), (one, [2]), (other, [1]))
+        assert len(deliveries) == 5 and not deliveries.done()
+        written(one, 10)
+        assert not deliveries.done()
+        written(other, 70)
+        assert deliveries.done()
+        assert deliveries.result(0) == [
+            DeliveredRange("t", 0, 3, 10, 12),
+            DeliveredRange("t", 1, 2, 70, 71),
+        ]
+
+    def test_records_of_others_between_them_part_the_range(self) -> None:
+        one = batch()
+        deliveries = self.sent((one, [0, 2, 3]))
+        written(one, 10)
+        assert deliveries.result(0) == [
+            DeliveredRange("t", 0, 1, 10, 10),
+            DeliveredRange("t", 0, 2, 12, 13),
+        ]
+
+    def test_a_record_that_had_to_wait_is_one_of_them(self) -> None:
+        one = batch()
+        deliveries = Deliveries()
+        deliveries.add_future(FutureRecordMetadata(one, 0, 1))
+        deliveries.add(one, 1)
+        written(one, 5)
+        assert deliveries.result(0) == [DeliveredRange("t", 0, 2, 5, 6)]
+
+    def test_offsets_that_brokers_do_not_tell(self) -> None:
+        one = batch()
+        deliveries = self.sent((one, [0, 1]))
+        written(one, -1)
+        assert deliveries.result(0) == [DeliveredRange("t", 0, 2, -1, -1)]
+
+    def test_errors_are_counted_and_the_first_is_raised(self) -> None:
+        good, bad, worse = batch(0), batch(1), batch(2)
+        own = InvalidRecord("own")
+        deliveries = self.sent((good, [0]), (bad, [0, 1, 2]), (worse, [4, 5, 6]))
+        failed(bad, LATE)
+        assert deliveries.errors() == [(LATE, 3)], "so far"
+        written(good, 0)
+        failed(worse, LARGE, {5: own})
+        assert deliveries.errors() == [(LATE, 3), (LARGE, 2), (own, 1)]
+        with pytest.raises(DeliveryTimeout):
+            deliveries.result(0)
+
+    def test_waiting_has_an_end(self) -> None:
+        deliveries = self.sent((batch(face=Impatient()), [0, 1]))
+        with pytest.raises(TimeoutError, match=r"2 records is not known after 3 s"):
+            deliveries.result(3)
+
+    def test_waiting_asks_each_batch_once(self) -> None:
+        face = Doing()
+        deliveries = self.sent((batch(0, face), [0, 1]), (batch(1, face), [0]))
+        assert len(deliveries.result(9)) == 2
+        assert face.waited == [9, 9]
+
+    def test_all_can_be_awaited(self) -> None:
+        one, other = batch(0), batch(1)
+        deliveries = self.sent((one, [0]), (other, [0]))
+
+        async def all_of_them() -> int:
+            return len(await deliveries)
+
+        waiter = spawn(all_of_them())
+        written(other, 0)
+        assert not waiter.done
+        written(one, 0)
+        assert waiter.result() == 2
+
+    def test_it_shows_how_far_it_is(self) -> None:
+        one, other = batch(0), batch(1)
+        deliveries = self.sent((one, [0]), (other, [0]))
+        written(one, 0)
+        assert repr(deliveries) == "<Deliveries of 2 records, 1 of 2 runs open>"
+
+
+def test_a_place_is_a_value() -> None:
+    one = Delivery("t", 1, 2, 1_700_000_000_123)
+    assert one == Delivery("t", 1, 2, 1_700_000_000_123)
+    assert hash(one) == hash(Delivery("t", 1, 2, 1_700_000_000_123))
+    assert one != Delivery("t", 1, 3, 1_700_000_000_123)
+    assert one.__eq__("t-1") is NotImplemented
+    assert one.timestamp == datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
+    assert "offset=2" in repr(one)
