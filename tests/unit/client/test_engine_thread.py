@@ -201,6 +201,25 @@ print("leaving")
 """
 
 
+CLOSED_TWICE = """
+from odradek.client.blocking.engine_thread import at_exit
+
+class Face:
+    def __init__(self, name):
+        self.name = name
+        self.take_back = at_exit(self.close)
+
+    def close(self):
+        print("closed", self.name)
+
+older = Face("older")
+older.take_back()
+younger = Face("younger")
+older.take_back()
+print("leaving")
+"""
+
+
 def run(program: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True
@@ -217,3 +236,7 @@ def test_in_a_forked_process_it_says_what_to_do_and_the_parent_goes_on() -> None
 
 def test_at_the_end_of_the_process_faces_are_closed_the_youngest_first() -> None:
     assert run(LEAVING) == ["leaving", "closed third", "closed first"]
+
+
+def test_taking_one_back_twice_takes_no_other_back() -> None:
+    assert run(CLOSED_TWICE) == ["leaving", "closed younger"]
