@@ -7,7 +7,7 @@ called by the package before any leaf is imported, puts a finder in front that l
 instead whenever
 
 - `ODRADEK_INTERPRETED=1` asks for it (the tests of the leaves run in both forms), or
-- a source no longer has the digest it was compiled from.
+- a source no longer has the digest it was compiled from, or nothing says what was compiled.
 
 Leaves call each other natively, so it is all of them or none. This module is imported by every
 start, so it imports next to nothing.
@@ -180,10 +180,9 @@ def mode() -> str:
 
 def install() -> None:
     """Make the leaves load from source where the compiled form is not wanted or no longer true."""
-    if not os.path.exists(MANIFEST):
-        return
     if any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
         return
+    # Extensions without a manifest, left by a compilation that was broken off, are not used either.
     if os.environ.get("ODRADEK_INTERPRETED") == "1" or not is_compiled_from_these_sources():
         sys.meta_path.insert(0, SourceFinder())
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
+import odradek
 from odradek import leaves
 
 
@@ -45,11 +48,20 @@ def test_the_sources_can_be_asked_for(package: Path, monkeypatch: pytest.MonkeyP
     assert isinstance(sys.meta_path[0], leaves.SourceFinder)
 
 
-def test_a_package_that_was_never_compiled_is_left_alone(package: Path) -> None:
+def test_extensions_that_nobody_vouches_for_are_not_loaded(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compilation was broken off before it wrote the manifest, or never got to it."""
     Path(leaves.MANIFEST).unlink()
+    (package / f"leaf{EXTENSION_SUFFIXES[0]}").write_bytes(b"of some older source")
+    monkeypatch.setattr(odradek, "__path__", [str(package)])
+    monkeypatch.delitem(sys.modules, "odradek.leaf", raising=False)
+    with pytest.raises(ImportError):
+        importlib.import_module("odradek.leaf")
     leaves.install()
     assert leaves.mode() == "interpreted (not compiled)"
-    assert not isinstance(sys.meta_path[0], leaves.SourceFinder)
+    assert importlib.import_module("odradek.leaf").VALUE == 1
+    monkeypatch.delitem(sys.modules, "odradek.leaf")
 
 
 def test_every_leaf_exists() -> None:
