@@ -7,11 +7,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 from processes import Up
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(400)
 def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "-o", tmp_path, ROOT],
