@@ -205,25 +205,22 @@ def response(asked: Sequence[Asked], statuses: Sequence[ProduceStatus]) -> Produ
 
 
 def partition_response(index: int, status: ProduceStatus) -> PartitionProduceResponse:
+    """As in Kafka, what was appended keeps its offset and times when waiting for it ends in an
+    error: the records are in the log, and only that they are committed is not known."""
     result = status.result
-    if status.error is NONE:
-        return PartitionProduceResponse(
-            index=index,
-            error_code=0,
-            base_offset=result.base_offset,
-            log_append_time_ms=result.log_append_time_ms,
-            log_start_offset=result.log_start_offset,
-        )
-    return PartitionProduceResponse(
+    answer = PartitionProduceResponse(
         index=index,
         error_code=status.error,
-        base_offset=-1,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
         log_start_offset=result.log_start_offset,
-        record_errors=[
+    )
+    if status.error is not NONE:
+        answer.error_message = result.error_message
+        answer.record_errors = [
             BatchIndexAndErrorMessage(
                 batch_index=bad.batch_index, batch_index_error_message=bad.message
             )
             for bad in result.record_errors
-        ],
-        error_message=result.error_message,
-    )
+        ]
+    return answer
