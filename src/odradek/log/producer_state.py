@@ -197,10 +197,6 @@ class ProducerState:
             del self._producers[producer_id]
         return len(silent)
 
-    def forget_before(self, log_start_offset: int) -> None:
-        """The log now starts here. Producers stay: their records are gone, not their sequences."""
-        self.end_offset = max(self.end_offset, log_start_offset)
-
     def reset(self, entries: Iterable[SnapshotEntry] = (), end_offset: int = 0) -> None:
         """Become what a snapshot at `end_offset` says."""
         self._producers = {}

@@ -15,12 +15,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from odradek.network.selector import Reactor
+from odradek.network.selector import DAY_MS, Reactor
 
 T = TypeVar("T")
-
-DAY_MS = 86_400_000
-"""The longest time asyncio is asked to sleep."""
 
 
 class AsyncioDriver:

@@ -61,7 +61,6 @@ class Connection:
     __slots__ = (
         "_deadlines",
         "_exchanges",
-        "_first_limit",
         "_framing",
         "_in_turn",
         "_output",
@@ -92,8 +91,7 @@ class Connection:
         self.closed = False
         self._server = server
         self._transport = transport
-        self._first_limit = server.limits.max_first_request_bytes
-        self._framing = Framing(self._first_limit)
+        self._framing = Framing(server.limits.max_first_request_bytes)
         self._output = OutputQueue()
         self._exchanges: list[Exchange] = []  # few: taken from the front all the same
         self._reading, self._writing = True, False
@@ -124,10 +122,6 @@ class Connection:
     def __str__(self) -> str:
         host, port = self.peer
         return f"{host}:{port}"
-
-    def set_frame_limit(self, max_request_bytes: int) -> None:
-        """From the next frame on, instead of the server's own."""
-        self._framing.limit = max_request_bytes
 
     def start(self) -> None:
         """Begin to read."""
@@ -195,7 +189,7 @@ class Connection:
             received(exchange)
             if self.closed:
                 return
-            if self.requests == 1 and framing.limit == self._first_limit:
+            if self.requests == 1:
                 framing.limit = limits.max_request_bytes
 
     # Out.

@@ -313,20 +313,6 @@ def test_limits_that_change_apply_to_those_who_have_not_sent_their_first_request
     assert [len(frame) for frame in handler.frames] == [10, 100]
 
 
-def test_a_handler_may_keep_the_limit_small() -> None:
-    class Authenticating(Recorder):
-        def received(self, exchange: Exchange) -> None:
-            super().received(exchange)
-            exchange.connection.set_frame_limit(20)
-
-    handler = Authenticating(echo=True)
-    network, _ = serve(handler)
-    client = network.connect()
-    client.send(framed(b"x") + framed(b"x" * 20) + framed(b"x" * 21))
-    assert len(handler.frames) == 2
-    assert not client.open
-
-
 def test_a_protocol_error_of_the_handler_closes_with_one_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
