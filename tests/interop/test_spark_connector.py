@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,6 +90,42 @@ def test_a_batch_is_read_as_our_source_reads_it(ours: Broker, read: Read) -> Non
     by_time = {"startingTimestamp": "1357000100000", "endingTimestamp": "1357000200000"}
     assert read(JVM, topic, **by_time).count() == 100
     assert read(JVM, topic, **by_time).collect() == read(OURS, topic, **by_time).collect()
+
+
+PATTERNS = {
+    "pattern-a": {"pattern-a", "pattern-a.delays", "my-pattern-a"},
+    "^pattern-a$": {"pattern-a"},
+    r"(?i)PATTERN-A\z": {"pattern-a", "my-pattern-a", "Pattern-A"},
+    r"^\Qpattern-a.\E": {"pattern-a.delays"},
+    r"^\p{Lu}\p{Alpha}+-": {"Pattern-A"},
+    r"(?<letter>[a-c])\.del\k<letter>ys": {"pattern-a.delays"},
+    ".*": {"pattern-a", "pattern-a.delays", "my-pattern-a", "Pattern-A"},
+    "__consumer_offsets": set(),
+}
+
+
+def test_a_pattern_finds_the_same_topics(ours: Broker, spark: SparkSession) -> None:
+    """Anywhere in the name, in Java's language, and never a topic of the broker's own."""
+    producer = Producer({"bootstrap.servers": ours.bootstrap, "logger": None})
+    names = sorted(set[str]().union(*PATTERNS.values()))
+    for name in names:
+        producer.produce(new_topic(ours, name, 1), b"v")
+    assert producer.flush(30) == 0
+    group = {"bootstrap.servers": ours.bootstrap, "group.id": "pattern", "logger": None}
+    consumer = Consumer(group)
+    consumer.commit(offsets=[TopicPartition(names[0], 0, 1)], asynchronous=False)
+    assert "__consumer_offsets" in consumer.list_topics(timeout=30).topics
+    consumer.close()
+
+    def found(source: str, pattern: str) -> set[str]:
+        reader = spark.read.format(source).option("kafka.bootstrap.servers", ours.bootstrap)
+        rows = reader.option("subscribePattern", pattern).load()
+        topics = {row.topic for row in rows.select("topic").distinct().collect()}
+        return topics & {*names, "__consumer_offsets"}
+
+    for pattern, expected in PATTERNS.items():
+        assert found(JVM, pattern) == expected, pattern
+        assert found(OURS, pattern) == expected, pattern
 
 
 def test_what_it_writes_is_read_by_our_source(

@@ -2,6 +2,7 @@
 
 import json
 
+import confluent_kafka
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
@@ -18,9 +19,9 @@ def reader(bootstrap):
     readers = []
 
     def make(topic, **options):
-        given = {"subscribe": topic.name, "startingOffsets": "earliest", **options}
-        if "assign" in options:
-            del given["subscribe"]
+        given = {"startingOffsets": "earliest", **options}
+        if topic is not None:
+            given["subscribe"] = topic.name
         given["kafka.bootstrap.servers"] = bootstrap
         readers.append(StreamReader(read_options(given, streaming=True)))
         return readers[-1]
@@ -184,10 +185,10 @@ def test_a_log_that_starts_behind_the_next_offset(topics, reader):
 def test_only_assigned_partitions(topics, reader):
     topic = topics.create(3)
     topic.produce("a", partition=2)
-    follow = reader(topic, assign=json.dumps({topic.name: [2]}))
+    follow = reader(None, assign=json.dumps({topic.name: [2]}))
     assert follow.initialOffset() == {topic.name: {"2": 0}}
     assert follow.latestOffset({topic.name: {"2": 0}}, ALL) == {topic.name: {"2": 1}}
-    absent = reader(topic, assign=json.dumps({topic.name: [9]}))
+    absent = reader(None, assign=json.dumps({topic.name: [9]}))
     with pytest.raises(ValueError, match=f"partitions that do not exist: {topic.name}-9"):
         absent.initialOffset()
 
@@ -197,3 +198,30 @@ def test_offsets_that_do_not_fit_the_topic_are_refused(topics, reader):
     lacking = reader(topic, startingOffsets=json.dumps(of(topic, 0)))
     with pytest.raises(ValueError, match=f"it lacks {TopicPartition(topic.name, 1)}"):
         lacking.initialOffset()
+
+
+def test_a_pattern_is_found_within_names_and_never_in_those_of_internal_topics(
+    topics, reader, bootstrap
+):
+    middle = topics.create().name
+    topics.create(name=f"my-{middle}.delays")
+    commit_an_offset(bootstrap, middle)
+
+    def subscribed(pattern):
+        start = reader(None, subscribePattern=pattern).initialOffset()
+        return {name for name in start if middle in name or name.startswith("__")}
+
+    assert subscribed(middle) == {middle, f"my-{middle}.delays"}
+    assert subscribed(rf"^\Q{middle}\E\z") == {middle}
+    assert subscribed(".*") == {middle, f"my-{middle}.delays"}
+    assert subscribed("__consumer_offsets") == set()
+
+
+def commit_an_offset(bootstrap, topic):
+    """So that there is a topic of the broker's own."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"g-{topic}", "logger": None}
+    consumer = confluent_kafka.Consumer(settings)
+    where = confluent_kafka.TopicPartition(topic, 0, 0)
+    consumer.commit(offsets=[where], asynchronous=False)
+    assert "__consumer_offsets" in consumer.list_topics(timeout=30).topics
+    consumer.close()

@@ -10,7 +10,9 @@ For all:
 To read:
 
     subscribe, subscribePattern, assign topics by name, by regular expression, or {"t": [0, 1]};
-                                        exactly one of them
+                                        exactly one of them. The expression is one of Java's (see
+                                        `java_regex`) and is looked for anywhere in the names; it
+                                        never finds topics of the broker's own (__consumer_offsets)
     startingOffsets, endingOffsets      earliest, latest or JSON per partition (-2, -1: the same)
     startingTimestamp, endingTimestamp  milliseconds since the epoch, for all partitions
     startingOffsetsByTimestamp, endingOffsetsByTimestamp
@@ -47,11 +49,11 @@ Where several ways to say where to start are given, the order is Spark's: `start
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from odradek.model.ids import TopicPartition
+from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
 from odradek.spark.option_reader import OptionReader
 
@@ -195,8 +197,8 @@ def subscription(options: OptionReader) -> Subscription:
     text = options.text(named[0]) or ""
     if named[0] == "subscribePattern":
         try:
-            re.compile(text)
-        except re.error as error:
+            compile_java(text)
+        except ValueError as error:
             raise ValueError(
                 f"subscribePattern {text!r} is no regular expression: {error}"
             ) from None

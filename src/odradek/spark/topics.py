@@ -10,11 +10,11 @@ loss is logged and reading goes on) wherever offsets that should be read are no 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Mapping
 
 from odradek import Admin, TopicPartition
 from odradek.client.list_offsets import LATEST as END
+from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets
 from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions
 
@@ -47,9 +47,9 @@ class Topics:
                 raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
             return list(subscription.assignment)
         if subscription.pattern is not None:
-            pattern = re.compile(subscription.pattern)
-            topics = self.admin.topics(internal=True)
-            return self.admin.partitions_of([t.name for t in topics if pattern.fullmatch(t.name)])
+            pattern = compile_java(subscription.pattern)
+            names = [topic.name for topic in self.admin.topics()]
+            return self.admin.partitions_of([name for name in names if pattern.search(name)])
         return self.admin.partitions_of(subscription.topics)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
