@@ -5,7 +5,9 @@ good, or time is over. One without is sent once: tried again it could overtake a
 offsets back.
 
 Signed with the generation while the member is active in it. Who is subscribed and is not active may
-not commit: what it has may be somebody else's by now. Who assigned itself commits from outside.
+not commit: what it has may be somebody else's by now. For the same reason a commit ends with the
+generation in which it was begun: it is not signed again in a later one. Who assigned itself commits
+from outside.
 
 Automatic commits take what the application is done with: at intervals, before partitions are
 given up, and when the consumer closes. An automatic commit that fails is tried again at the next
@@ -20,7 +22,7 @@ from collections.abc import Mapping
 from odradek.client.alarm import NEVER_MS
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer import group_requests
-from odradek.client.consumer.commit_errors import commit_error, rebalancing
+from odradek.client.consumer.commit_errors import commit_error, rebalancing, stale
 from odradek.client.consumer.coordinator_lookup import CoordinatorLookup
 from odradek.client.consumer.coordinator_requests import CoordinatorRequest, CoordinatorRequests
 from odradek.client.consumer.generation import Generation
@@ -46,14 +48,20 @@ class Commit(CoordinatorRequest):
         super().__init__(deadline_ms)
         self.commits = commits
         self.offsets = dict(offsets)
+        self.signature = commits.signature()
+        """As whom it was begun; or why it could not be."""
         self.error: KafkaError | None = None
         """Why it failed, once it is over."""
 
     def build(self) -> RequestBuilder | KafkaError:
         commits = self.commits
         signature = commits.signature()
+        if isinstance(self.signature, KafkaError):
+            return self.signature
         if isinstance(signature, KafkaError):
             return signature
+        if signature != self.signature:
+            return CommitFailed(stale(commits.member), ErrorCode.ILLEGAL_GENERATION)
         as_member = commits.subscriptions.is_auto_assigned
         config = commits.member.config
         return group_requests.offset_commit(config, signature, self.offsets, as_member=as_member)

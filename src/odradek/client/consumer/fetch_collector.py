@@ -4,7 +4,7 @@
     application's:     incoming ─► position.fetches, in order ─► the ring of positions ─► records
 
 The positions that have something take turns, one fetch each: a partition with a long backlog does
-not starve the others. One that is paused leaves the ring and keeps what it has; what was fetched
+not starve the others. One that is withheld leaves the ring and keeps what it has; what was fetched
 for an older generation of its position is thrown away when it is met.
 
 Positions move as records are handed out. What the application was handed is `consumed` when it
@@ -162,7 +162,7 @@ class FetchCollector:
         return found
 
     def refresh(self) -> None:
-        """Positions were paused, resumed, moved, or lost: look anew at what is held."""
+        """Positions were paused, resumed, revoked, moved, or lost: look anew at what is held."""
         self._current = None
         self._sort_in()
         self._ring.clear()
@@ -172,7 +172,7 @@ class FetchCollector:
                 self._release(fetches.popleft())
             if not fetches:
                 del self._holding[position]
-            elif position.paused:
+            elif position.withheld:
                 self._holding[position] = False
                 for fetch in fetches:
                     fetch.compact()
@@ -209,7 +209,7 @@ class FetchCollector:
             fetches = position.fetches
             while fetches and fetches[0].generation != position.generation:
                 self._release(fetches.popleft())
-            if fetches and not position.paused:
+            if fetches and not position.withheld:
                 return fetches[0]
             ring.popleft()
             if fetches:

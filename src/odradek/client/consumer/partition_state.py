@@ -69,7 +69,6 @@ class PartitionState:
         "leader",
         "log_start_offset",
         "next_retry_ms",
-        "pending_revocation",
         "position",
         "reset",
         "state",
@@ -96,7 +95,6 @@ class PartitionState:
         self.log_start_offset: int | None = None
         self.held = False
         """Something is on its way to the application that decides how to go on."""
-        self.pending_revocation = False
         self.uncommitted = False
         """The group has no offset for it, and nothing says where else to begin."""
         self.fetched_bytes = 0
@@ -113,8 +111,7 @@ class PartitionState:
         return (
             self.state is FetchState.FETCHING
             and not self.held
-            and not position.paused
-            and not self.pending_revocation
+            and not position.withheld
             and self.fetch.offset < position.end
         )
 

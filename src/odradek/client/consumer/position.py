@@ -50,10 +50,18 @@ class Position:
         self.end: i64 = NO_END
         """Records from here on are not wanted."""
         self.paused = False
+        """By the application."""
+        self.pending_revocation = False
+        """It is about to be taken away."""
         self.released_bytes: i64 = 0
         """Of all bytes fetched for this position, those that are not held any more."""
         self.fetches: deque[CompletedFetch] = deque()
         """What is next to hand out. The application's thread only."""
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nothing is to be handed out, nor fetched, for now."""
+        return self.paused or self.pending_revocation
 
     def settle(self) -> None:
         """The application is done with all that was handed out."""

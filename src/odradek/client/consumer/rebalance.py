@@ -8,10 +8,11 @@ assignment is taken, only in its turn, with its listener called inside its poll.
 - finding the coordinator, the exchange of JoinGroup and SyncGroup, retries - goes on in the
 background, but not when the application has stayed away for max.poll.interval.ms.
 
-Before partitions are given up, what was read of them is committed, if automatic commits are on.
-Eager members get no more of them meanwhile, or the application would get ahead of that commit.
-Cooperative ones go on with theirs until they learn which ones they lose; so (beyond what Java does)
-there is another commit then, ahead of the JoinGroup by which others come to have them.
+Before partitions are given up, what was read of them is committed, if automatic commits are on, and
+nothing goes on before that commit is over. The application gets no more of them meanwhile, or it
+would get ahead of the commit. Cooperative members go on with theirs until they learn which ones
+they lose; so (beyond what Java does) there is another commit then, ahead of the JoinGroup by which
+others come to have them.
 
 A member joins again when the coordinator says so, when the application subscribed to something
 else, when the topics of the group changed under the leader, when a cooperative member has revoked
@@ -31,12 +32,13 @@ from odradek.client.consumer.commits import Commit, Commits
 from odradek.client.consumer.group_effects import Raise
 from odradek.client.consumer.group_member import GroupMember, MemberState
 from odradek.client.consumer.membership import Membership
-from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn
+from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn, without
 from odradek.client.consumer.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.errors.base import KafkaError
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.consumer_protocol import (
+    Assignment,
     Subscription,
     decode_assignment,
     encode_subscription,
@@ -108,15 +110,22 @@ class Rebalance:
         """Go on as far as it goes now. `present`: the application waits."""
         while self._turn is None and self._wanted():
             if self.joining.assignment is not None:
-                if not self._has_turn(present):
+                if not self._has_turn(present or self._parting_commit is not None):
                     return
-                self._take_assignment(self.joining.assignment)
+                assignment = self._read_assignment(self.joining.assignment)
+                if assignment is None:
+                    continue
+                if not self._revocation_committed(assignment) or not self._has_turn(present):
+                    return
+                self._take_assignment(assignment)
             elif not self._may_join(present):
                 return
             elif self.member.needs_prepare:
                 if not self._has_turn(present or self._parting_commit is not None):
                     return
-                if not self._committed() or not self._has_turn(present):
+                eager = self.protocol is RebalanceProtocol.EAGER
+                parting = self.subscriptions.assigned_partitions if eager else []
+                if not self._committed(parting) or not self._has_turn(present):
                     return
                 self.member.needs_prepare = False
                 self.begin(self.turns.prepare(), self._parted)
@@ -161,15 +170,14 @@ class Rebalance:
             self.joining.halted = True
             self.member.fail(error)
 
-    def _committed(self) -> bool:
-        """Whether what was read has been committed, or cannot be."""
+    def _committed(self, parting: Collection[TopicPartition]) -> bool:
+        """Whether what was read has been committed, or cannot be. `parting`: of these the
+        application gets no more."""
         config = self.member.config
         if not config.enable_auto_commit:
             return True
         if self._parting_commit is None:
-            if self.protocol is RebalanceProtocol.EAGER:
-                assigned = self.subscriptions.assigned_partitions
-                self.subscriptions.mark_pending_revocation(assigned)
+            self.subscriptions.mark_pending_revocation(parting)
             deadline_ms = self.member.now_ms + config.max_poll_interval_ms
             self._parting_commit = self.commits.auto_commit(deadline_ms)
         return self._parting_commit not in self.commits.requests
@@ -200,28 +208,42 @@ class Rebalance:
 
     # Taking an assignment.
 
-    def _take_assignment(self, data: bytes) -> None:
+    def _read_assignment(self, data: bytes) -> Assignment | None:
+        """What was assigned; None if it is void, and why that is has been seen to."""
         member, generation = self.member, self.member.generation
         if member.state is not MemberState.STABLE or generation.is_reset:
             # A heartbeat was told in the meantime that the member is out.
             self.joining.assignment = None
-            return
+            return None
         try:
             assignment = decode_assignment(data)
-            assignor = self.assignors[generation.protocol_name or ""]
+            self.assignors[generation.protocol_name or ""]
         except (ProtocolError, KeyError) as error:
             self.joining.assignment = None
             self.joining.halted = True
             member.request_rejoin("received an assignment that cannot be used")
             member.fail(error)
-            return
-        if not self.joining.leader.is_leader:
-            self.topics.assigned = None
+            return None
         if not self.subscriptions.assignment_fits(assignment.partitions):
             self.joining.assignment = None
             member.needs_prepare = True
             member.request_rejoin("received assignment does not match the current subscription")
-            return
+            return None
+        return assignment
+
+    def _revocation_committed(self, assignment: Assignment) -> bool:
+        """Whether it is kept how far partitions were read that this cooperative member has to give
+        up now."""
+        if self.protocol is RebalanceProtocol.EAGER:
+            return True
+        lost = without(self.subscriptions.assigned_partitions, assignment.partitions)
+        return not lost or self._committed(lost)
+
+    def _take_assignment(self, assignment: Assignment) -> None:
+        member, generation = self.member, self.member.generation
+        self._parting_commit = None
+        if not self.joining.leader.is_leader:
+            self.topics.assigned = None
         self.group_metadata = ConsumerGroupMetadata(
             member.config.group_id,
             generation.generation_id,
@@ -229,18 +251,10 @@ class Rebalance:
             member.config.group_instance_id,
         )
         self._follow_leader(assignment.partitions)
-        self._commit_before_revocation(assignment.partitions)
+        self.commits.restart_interval()
+        assignor = self.assignors[generation.protocol_name or ""]
         turn = self.turns.complete(assignment, assignor, self.group_metadata)
         self.begin(turn, self._completed)
-
-    def _commit_before_revocation(self, assigned: Collection[TopicPartition]) -> None:
-        """Keep how far partitions were read that this cooperative member has to give up now."""
-        self.commits.restart_interval()
-        config = self.member.config
-        cooperative = self.protocol is RebalanceProtocol.COOPERATIVE
-        kept = set(assigned).issuperset(self.subscriptions.assigned_partitions)
-        if config.enable_auto_commit and cooperative and not kept:
-            self.commits.auto_commit(self.member.now_ms + config.max_poll_interval_ms)
 
     def _follow_leader(self, partitions: Collection[TopicPartition]) -> None:
         """The leader may have seen topics that match the pattern before this member did."""

@@ -157,6 +157,8 @@ class SubscriptionState:
         for partition, state in self._assigned.items():
             if states.get(partition) is not state:
                 state.position.generation += 1
+            else:
+                state.position.pending_revocation = False
         self._assigned = OrderedDict(states)
         self.assignment_id += 1
         self.on_change()
@@ -188,12 +190,13 @@ class SubscriptionState:
         return self._assigned.get(partition)
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are about to be taken away: nothing more is fetched for them, nor handed out."""
+        """They are about to be taken away: nothing more is fetched for them, nor handed out,
+        whatever is resumed meanwhile. An assignment that leaves them here ends that.
+        """
         for partition in partitions:
             state = self._assigned.get(partition)
             if state is not None:
-                state.pending_revocation = True
-                state.position.paused = True
+                state.position.pending_revocation = True
 
     def move_to_end(self, partition: TopicPartition) -> None:
         """It was served: others come first next time."""
@@ -222,11 +225,7 @@ class SubscriptionState:
 
     @property
     def paused_partitions(self) -> list[TopicPartition]:
-        return [
-            p
-            for p, state in self._assigned.items()
-            if state.position.paused and not state.pending_revocation
-        ]
+        return [p for p, state in self._assigned.items() if state.position.paused]
 
     def request_reset(self, partition: TopicPartition, reset: OffsetReset | None = None) -> None:
         """Look a position up, by default as the settings say, which must not be `none`."""

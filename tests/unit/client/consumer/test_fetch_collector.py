@@ -210,6 +210,20 @@ class TestPausing:
         collecting.collector.refresh()
         assert collecting.all() == [(0, 1), (0, 2)]
 
+    def test_of_what_is_being_revoked_nothing_comes_though_it_is_resumed(self) -> None:
+        collecting = Collecting()
+        revoked = collecting.position()
+        collecting.fetch(revoked, 0, 2)
+        assert collecting.next() == (0, 0)
+        revoked.pending_revocation = True
+        collecting.collector.refresh()
+        assert collecting.next() is None
+        revoked.paused = False
+        collecting.fetch(revoked, 2, 1)
+        collecting.collector.refresh()
+        assert collecting.next() is None
+        assert revoked.offset == 1
+
 
 class TestMany:
     def test_up_to_a_limit_from_several_fetches(self) -> None:

@@ -200,8 +200,28 @@ class TestHaving:
         state = reading()
         state.mark_pending_revocation([ORDERS, BILLS])
         assert not state.state(ORDERS).is_fetchable
-        assert state.state(ORDERS).position.paused
+        assert state.state(ORDERS).position.withheld
         assert state.paused_partitions == [], "but the application did not pause it"
+
+    def test_what_is_about_to_be_taken_away_is_so_whatever_the_application_resumes(self) -> None:
+        state = reading()
+        state.pause(ORDERS)
+        state.mark_pending_revocation([ORDERS])
+        assert state.paused_partitions == [ORDERS]
+        state.resume(ORDERS)
+        assert state.paused_partitions == []
+        assert state.state(ORDERS).position.withheld
+        assert not state.state(ORDERS).is_fetchable
+
+    def test_what_was_about_to_be_taken_away_and_stays_is_read_on(self) -> None:
+        state = SubscriptionState(EARLIEST)
+        state.subscribe(["orders"])
+        state.assign_from_subscribed([ORDERS, OTHER])
+        state.pause(OTHER)
+        state.mark_pending_revocation([ORDERS, OTHER])
+        state.assign_from_subscribed([ORDERS, OTHER])
+        assert not state.state(ORDERS).position.withheld
+        assert state.state(OTHER).position.withheld, "the application's pause stands"
 
 
 class TestMoving:
