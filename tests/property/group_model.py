@@ -6,6 +6,8 @@ eight partitions among the members it is told of, each to exactly one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from odradek.coordinator.group.member import Caller
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -18,6 +20,12 @@ from odradek.protocol.api.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
+)
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from odradek.protocol.api.sync_group import (
     SyncGroupRequest,
@@ -41,11 +49,42 @@ GIVE_UP = frozenset(
 
 
 class Ledger:
-    """Who was told to own which partitions, by generation; static members by their instance."""
+    """Who was told to own which partitions, by generation, and who to lead; static members by their
+    instance. Which requests have no answer yet. Which offsets were confirmed.
+    """
 
     def __init__(self) -> None:
         self.owners: dict[tuple[int, int], str] = {}
-        self.unanswered = 0
+        self.leaders: dict[int, str] = {}
+        self.unanswered: dict[int, str] = {}
+        self.confirmed: dict[int, int] = {}
+        self._asked = 0
+
+    def asked(self, what: str) -> Callable[[], None]:
+        """A request is on its way; to be called with its answer, of which there is one."""
+        self._asked += 1
+        number = self._asked
+        self.unanswered[number] = what
+
+        def answered() -> None:
+            assert number in self.unanswered, f"{what} was answered twice, or by a dead broker"
+            del self.unanswered[number]
+
+        return answered
+
+    def leads(self, generation: int, who: str) -> None:
+        leader = self.leaders.setdefault(generation, who)
+        assert leader == who, f"{leader} and {who} lead generation {generation}"
+
+    def confirm(self, offset: int) -> None:
+        """Of every partition."""
+        for partition in PARTITIONS:
+            self.confirmed[partition] = max(offset, self.confirmed.get(partition, 0))
+
+    def broker_died(self, generation: int) -> None:
+        """Nobody is answered any more, and generations that were not kept begin anew."""
+        self.unanswered.clear()
+        self.leaders = {each: who for each, who in self.leaders.items() if each <= generation}
 
     def told(self, generation: int, who: str, assignment: bytes) -> None:
         for partition in assignment:
@@ -103,10 +142,10 @@ class FlakyMember:
                 JoinGroupRequestProtocol(name=name, metadata=self.says) for name in self.spoken
             ],
         )
-        self.ledger.unanswered += 1
+        done = self.ledger.asked(f"{self.name} joins")
 
         def answered(response: JoinGroupResponse) -> None:
-            self.ledger.unanswered -= 1
+            done()
             if life != self.life:
                 return
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -128,6 +167,8 @@ class FlakyMember:
         self.generation = response.generation_id
         self.protocol = response.protocol_name
         self.shares = {}
+        if response.leader == self.member_id:
+            self.ledger.leads(response.generation_id, self.instance or self.member_id)
         if response.members and not response.skip_assignment:
             members = [each.member_id for each in response.members]
             assert response.leader == self.member_id in members
@@ -157,10 +198,10 @@ class FlakyMember:
                 for member, share in shares.items()
             ],
         )
-        self.ledger.unanswered += 1
+        done = self.ledger.asked(f"{self.name} syncs in {generation}")
 
         def answered(response: SyncGroupResponse) -> None:
-            self.ledger.unanswered -= 1
+            done()
             if response.error_code == ErrorCode.NONE:
                 who = self.instance or member_id
                 self.ledger.told(generation, who, response.assignment)
@@ -180,10 +221,10 @@ class FlakyMember:
             member_id=self.member_id,
             group_instance_id=self.instance,
         )
-        self.ledger.unanswered += 1
+        done = self.ledger.asked(f"{self.name} beats")
 
         def answered(response: HeartbeatResponse) -> None:
-            self.ledger.unanswered -= 1
+            done()
             if life == self.life:
                 self.heard(ErrorCode(response.error_code))
                 if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -191,12 +232,44 @@ class FlakyMember:
 
         self.stage.groups.heartbeat(request, answered)
 
+    def commit(self, offset: int) -> None:
+        """How far it has read everything, whatever it owns."""
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name="t",
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=None,
+                        )
+                        for partition in PARTITIONS
+                    ],
+                )
+            ],
+        )
+        done = self.ledger.asked(f"{self.name} commits {offset}")
+
+        def answered(response: OffsetCommitResponse) -> None:
+            done()
+            errors = {each.error_code for each in response.topics[0].partitions}
+            assert len(errors) == 1
+            if errors == {ErrorCode.NONE}:
+                self.ledger.confirm(offset)
+
+        self.stage.groups.commit_offsets(request, 9, answered)
+
     def leave(self) -> None:
         member = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
-        self.ledger.unanswered += 1
+        done = self.ledger.asked(f"{self.name} leaves")
 
         def answered(response: LeaveGroupResponse) -> None:
-            self.ledger.unanswered -= 1
+            done()
 
         self.stage.groups.leave_group(LeaveGroupRequest(group_id=GROUP, members=[member]), answered)
         self.begin_anew()

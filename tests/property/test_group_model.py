@@ -2,9 +2,12 @@
 that is killed.
 
 - One generation never gives a partition to two members.
-- What is kept is what the log says: a broker that is killed has the group of its last record.
+- What is kept is what the log says: a broker that is killed has the group of its last record, and
+  so has one that gives the partition away and gets it back. Offsets that were confirmed are kept.
 - Nobody waits for ever: good members agree on a generation, and those who are silent are let go.
-- Every request is answered, once.
+- Every request is answered, once, also if a member asks again before it was.
+- A generation has one leader, the next one has a higher number, and no timer is left of those who
+  are gone.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class GroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = Ledger()
+        self.generation = 0
+        self.committed = 0
         self.stage = Stage(group_initial_rebalance_delay_ms=3000, group_max_size=4)
         both, only = ("range", "sticky"), ("range",)
         said = [("a", None, both), ("b", None, only), ("c", None, ("sticky", "range"))]
@@ -45,6 +50,21 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(who=WHO, version=st.sampled_from([3, 8, 9]))
     def joins(self, who: int, version: int) -> None:
         self.members[who].join(version)
+
+    @rule(who=WHO, times=st.integers(2, 20))
+    def joins_again_and_again(self, who: int, times: int) -> None:
+        for _ in range(times):
+            self.members[who].join()
+
+    @rule(who=WHO, times=st.integers(2, 20))
+    def syncs_again_and_again(self, who: int, times: int) -> None:
+        for _ in range(times):
+            self.members[who].sync()
+
+    @rule(who=WHO)
+    def commits(self, who: int) -> None:
+        self.committed += 1
+        self.members[who].commit(self.committed)
 
     @rule(who=WHO)
     def syncs(self, who: int) -> None:
@@ -107,6 +127,16 @@ class GroupMachine(RuleBasedStateMachine):
     def broker_is_killed(self) -> None:
         self.restart()
 
+    @rule()
+    def partition_is_given_away_and_comes_back(self) -> None:
+        """Whoever waits is told at once."""
+        self.disk_is_well()
+        kept = self.kept()
+        self.stage.groups.runtime.opened(self.stage.partition)
+        self.stage.settle()
+        assert not self.ledger.unanswered
+        self.as_kept(kept)
+
     # -- what must hold --------------------------------------------------------------------------
 
     @invariant()
@@ -132,6 +162,25 @@ class GroupMachine(RuleBasedStateMachine):
             assert not any(each.sync for each in members.values())
 
     @invariant()
+    def generations_go_up(self) -> None:
+        group = self.group()
+        generation = 0 if group is None else group.generation
+        assert generation >= self.generation
+        self.generation = generation
+
+    @invariant()
+    def no_timer_is_left_of_who_is_gone(self) -> None:
+        group = self.group()
+        known = set() if group is None else group.members.keys() | group.pending_joins
+        for kind, *whose in self.stage.shard_timers():
+            if kind == "heartbeat":
+                assert whose[1] in known
+            elif kind == "join":
+                assert group is not None and group.state is GroupState.PREPARING_REBALANCE
+            elif kind == "sync":
+                assert group is not None and group.pending_syncs
+
+    @invariant()
     def whoever_may_be_silent_is_watched(self) -> None:
         """Each member and each pending id has a timer, and so has a group that is in between; but
         for those who wait for the others and were silent for a session."""
@@ -154,17 +203,32 @@ class GroupMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """The log has what was last written, and that is what the group is afterwards."""
         self.stage.settle()
-        before = self.group()
-        stable = (GroupState.STABLE, GroupState.EMPTY)
-        kept = None if before is None or before.state not in stable else kept_of(before)
+        kept = self.kept()
         self.stage.crash()
         self.stage.open()
         self.stage.settle()
-        self.ledger.unanswered = 0
-        after = self.group()
-        if kept is not None:
-            assert after is not None
-            assert kept_of(after) == kept
+        self.as_kept(kept)
+
+    def kept(self) -> tuple[object, ...]:
+        """What the group is, unless it is in between; and its offsets."""
+        group = self.group()
+        stable = (GroupState.STABLE, GroupState.EMPTY)
+        said = None if group is None or group.state not in stable else kept_of(group)
+        return said, self.offsets()
+
+    def as_kept(self, kept: tuple[object, ...]) -> None:
+        """After the log was replayed."""
+        group = self.group()
+        said, offsets = kept
+        assert self.offsets() == offsets
+        assert said is None or (group is not None and kept_of(group) == said)
+        self.generation = 0 if group is None else group.generation
+        self.ledger.broker_died(self.generation)
+
+    def offsets(self) -> dict[int, int]:
+        """By partition."""
+        found = self.stage.shard.offsets.of_group(GROUP).get("t", {})
+        return {partition: value.offset for partition, value in found.items()}
 
     def teardown(self) -> None:
         """All is well again: first good members agree, then they all fall silent."""
@@ -178,12 +242,16 @@ class GroupMachine(RuleBasedStateMachine):
         assert group is not None
         assert group.state is GroupState.STABLE, [each.__dict__ for each in good]
         assert sorted(b"".join(each.assignment or b"" for each in good)) == list(PARTITIONS)
+        assert not self.ledger.unanswered
+        kept = self.offsets()
+        assert all(kept[each] >= offset for each, offset in self.ledger.confirmed.items())
         self.restart()
         self.stage.pass_time(LONGEST_MS)
         group = self.group()
         assert group is None or group.state is GroupState.EMPTY
         assert group is None or not group.pending_joins
-        assert self.ledger.unanswered == 0
+        assert not self.ledger.unanswered
+        assert {kind for kind, *_ in self.stage.shard_timers()} == {"expire-offsets"}
 
 
 def kept_of(group: ClassicGroup) -> tuple[object, ...]:

@@ -175,7 +175,7 @@ class Node:
         runtime = CoordinatorRuntime(
             CONSUMER_OFFSETS,
             topic.partition_count,
-            lambda: GroupShard(config, env.random, topic.topic_exists),
+            lambda: GroupShard(config, env.random, topic.id_of),
             self.replicas,
             env.clock,
             self.timer,

@@ -29,6 +29,7 @@ class OffsetsTopic:
             self._seen = topic.id, len(topic.partitions)
         return self._seen[1]
 
-    def topic_exists(self, name: str) -> bool:
-        """Whether offsets of this topic are worth keeping."""
-        return self._metadata.committed.topic(name) is not None
+    def id_of(self, name: str) -> UUID | None:
+        """The id of the topic that has this name now: offsets of others are not worth keeping."""
+        topic = self._metadata.committed.topic(name)
+        return None if topic is None else topic.id

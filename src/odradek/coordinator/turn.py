@@ -14,7 +14,7 @@ requests that would have been answered are told why.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.errors import ErrorCode
@@ -23,25 +23,41 @@ R = TypeVar("R")
 Operation = Callable[["Turn"], None]
 TimerKey = tuple[str, ...]
 CANCELLED = -1
+ASKED_AT_MOST = 16
+"""How many requests wait for one answer. Connections that a client gave up may be among them."""
 
 
 class Reply(Generic[R]):
-    """The way back to one request: exactly one of `give` and `refuse`, once."""
+    """The way back to one request: exactly one of `give` and `refuse`, once.
 
-    __slots__ = ("_refusal", "_respond")
+    A client that asks again before it was answered, on this connection or another, is answered as
+    often as it asked, each time the same.
+    """
+
+    __slots__ = ("_refusal", "_responds")
 
     def __init__(self, respond: Callable[[R], None], refusal: Callable[[ErrorCode], R]) -> None:
         """`refusal` makes the response that says nothing but an error."""
-        self._respond = respond
+        self._responds = [respond]
         self._refusal = refusal
 
     def give(self, response: R) -> None:
         """Answer."""
-        self._respond(response)
+        for respond in self._responds:
+            respond(response)
 
     def refuse(self, error: ErrorCode) -> None:
         """Answer that it could not be done."""
-        self._respond(self._refusal(error))
+        self.give(self._refusal(error))
+
+    def joined_by(self, again: Reply[R], error: ErrorCode) -> Self:
+        """The same was asked again: answer that alike. Of more than `ASKED_AT_MOST` requests the
+        oldest is refused with `error`.
+        """
+        self._responds += again._responds
+        while len(self._responds) > ASKED_AT_MOST:
+            self._responds.pop(0)(self._refusal(error))
+        return self
 
 
 class Turn:

@@ -100,6 +100,10 @@ NULL_RECORDS = (
     "them as it does empty ones."
 )
 
+FORGOTTEN = (
+    "A member that asks again on another connection: Kafka forgets the older request, so whoever "
+    "waits for its answer waits for ever; this broker answers both alike."
+)
 SUBSCRIBED_NOW = (
     "While a group rebalances Kafka goes by what its members read in the last generation; this "
     "broker goes by what they say now, and keeps the offsets that a member is about to read."
@@ -181,5 +185,6 @@ KNOWN: tuple[Known, ...] = (
     Known("*", "*.min.insync.replicas.*", MIN_ISR_DEFAULT),
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
     Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
+    Known("group-asked-twice: the older *", "", FORGOTTEN, kafka="no answer"),
     Known("offset-deletes: preparing: deletes", "topics.b.*", SUBSCRIBED_NOW, kafka="NONE"),
 )

@@ -270,6 +270,16 @@ class Begun:
         ready, _, _ = select.select([self._peer._connected()], [], [], STILL_WAITING_S)
         self._peer.note(label, "answered" if ready else "waits")
 
+    def again(self) -> None:
+        """Ask the same once more, on the same connection, without waiting."""
+        self._peer._correlation_id -= 1
+        self._peer._send(self._request, self._version)
+
+    def one(self, label: str) -> None:
+        """Note the next answer; there are others to come."""
+        response, outcome = self._peer._answer(self._request, self._version, PATIENCE_S)
+        self._peer.note(label, outcome if response is None else self._peer.plain(response))
+
     def end_unnoted(self) -> Any:
         """Wait for the answer, which there must be."""
         response, outcome = self._peer._answer(self._request, self._version, PATIENCE_S)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 from serving import Serving
 
 from odradek.controller.topic_names import CONSUMER_OFFSETS
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.ids import ZERO_UUID, uuid_text
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.delete_topics import (
     DeleteTopicsRequest,
@@ -365,3 +367,64 @@ def size_of_groups(node: Serving) -> int:
         for partition in node.node.replicas
         if partition.topic_partition.topic == CONSUMER_OFFSETS
     )
+
+
+class DiskWithRoomFor(MemoryDisk):
+    """Everything but what is under `full`; `refused` counts."""
+
+    full = ""
+    refused = 0
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.full and self.full in path and kind in ("append", "create"):
+            self.refused += 1
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+class TestFullDisks:
+    def full(self, **settings: str) -> tuple[DiskWithRoomFor, Serving]:
+        disk = DiskWithRoomFor()
+        return disk, serving(disk, **settings)
+
+    def fill(self, disk: DiskWithRoomFor, node: Serving) -> None:
+        """No room for what groups say; topics come and go."""
+        topic = node.node.metadata.committed.topic(CONSUMER_OFFSETS)
+        assert topic is not None
+        disk.full = uuid_text(topic.id)
+
+    def test_offsets_of_a_deleted_topic_go_when_there_is_room_and_its_successors_stay(self):
+        disk, node = self.full()
+        node.create("t")
+        node.create("u")
+        commit(node, "g", {("t", 0): 5, ("u", 0): 9})
+        self.fill(disk, node)
+        delete(node, "t")
+        node.create("t")
+        assert disk.refused
+        disk.full = ""
+        commit(node, "h", {("t", 0): 3})
+        assert committed(node, "g") == {("t", 0): 5, ("u", 0): 9}
+        node.pass_time(MINUTE_MS)
+        assert committed(node, "g") == {("u", 0): 9}
+        assert committed(node, "h") == {("t", 0): 3}
+
+    def test_a_commit_that_is_refused_leaves_no_group(self):
+        disk, node = self.full()
+        node.create("t")
+        self.fill(disk, node)
+        assert commit(node, "g", {("t", 0): 5}) == {ErrorCode.NOT_COORDINATOR}
+        disk.full = ""
+        assert groups(node) == []
+
+    def test_very_many_are_not_refused_over_and_over(self):
+        disk, node = self.full()
+        node.create("t", 50)
+        for number in range(30):
+            commit(node, f"g{number}", {("t", index): 1 for index in range(50)})
+        self.fill(disk, node)
+        delete(node, "t")
+        node.pass_time(MINUTE_MS // 2)
+        assert 0 < disk.refused <= 2
+        disk.full = ""
+        node.pass_time(MINUTE_MS)
+        assert all(committed(node, f"g{number}") == {} for number in range(30))

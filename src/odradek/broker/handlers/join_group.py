@@ -6,6 +6,7 @@ protocol name cannot be null.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import LATER, Later
@@ -26,7 +27,7 @@ def handle(broker: Broker, context: RequestContext, request: JoinGroupRequest) -
 
     def respond(response: JoinGroupResponse) -> None:
         if response.protocol_name is None and context.version < FIRST_VERSION_WITHOUT_PROTOCOL_NAME:
-            response.protocol_name = ""
+            response = replace(response, protocol_name="")  # It may be another request's too.
         context.respond(response)
 
     caller = Caller(context.client_id or "", context.client_host, context.version)

@@ -195,9 +195,9 @@ class ClassicGroup:
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
     def await_join(self, member: Member, reply: Reply[JoinGroupResponse]) -> None:
-        """The member has joined; an older request of its that still waits is forgotten."""
+        """The member has joined."""
         self.awaiting_join += member.join is None
-        member.join = reply
+        member.await_join(reply)
 
     def take_join(self, member: Member) -> Reply[JoinGroupResponse] | None:
         """The request that waits is about to be answered."""

@@ -12,6 +12,7 @@ from odradek.coordinator.group.member import Member
 from odradek.coordinator.group.rebalance import (
     complete,
     complete_if_all_joined,
+    no_longer_pending,
     prepare_or_complete,
 )
 from odradek.coordinator.group.responses import NO_MEMBER_ID, join_error, sync_error
@@ -70,6 +71,7 @@ def take_out(turn: Turn, group: ClassicGroup, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is not None:
         answer_waiting(turn, group, member)
+    no_longer_pending(turn, group, member_id)
     group.remove(member_id)
 
 

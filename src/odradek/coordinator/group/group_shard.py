@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import partial
 
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.departures import session_over
 from odradek.coordinator.group.groups import Groups, tombstone
-from odradek.coordinator.group.offset_deletion import forget_missing, forget_topic
-from odradek.coordinator.group.offset_expiration import expire
-from odradek.coordinator.group.offsets import Offsets
+from odradek.coordinator.group.offset_deletion import orphans, write_some
+from odradek.coordinator.group.offset_expiration import expired
+from odradek.coordinator.group.offsets import Offsets, TopicId
 from odradek.coordinator.group.rebalance import (
     JOIN,
     SYNC,
@@ -18,7 +19,7 @@ from odradek.coordinator.group.rebalance import (
     refuse_all,
     sync_timed_out,
 )
-from odradek.coordinator.group.sessions import HEARTBEAT, watch
+from odradek.coordinator.group.sessions import HEARTBEAT, forget, watch
 from odradek.coordinator.group.states import GroupState
 from odradek.coordinator.records import (
     CoordinatorRecord,
@@ -32,20 +33,17 @@ from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 
 EXPIRE = "expire-offsets"
-FORGET = "forget-topic"
-FORGET_MISSING = "forget-missing-topics"
+ORPHANS = "orphaned-offsets"
 SOON_MS = 1
 
 
 class GroupShard:
-    """A `shard.StateMachine`. `topic_exists` tells of the cluster's metadata."""
+    """A `shard.StateMachine`. `topic_id` tells of the cluster's metadata."""
 
-    def __init__(
-        self, config: BrokerConfig, random: Random, topic_exists: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, config: BrokerConfig, random: Random, topic_id: TopicId) -> None:
         self.groups = Groups(config, random)
         self.offsets = Offsets()
-        self._topic_exists = topic_exists
+        self._topic_id = topic_id
 
     def replay(self, record: CoordinatorRecord) -> None:
         """The only writer of what is kept."""
@@ -62,10 +60,11 @@ class GroupShard:
 
     def loaded(self, turn: Turn) -> None:
         """Every member has a session's time to be heard of. A group that is larger than it may be
-        now rebalances, and the last to come stay out.
+        now rebalances, and the last to come stay out. Topics may have been deleted before the
+        broker came to what was committed for them.
         """
         turn.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
-        self.expired((FORGET_MISSING,), turn)
+        self.expired((ORPHANS,), turn)
         for group in self.groups:
             for member in group.members.values():
                 watch(turn, group, member)
@@ -74,8 +73,13 @@ class GroupShard:
 
     def expired(self, key: TimerKey, turn: Turn) -> None:
         """The time of a join, a sync or a session is over, or offsets are to be looked through."""
-        if key[0] in (EXPIRE, FORGET, FORGET_MISSING):
-            self._let_offsets_go(key, turn)
+        if key[0] == EXPIRE:
+            turn.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
+            found = expired(self.groups, self.offsets, turn.now_ms, self._topic_id)
+            self._let_go(turn, key, found)
+            return
+        if key[0] == ORPHANS:
+            self._let_go(turn, key, orphans(self.offsets, self._topic_id))
             return
         group = self.groups.get(key[1])
         if group is None:
@@ -87,22 +91,14 @@ class GroupShard:
         elif key[0] == SYNC:
             sync_timed_out(self.groups, turn, group)
 
-    def _let_offsets_go(self, key: TimerKey, turn: Turn) -> None:
-        """As many as go into one batch; the rest soon."""
-        if key[0] == FORGET:
-            more = forget_topic(self.offsets, turn, key[1])
-        elif key[0] == FORGET_MISSING:
-            more = forget_missing(self.offsets, turn, self._topic_exists)
-        else:
-            more = expire(self.groups, self.offsets, turn)
-            if not more:
-                turn.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
-        if more:
-            turn.schedule(key, SOON_MS)
+    def _let_go(self, turn: Turn, key: TimerKey, records: Iterable[CoordinatorRecord]) -> None:
+        """As many as go into one batch, the rest soon. What is refused goes when offsets expire."""
+        if write_some(turn, records):
+            turn.then(lambda: turn.schedule(key, SOON_MS))
 
     def forget_topic(self, turn: Turn, topic: str) -> None:
         """A topic was deleted: what was committed for it goes."""
-        self.expired((FORGET, topic), turn)
+        self._let_go(turn, (ORPHANS,), orphans(self.offsets, self._topic_id, topic))
 
     def delete_group(self, turn: Turn, group_id: str) -> ErrorCode:
         """Let a group go that has no members, with its offsets."""
@@ -114,6 +110,8 @@ class GroupShard:
         for record in self.offsets.tombstones(group_id):
             turn.write(record)
         turn.write(tombstone(group_id))
+        for member_id in sorted(group.pending_joins):
+            turn.then(partial(forget, turn, group, member_id))
         return ErrorCode.NONE
 
     def unloaded(self, error: ErrorCode) -> None:

@@ -18,7 +18,7 @@ from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.member import Caller, Member
 from odradek.coordinator.group.rebalance import complete_if_all_joined, prepare_or_complete
 from odradek.coordinator.group.responses import NO_MEMBER_ID, generation_response, join_error
-from odradek.coordinator.group.sessions import watch_new, watch_pending
+from odradek.coordinator.group.sessions import forget, watch_new, watch_pending
 from odradek.coordinator.group.states import GroupState
 from odradek.coordinator.group.static_members import member_error, replace_static_member
 from odradek.coordinator.turn import Reply, Turn
@@ -66,7 +66,9 @@ def join_group(
 ) -> None:
     member_id = request.member_id
     if not accepts(groups, group, member_id):
-        group.remove(member_id)
+        if member_id != NO_MEMBER_ID:
+            group.remove(member_id)
+            forget(turn, group, member_id)
         turn.answer(reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
         complete_if_all_joined(turn, group)
     elif not group.supports(request.protocol_type, request.protocols):

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.coordinator.turn import Reply
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from odradek.protocol.api.sync_group import SyncGroupResponse
 
 Protocols = Sequence[JoinGroupRequestProtocol]
+ASK_AGAIN = ErrorCode.REBALANCE_IN_PROGRESS
+"""What the oldest is told if a member asks the same over and over."""
 
 
 class Caller(NamedTuple):
@@ -22,7 +25,11 @@ class Caller(NamedTuple):
 
 
 class Member:
-    """`join` and `sync` are the requests of its that wait for an answer."""
+    """`join` and `sync` are the way back to the requests of its that wait for an answer.
+
+    One that asks twice is answered twice. Kafka forgets the older request, and who waits for its
+    answer waits for ever: there no connection has two requests in progress, so he is gone.
+    """
 
     __slots__ = (
         "assignment",
@@ -62,6 +69,14 @@ class Member:
         """It has joined and was not answered yet: it cannot send heartbeats, for it has no id."""
         self.join: Reply[JoinGroupResponse] | None = None
         self.sync: Reply[SyncGroupResponse] | None = None
+
+    def await_join(self, reply: Reply[JoinGroupResponse]) -> None:
+        """It joins, for the first time or again."""
+        self.join = reply if self.join is None else self.join.joined_by(reply, ASK_AGAIN)
+
+    def await_sync(self, reply: Reply[SyncGroupResponse]) -> None:
+        """It asks for its assignment, for the first time or again."""
+        self.sync = reply if self.sync is None else self.sync.joined_by(reply, ASK_AGAIN)
 
     @property
     def is_static(self) -> bool:

@@ -51,7 +51,7 @@ def commit(
     """The operation of an OffsetCommit."""
     group = groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
-        group = groups.get_or_create(request.group_id, turn.now_ms)
+        group = ClassicGroup(request.group_id, turn.now_ms)  # There when its first record is.
     error = _fault(group, request, version)
     if error is not ErrorCode.NONE:
         turn.answer(reply, all_refused(request, error))

@@ -5,17 +5,18 @@ for those it does. Of a group with members whose subscriptions the broker cannot
 deleted: NON_EMPTY_GROUP.
 
 When a topic is deleted what was committed for it goes, so that the next one of its name begins
-without. That may be many records: they are written a thousand at a time.
+without. That may be many records: they are written a thousand at a time. What a full disk refused
+is an orphan: it goes with the next pass of `offset_expiration`, whoever has its topic's name then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from odradek.coordinator.group.classic_group import CONSUMER, ClassicGroup
 from odradek.coordinator.group.groups import Groups
-from odradek.coordinator.group.offsets import Offsets, tombstone
+from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, tombstone
 from odradek.coordinator.group.states import GroupState
 from odradek.coordinator.group.subscriptions import reads
 from odradek.coordinator.records import CoordinatorRecord
@@ -76,26 +77,17 @@ def refused(error: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=error, topics=[])
 
 
-def forget_topic(offsets: Offsets, turn: Turn, topic: str) -> bool:
-    """Let go of what was committed for a topic that is no more. True: there is more of it."""
-    found = (tombstone(group, topic, number) for group, number in offsets.of_topic(topic))
-    return write_some(turn, found)
-
-
-def forget_missing(offsets: Offsets, turn: Turn, exists: Callable[[str], bool]) -> bool:
-    """The same for every topic that does not exist: the broker may have stopped before it came to
-    that. True: there is more.
-    """
-    topics = {topic for group in offsets.groups() for topic in offsets.of_group(group)}
-    missing = [topic for topic in sorted(topics) if not exists(topic)]
-    return write_some(
-        turn,
-        (
-            tombstone(group, topic, number)
-            for topic in missing
-            for group, number in offsets.of_topic(topic)
-        ),
-    )
+def orphans(
+    offsets: Offsets, topic_id: TopicId, only: str | None = None
+) -> Iterator[CoordinatorRecord]:
+    """The end of what was committed for topics that are no more, or for one that had this name."""
+    for group_id in offsets.groups():
+        committed = offsets.of_group(group_id)
+        for topic in committed if only is None else committed.keys() & {only}:
+            now = topic_id(topic)
+            for number, value in committed[topic].items():
+                if is_orphan(value, now):
+                    yield tombstone(group_id, topic, number)
 
 
 def write_some(turn: Turn, records: Iterable[CoordinatorRecord]) -> bool:

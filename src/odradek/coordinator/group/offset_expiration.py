@@ -10,8 +10,9 @@ An offset is let go `offsets.retention.minutes` after
 and never while a group rebalances, or while it is not known what its members read. Clients before
 2.1 could say for how long an offset is to be kept; such a one goes when it said.
 
-An empty group without offsets is deleted. All groups are looked through every
-`offsets.retention.check.interval.ms`, some at a time.
+What was committed for a topic that is no more goes too: mostly when that is deleted, here if the
+records were refused then. An empty group without offsets that nobody is about to join is deleted.
+All groups are looked through every `offsets.retention.check.interval.ms`, some at a time.
 """
 
 from __future__ import annotations
@@ -21,36 +22,31 @@ from collections.abc import Iterator
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.groups import tombstone as group_tombstone
-from odradek.coordinator.group.offset_deletion import write_some
-from odradek.coordinator.group.offsets import Offsets, tombstone
+from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, tombstone
 from odradek.coordinator.group.states import GroupState
 from odradek.coordinator.group.subscriptions import subscribed_topics
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitValue
-from odradek.coordinator.turn import Turn
 
 MINUTE_MS = 60_000
 NOT_RECORDED = -1
 
 
-def expire(groups: Groups, offsets: Offsets, turn: Turn) -> bool:
-    """Let go of what is too old. True: there is more than goes into one batch."""
-    retention_ms = groups.config.offsets_retention_minutes * MINUTE_MS
-    return write_some(turn, _expired(groups, offsets, turn.now_ms, retention_ms))
-
-
-def _expired(
-    groups: Groups, offsets: Offsets, now_ms: int, retention_ms: int
+def expired(
+    groups: Groups, offsets: Offsets, now_ms: int, topic_id: TopicId
 ) -> Iterator[CoordinatorRecord]:
+    """The end of all whose time is over at `now_ms`."""
+    retention_ms = groups.config.offsets_retention_minutes * MINUTE_MS
     for group in groups:
         kept = 0
         for topic, partitions in offsets.of_group(group.id).items():
-            in_use = _is_in_use(group, topic)
+            in_use, current = _is_in_use(group, topic), topic_id(topic)
             for number, value in partitions.items():
-                if in_use or now_ms < _end_ms(group, value, retention_ms):
-                    kept += 1
-                else:
+                is_old = not in_use and now_ms >= _end_ms(group, value, retention_ms)
+                if is_old or is_orphan(value, current):
                     yield tombstone(group.id, topic, number)
-        if kept == 0 and group.state is GroupState.EMPTY:
+                else:
+                    kept += 1
+        if kept == 0 and group.state is GroupState.EMPTY and not group.pending_joins:
             yield group_tombstone(group.id)
 
 

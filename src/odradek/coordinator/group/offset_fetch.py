@@ -4,18 +4,15 @@ Of what was never committed the answer is offset -1, without an error, and so it
 does not exist. Answers wait until what they tell is committed (see `shard`), and there are no
 transactions: every offset is stable, whether `require_stable` or not.
 
-An offset that was committed for another topic of the same name is not this one's (KIP-848 gave
-commits topic ids): nothing is told of it where both ids are known.
+An offset that was committed for another topic of the same name is not this one's: nothing is
+told of it where both ids are known.
 """
 
 from __future__ import annotations
 
-from uuid import UUID
-
-from odradek.coordinator.group.offsets import Offsets
+from odradek.coordinator.group.offsets import Offsets, is_of_another
 from odradek.coordinator.records import OffsetCommitValue
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
 from odradek.protocol.api.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -52,17 +49,12 @@ def _topic(
     partitions = []
     for number in topic.partition_indexes:
         value = offsets.get(group_id, topic.name, number)
-        if value is not None and _is_of_another(value, topic.topic_id):
+        if value is not None and is_of_another(value, topic.topic_id):
             value = None
         partitions.append(told(number, value))
     return OffsetFetchResponseTopics(
         name=topic.name, topic_id=topic.topic_id, partitions=partitions
     )
-
-
-def _is_of_another(value: OffsetCommitValue, topic_id: UUID) -> bool:
-    known = value.topic_id != ZERO_UUID and topic_id != ZERO_UUID
-    return known and value.topic_id != topic_id
 
 
 def told(

@@ -9,11 +9,15 @@ Not here: who may commit (`offset_commit`), what is told (`offset_fetch`), what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from uuid import UUID
 
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
+from odradek.model.ids import ZERO_UUID
 
 Partitions = dict[int, OffsetCommitValue]
+TopicId = Callable[[str], UUID | None]
+"""The id of the topic that has a name now; None if there is none."""
 
 
 class Offsets:
@@ -48,17 +52,24 @@ class Offsets:
         """All of a group's, by topic and partition. To look at only."""
         return self._by_group.get(group_id, {})
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
-        """(group id, partition) of all that was committed for a topic."""
-        for group_id, topics in self._by_group.items():
-            for partition in topics.get(topic, ()):
-                yield group_id, partition
-
     def tombstones(self, group_id: str) -> Iterator[CoordinatorRecord]:
         """The records that nothing is kept of this group any more."""
         for topic, partitions in self.of_group(group_id).items():
             for partition in partitions:
                 yield tombstone(group_id, topic, partition)
+
+
+def is_of_another(value: OffsetCommitValue, topic_id: UUID) -> bool:
+    """Whether it was committed for another topic of the same name (KIP-848 gave commits topic ids);
+    of older commits that is not known.
+    """
+    known = value.topic_id != ZERO_UUID and topic_id != ZERO_UUID
+    return known and value.topic_id != topic_id
+
+
+def is_orphan(value: OffsetCommitValue, topic_id: UUID | None) -> bool:
+    """Whether the topic it was committed for is no more; `topic_id` is that of its name now."""
+    return topic_id is None or is_of_another(value, topic_id)
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:

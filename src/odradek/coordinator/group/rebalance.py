@@ -142,6 +142,14 @@ def answer_joins(turn: Turn, group: ClassicGroup) -> None:
         member.is_new = False
 
 
+def no_longer_pending(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """The member has come for its assignment, or is gone; without others nobody is waited for."""
+    if member_id in group.pending_syncs:
+        del group.pending_syncs[member_id]
+        if not group.pending_syncs:
+            turn.cancel(sync_key(group))
+
+
 def sync_timed_out(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
     """Expel the members that did not fetch their assignment in time, and begin anew."""
     if not group.pending_syncs:

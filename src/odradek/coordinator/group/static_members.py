@@ -17,6 +17,7 @@ from odradek.coordinator.group.member import Caller, Member, metadata_of
 from odradek.coordinator.group.member_records import stored_member
 from odradek.coordinator.group.rebalance import (
     complete_if_all_joined,
+    no_longer_pending,
     prepare,
     prepare_or_complete,
 )
@@ -91,6 +92,7 @@ def take_place(
         turn.answer(waiting, join_error(fenced, old.id))
     if old.sync is not None:
         turn.answer(old.sync, sync_error(fenced))
+    no_longer_pending(turn, group, old.id)
     forget(turn, group, old.id)
     member = group.replace(old, new_id)
     group.update(member, request)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.groups import Groups
-from odradek.coordinator.group.member import Member
 from odradek.coordinator.group.member_records import stored_member
-from odradek.coordinator.group.rebalance import sync_key
+from odradek.coordinator.group.rebalance import no_longer_pending
 from odradek.coordinator.group.responses import assignment_response, sync_error
 from odradek.coordinator.group.sessions import watch
 from odradek.coordinator.group.states import GroupState
@@ -35,13 +34,13 @@ def sync(groups: Groups, turn: Turn, request: SyncGroupRequest, reply: SyncReply
         return
     member = group.members[request.member_id]
     if group.state is GroupState.STABLE:
-        no_longer_pending(turn, group, member)
+        no_longer_pending(turn, group, member.id)
         turn.answer(reply, assignment_response(group, member))
     elif group.leader == member.id:
         assign(turn, group, request, reply)
     else:
-        no_longer_pending(turn, group, member)
-        member.sync = reply
+        no_longer_pending(turn, group, member.id)
+        member.await_sync(reply)
 
 
 def error_of(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
@@ -64,14 +63,6 @@ def differs(said: str | None, known: str | None) -> bool:
     return said is not None and known is not None and said != known
 
 
-def no_longer_pending(turn: Turn, group: ClassicGroup, member: Member) -> None:
-    """The member has come; when all have, nobody is waited for."""
-    if member.id in group.pending_syncs:
-        del group.pending_syncs[member.id]
-        if not group.pending_syncs:
-            turn.cancel(sync_key(group))
-
-
 def assign(turn: Turn, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
     """Write the generation with its assignments. A member the leader left out has an empty one."""
     assert group.protocol is not None
@@ -88,8 +79,8 @@ def assign(turn: Turn, group: ClassicGroup, request: SyncGroupRequest, reply: Sy
     )
 
     def assigned() -> None:
-        no_longer_pending(turn, group, leader)
-        leader.sync = reply
+        no_longer_pending(turn, group, leader.id)
+        leader.await_sync(reply)
         for member in group.members.values():
             if member.sync is not None:
                 turn.answer(member.sync, assignment_response(group, member))
