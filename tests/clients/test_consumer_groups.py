@@ -306,6 +306,29 @@ def test_what_a_listener_raises_the_poll_raises_and_the_consumer_goes_on(
         assert offsets(member, 3) == [0, 1, 2]
 
 
+class CtrlC(BaseException):
+    """Like a KeyboardInterrupt, which would end the run of the tests as well."""
+
+
+def test_ctrl_c_in_a_listener_reaches_the_user_once_and_the_consumer_goes_on(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(1)
+    produce(broker, topic, 1, 3)
+    calls: list[list[TopicPartition]] = []
+
+    def interrupted(_: Any, partitions: list[TopicPartition]) -> None:
+        calls.append(partitions)
+        raise CtrlC
+
+    with consumer(broker, topic) as member:
+        member.subscribe([topic], on_assign=interrupted)
+        with pytest.raises(CtrlC):
+            member.poll(PATIENCE_S)
+        assert offsets(member, 3) == [0, 1, 2]
+    assert calls == [[TopicPartition(topic, 0)]]
+
+
 def test_leaving_is_heard_at_once(broker: Broker, new_topic: NewTopic) -> None:
     """Unsubscribing and closing leave the group: nobody waits for a session to run out."""
     topic = new_topic(2)

@@ -480,6 +480,32 @@ class TestAwaited:
 
         assert asyncio.run(read()) == [b"a", b"b"]
 
+    def test_a_cancelled_close_leaves_nothing_behind_and_can_be_awaited_again(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic = new_topic()
+        produce(topic, b"a")
+
+        async def use() -> None:
+            consumer = AwaitedConsumer(
+                topic, brokers=broker.bootstrap, group=topic, auto_offset_reset="earliest"
+            )
+            await consumer.start()
+            assert await consumer.poll(LONG_S) is not None
+            closing = asyncio.ensure_future(consumer.close())
+            await asyncio.sleep(0)
+            assert not closing.done(), "it takes leave of the group"
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            await consumer.close()
+            with pytest.raises(ClientClosed):
+                await consumer.poll(LONG_S)
+
+        threads = threading.active_count()
+        asyncio.run(use())
+        assert threading.active_count() <= threads
+
     def test_one_that_was_not_started(self) -> None:
         async def use() -> None:
             await AwaitedConsumer("t", brokers="127.0.0.1:1").poll()

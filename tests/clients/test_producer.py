@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -412,6 +413,20 @@ def test_the_end_of_the_process_delivers_what_a_forgotten_producer_has(broker, t
     assert values(read(broker, topic, 1)) == [b"not forgotten"]
 
 
+def test_a_producer_that_is_thrown_away_leaves_nobody_waiting(broker, topic):
+    producer = Producer(brokers=broker.bootstrap, linger_ms=60_000)
+    future = producer.send(topic, "x", partition=0)
+    outcomes: list[BaseException | None] = []
+    waiting = threading.Thread(target=lambda: outcomes.append(future.exception(LONG_S)))
+    waiting.start()
+    del producer
+    gc.collect()
+    waiting.join(LONG_S)
+    [error] = outcomes
+    assert isinstance(error, ClientClosed)
+    assert "thrown away" in str(error)
+
+
 # The face that is awaited.
 
 
@@ -475,3 +490,39 @@ def test_awaited_a_cancelled_task_gives_its_place_up(broker, topic):
             await producer.send(topic, "y" * 900)
 
     asyncio.run(main())
+
+
+def test_awaited_asking_for_partitions_makes_a_topic_ready_for_who_does_not_wait(broker, topic):
+    async def main() -> None:
+        async with odradek.aio.Producer(brokers=broker.bootstrap) as producer:
+            with pytest.raises(BufferFull):
+                producer.send_nowait(topic, "x", partition=1)
+            assert await producer.partitions_for(topic) == [0, 1, 2]
+            assert (await producer.send_nowait(topic, "x", partition=1)).offset == 0
+
+    asyncio.run(main())
+
+
+def test_awaited_a_cancelled_close_leaves_nothing_behind_and_can_be_awaited_again():
+    async def main() -> None:
+        with Broker() as broker:
+            producer = odradek.aio.Producer(brokers=broker.bootstrap, linger_ms=60_000)
+            await producer.start()
+            await producer.send_many("t", ["known"])
+            await producer.flush()
+        future = await producer.enqueue("t", "nobody takes this")
+        closing = asyncio.ensure_future(producer.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with pytest.raises(ClientClosed, match="broken off"):
+            await asyncio.wait_for(future, LONG_S)
+        with pytest.raises(ClientClosed):
+            await producer.send("t", "late")
+        await producer.close()
+
+    threads = threading.active_count()
+    asyncio.run(main())
+    assert threading.active_count() <= threads

@@ -136,6 +136,37 @@ def test_closing_ends_all_waits_and_nothing_can_be_done_after(run: Run) -> None:
     run(main())
 
 
+def test_a_close_that_was_cancelled_goes_on_and_can_be_awaited_again(run: Run) -> None:
+    """It waits for a name that is being resolved; whoever waited for it need not."""
+
+    async def main() -> None:
+        engine = EngineLoop("tests")
+        resolved = threading.Event()
+        engine.run(
+            lambda: engine.machine.workers.submit(
+                lambda: resolved.wait(LONG_S), lambda _: None, lambda _: None
+            )
+        )
+        closing = asyncio.ensure_future(engine.close(lambda: None))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        again = asyncio.ensure_future(engine.close(lambda: None))
+        await asyncio.sleep(0)
+        assert not again.done(), "it is not closed yet"
+        resolved.set()
+        await again
+        with pytest.raises(ValueError, match="closed"):
+            engine.machine.reactor.fileno()
+        await engine.close(lambda: None)
+
+    threads = threading.active_count()
+    run(main())
+    assert threading.active_count() <= threads
+
+
 def test_it_belongs_to_one_loop() -> None:
     made: list[EngineLoop] = []
 

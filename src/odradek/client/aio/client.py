@@ -54,7 +54,11 @@ class Client:
     async def close(self) -> None:
         """Close all connections. More than once does no harm."""
         if self._loop is not None and self._engine is not None:
-            await self._loop.close(self._engine.close)
+            await self._loop.close(self._end)
+
+    def _end(self) -> None:
+        """End at once, whatever is open."""
+        self._started.close()
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -5,6 +5,9 @@
 
 The loop's thread is the owner; there is no other. Whatever is done to the engine goes through `run`
 or `wait`. It belongs to the loop it was made in, and another one is told so.
+
+Closing ends the engine at once. What may take time after that is a name that is being resolved, for
+the system does not let go of it: a task of its own waits for that, whoever else still does.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ class EngineLoop:
         self._driver = AsyncioDriver(asyncio.get_running_loop(), self.machine.reactor)
         self._futures: set[asyncio.Future[None]] = set()
         self._closed = False
+        self._giving_back: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -84,9 +88,13 @@ class EngineLoop:
             )
 
     async def close(self, end: Callable[[], object]) -> None:
-        """Do `end`, and stop. More than once does no harm."""
-        if self._closed:
-            return
+        """Do `end`, and stop; return when all is given back. More than once does no harm."""
+        if not self._closed:
+            self._end(end)
+        if self._giving_back is not None:
+            await asyncio.shield(self._giving_back)
+
+    def _end(self, end: Callable[[], object]) -> None:
         self.run(end)
         self.machine.reactor.turn()  # What the end has left to be done.
         self._closed = True
@@ -95,9 +103,15 @@ class EngineLoop:
             if not future.done():
                 future.set_result(None)
         if self.machine.workers.in_progress:
-            # A name is being resolved, and the system does not let go of that.
+            self._giving_back = self._driver.loop.create_task(self._give_back())
+        else:
+            self.machine.close()
+
+    async def _give_back(self) -> None:
+        try:
             await self._driver.loop.run_in_executor(None, self.machine.workers.close)
-        self.machine.close()
+        finally:
+            self.machine.close()
 
 
 def outcome(waiter: Waiter[T]) -> T:

@@ -307,14 +307,17 @@ class Producer(Client, Generic[K, V]):
     # The end.
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent and end; after `timeout` seconds, give up the rest. More than once
-        does no harm."""
+        """Deliver what was sent and end; after `timeout` seconds, or when this is cancelled, give
+        up the rest. More than once does no harm."""
         try:
             if self._loop is not None and self._loop.running:
                 with contextlib.suppress(ClientClosed):
                     await self._wait(lambda _: self._core.close(milliseconds_of(timeout)))
         finally:
             await super().close()
+
+    def _end(self) -> None:
+        self._core.break_off()
 
     async def __aexit__(
         self,

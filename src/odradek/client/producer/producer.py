@@ -145,9 +145,20 @@ class ProducerCore:
                 "close it, or use it in a `with` block",
                 left,
             )
-        self.sender.abort_incomplete(
-            ClientClosed("the producer was thrown away; close it, or use it in a `with` block")
+        self._give_up("the producer was thrown away; close it, or use it in a `with` block")
+
+    def break_off(self) -> None:
+        """Nobody waits any more for what `close` would have waited for: end at once."""
+        self._give_up(
+            "closing the producer was broken off before the record was acknowledged; if it had "
+            "been sent, it may be written. What to do: let close() come to its end"
         )
+
+    def _give_up(self, why: str) -> None:
+        reason = ClientClosed(why)
+        if self.accumulator.closed is None:
+            self.accumulator.close(reason)
+        self.sender.abort_incomplete(reason)
         self.engine.close()
 
     def flush(self, timeout_ms: int | None) -> Waiter[int]:
@@ -195,13 +206,10 @@ class ProducerCore:
         return closed
 
     def _end(self, flushed: Waiter[int], closed: Waiter[int]) -> None:
-        self.sender.abort_incomplete(
-            ClientClosed(
-                "the producer was closed before the record was acknowledged; if it had been sent, "
-                "it may be written. What to do: give close() more time"
-            )
+        self._give_up(
+            "the producer was closed before the record was acknowledged; if it had been sent, it "
+            "may be written. What to do: give close() more time"
         )
-        self.engine.close()
         closed.complete(flushed.result())
 
 
