@@ -269,6 +269,8 @@ class Consumer(Client, Generic[K, V]):
                 await self._reading.close(timeout)
             finally:
                 await super().close()
+        elif self._loop is not None and not self._loop.running:
+            await super().close()  # What was given back late, if an earlier call was cancelled.
 
     async def __aexit__(
         self,
