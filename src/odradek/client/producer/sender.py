@@ -6,7 +6,7 @@
      └─ answers · metadata · the alarm (linger, back-off, expiry)  ◄── again ─────┘
 
 Each batch ends exactly once, and its callbacks run then, on the owner thread, in the order of its
-records; batches of a partition that succeed do so in order. A batch that is older than
+records; batches of a partition that succeed or expire do so in order. A batch that is older than
 `delivery.timeout.ms` fails wherever it is. If a request carries it at that moment, the answer comes
 too late for its callbacks, but not for the sequence numbers, and its memory is held until then.
 
@@ -208,12 +208,13 @@ class Sender(ConnectionListener):
             self._metadata.request_update()
 
     def _expire(self, now_ms: int) -> None:
-        for batch in self.accumulator.expired_batches(now_ms):
-            self._completion.expire(batch)
+        expired = self.accumulator.expired_batches(now_ms)
         timeout_ms = self.accumulator.settings.delivery_timeout_ms
-        for batch in list(self.in_flight):
+        for batch in self.in_flight:
             if not batch.done and batch.has_expired(timeout_ms, now_ms):
-                self._completion.expire(batch)
+                expired.append(batch)
+        for batch in in_order(expired):
+            self._completion.expire(batch)
 
     def _next_expiry_ms(self) -> int:
         timeout_ms = self.accumulator.settings.delivery_timeout_ms
@@ -266,5 +267,11 @@ class Sender(ConnectionListener):
 
     def abort_incomplete(self, error: KafkaError) -> None:
         """Everything that is not done fails with this."""
-        for batch in [*self.in_flight, *self.accumulator.take_all()]:
+        for batch in in_order([*self.in_flight, *self.accumulator.take_all()]):
             self._completion.abort(batch, error)
+
+
+def in_order(batches: list[ProducerBatch]) -> list[ProducerBatch]:
+    """Those of each partition in the order of their records: what is under way may be older than
+    what waits, or younger, if that waits to be sent again."""
+    return sorted(batches, key=lambda batch: batch.ordinal)
