@@ -5,6 +5,7 @@ on Apache Spark. See `README.md` for a first session and `ARCHITECTURE.md` for t
 package.
 
     from odradek import Admin, Consumer, Producer      # odradek.aio for asyncio; odradek.errors
+    odradek.read("orders", since="1h", decode="json")  # a bounded read as one Arrow table
 
 The clients are imported when they are first asked for: `odradek --help` does without.
 """
@@ -17,24 +18,37 @@ from typing import TYPE_CHECKING, Any
 from odradek import leaves
 
 if TYPE_CHECKING:
+    from odradek.client.admin.results import NewTopic
     from odradek.client.blocking.admin import Admin
     from odradek.client.blocking.consumer import Consumer
     from odradek.client.blocking.producer import Producer
+    from odradek.client.blocking.table import read
+    from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
     from odradek.client.consumer.batch import Batch
+    from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
     from odradek.client.consumer.record import Record
     from odradek.client.errors import ConfigError, KafkaError
+    from odradek.client.producer.delivery import Delivery
     from odradek.model.ids import TopicPartition
+    from odradek.protocol.consumer_protocol import Assignment, Subscription
 
 __all__ = [
     "Admin",
+    "Assignment",
     "Batch",
     "ConfigError",
     "Consumer",
+    "Delivery",
     "KafkaError",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "PartitionAssignor",
     "Producer",
     "Record",
+    "Subscription",
     "TopicPartition",
     "__version__",
+    "read",
 ]
 
 __version__ = "0.1.0"
@@ -43,18 +57,27 @@ leaves.install()
 
 LAZY = {
     "Admin": "odradek.client.blocking.admin",
+    "Assignment": "odradek.protocol.consumer_protocol",
     "Batch": "odradek.client.consumer.batch",
     "ConfigError": "odradek.client.errors",
     "Consumer": "odradek.client.blocking.consumer",
+    "Delivery": "odradek.client.producer.delivery",
     "KafkaError": "odradek.client.errors",
+    "NewTopic": "odradek.client.admin.results",
+    "OffsetAndMetadata": "odradek.client.consumer.offset_and_metadata",
+    "PartitionAssignor": "odradek.client.consumer.assignor.partition_assignor",
     "Producer": "odradek.client.blocking.producer",
     "Record": "odradek.client.consumer.record",
+    "Subscription": "odradek.protocol.consumer_protocol",
     "TopicPartition": "odradek.model.ids",
+    "read": "odradek.client.blocking.table",
 }
 """What is imported at its first use, and from where."""
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("aio", "errors"):
+        return importlib.import_module(f"odradek.{name}")
     module = LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'odradek' has no attribute {name!r}")

@@ -39,6 +39,14 @@ def test_a_name_there_is_not() -> None:
         odradek.__getattr__("Broker")
 
 
+def test_asyncio_and_errors_need_no_import_of_their_own() -> None:
+    program = (
+        "import odradek; print(odradek.aio.Admin.__name__, odradek.errors.KafkaError.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["Admin", "KafkaError"], done.stderr
+
+
 @pytest.mark.parametrize("program", ["import odradek", "import odradek.cli.main"])
 def test_importing_it_imports_no_client(program: str) -> None:
     count = "import sys; print(sum(name.startswith('odradek.client') for name in sys.modules))"

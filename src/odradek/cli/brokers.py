@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 
 import click
 
-DEFAULT = "localhost:9092"
-ENVIRONMENT = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
+from odradek.cli.raw_text import must_be_text
+from odradek.config.addresses import DEFAULT, ENVIRONMENT
+
 SERVERS = "bootstrap.servers"
 OTHER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
 
@@ -102,6 +103,7 @@ def brokers(ctx: click.Context) -> Brokers:
     elif SERVERS not in settings:
         found = (os.environ.get(name) for name in ENVIRONMENT)
         settings[SERVERS] = next(filter(None, found), DEFAULT)
+    must_be_text(*settings, *settings.values())
     return Brokers(settings)
 
 

@@ -20,8 +20,8 @@ from enum import Enum
 
 import click
 
-UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+from odradek.config import durations
+
 DIGITS_OF_MS = 12
 NAMES = {
     "start": "start",
@@ -62,10 +62,10 @@ START, END = Position(From.START), Position(From.END)
 
 def duration_ms(text: str) -> int:
     """`1h30m` -> 5_400_000."""
-    pieces = PIECE.findall(text)
-    if not pieces or "".join(number + unit for number, unit in pieces) != text:
-        raise NotUnderstood(f"{text!r} is not a duration: write 30s, 10m, 1h30m, 500ms or 2d")
-    return round(sum(float(number) * UNITS_MS[unit] for number, unit in pieces))
+    try:
+        return durations.duration_ms(text)
+    except ValueError as error:
+        raise NotUnderstood(str(error)) from None
 
 
 def moment_ms(text: str, now_ms: int) -> int:

@@ -2,7 +2,7 @@
 
     "bytes", bytes, "auto"    as they came; so too without any
     "str", str                UTF-8
-    "json"                    whatever the JSON says
+    "json", "msgpack"         whatever the JSON, or the MessagePack, says
     a type                    JSON, checked against that type by msgspec (structs, dataclasses, ...)
     a callable                called with the bytes
     an object with            `deserialize(topic, headers, data)`, for what the bytes alone do not
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 RAW: Final[i64] = 0
 TEXT: Final[i64] = 1
-JSON: Final[i64] = 2
+MSGSPEC: Final[i64] = 2
 CALL: Final[i64] = 3
 CALL_WITH_HEADERS: Final[i64] = 4
 
-DeserializerName = Literal["auto", "bytes", "str", "json"]
+DeserializerName = Literal["auto", "bytes", "str", "json", "msgpack"]
 
 
 class Deserializing(Protocol[T_co]):
@@ -94,7 +94,7 @@ class Deserializers:
     @property
     def at_once(self) -> bool:
         """Whether decoding is cheap enough to be done ahead of need."""
-        return self.key.kind <= JSON and self.value.kind <= JSON
+        return self.key.kind <= MSGSPEC and self.value.kind <= MSGSPEC
 
 
 BYTES: Final = Deserializer("bytes", RAW)
@@ -107,18 +107,20 @@ def deserializer(wanted: Any) -> Deserializer:
     if wanted is str or wanted == "str":
         return Deserializer("str", TEXT)
     if wanted == "json":
-        return Deserializer("json", JSON, msgspec.json.Decoder().decode)
+        return Deserializer("json", MSGSPEC, msgspec.json.Decoder().decode)
+    if wanted == "msgpack":
+        return Deserializer("msgpack", MSGSPEC, msgspec.msgpack.Decoder().decode)
     method = getattr(wanted, "deserialize", None)
     if callable(method) and not isinstance(wanted, type):
         return Deserializer(type(wanted).__name__, CALL_WITH_HEADERS, method)
     if isinstance(wanted, type):
-        return Deserializer(wanted.__name__, JSON, _json_of(wanted))
+        return Deserializer(wanted.__name__, MSGSPEC, _json_of(wanted))
     if callable(wanted):
         function = cast("Callable[..., Any]", wanted)
         return Deserializer(getattr(function, "__qualname__", repr(function)), CALL, function)
     raise ConfigError(
-        f"{wanted!r} is no deserializer: give 'bytes', 'str', 'json', a type to decode JSON into, "
-        "a function of the bytes, or an object with deserialize(topic, headers, data)"
+        f"{wanted!r} is no deserializer: give 'bytes', 'str', 'json', 'msgpack', a type to decode "
+        "JSON into, a function of the bytes, or an object with deserialize(topic, headers, data)"
     )
 
 

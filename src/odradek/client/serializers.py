@@ -4,6 +4,7 @@
     "bytes", bytes        bytes-like only
     "str", str            text only, as UTF-8
     "json", a type        JSON, made by msgspec (dicts, lists, structs, dataclasses, dates, ...)
+    "msgpack"             the same as MessagePack
     a callable            called with the object, gives bytes, text or None
     an object with        `serialize(topic, headers, data)`, for what needs to know more
 
@@ -33,7 +34,7 @@ TEXT_ONLY: Final[i64] = 2
 CALL: Final[i64] = 3
 CALL_WITH_HEADERS: Final[i64] = 4
 
-SerializerName = Literal["auto", "bytes", "str", "json"]
+SerializerName = Literal["auto", "bytes", "str", "json", "msgpack"]
 
 
 class Serializing(Protocol[T_contra]):
@@ -126,6 +127,8 @@ def serializer(field: str, wanted: Any) -> Serializer:
         return Serializer(field, "str", TEXT_ONLY)
     if wanted == "json" or isinstance(wanted, type):
         return Serializer(field, "json", CALL, msgspec.json.Encoder().encode)
+    if wanted == "msgpack":
+        return Serializer(field, "msgpack", CALL, msgspec.msgpack.Encoder().encode)
     method = getattr(wanted, "serialize", None)
     if callable(method):
         return Serializer(field, type(wanted).__name__, CALL_WITH_HEADERS, method)
@@ -134,8 +137,9 @@ def serializer(field: str, wanted: Any) -> Serializer:
         name = getattr(function, "__qualname__", repr(function))
         return Serializer(field, name, CALL, function)
     raise ConfigError(
-        f"{wanted!r} is no serializer of a {field}: give 'auto', 'bytes', 'str', 'json', a type "
-        "(for JSON), a function that makes bytes, or an object with serialize(topic, headers, data)"
+        f"{wanted!r} is no serializer of a {field}: give 'auto', 'bytes', 'str', 'json', "
+        "'msgpack', a type (for JSON), a function that makes bytes, or an object with "
+        "serialize(topic, headers, data)"
     )
 
 

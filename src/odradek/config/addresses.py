@@ -1,10 +1,23 @@
-"""`host:port` as people write it, in `bootstrap.servers` and on command lines."""
+"""`host:port` as people write and read it: in `bootstrap.servers`, on command lines, in messages.
+
+An IPv6 address stands in brackets: `[::1]:9092`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from odradek.config.setting import ConfigError
+
+
+def address_text(host: str, port: int) -> str:
+    """`host:port`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+DEFAULT = "localhost:9092"
+ENVIRONMENT = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
+"""The variables that say where the cluster is, to the command and to `odradek.read`."""
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -62,6 +62,10 @@ def test_kinds(wanted: object, expected: object) -> None:
     assert read(wanted, b"12") == expected
 
 
+def test_message_pack() -> None:
+    assert read("msgpack", b"\x81\xa1a\x92\x01\xc0") == {"a": [1, None]}
+
+
 def test_a_type_is_what_the_json_must_be() -> None:
     assert read(Order, b'{"id": 5}') == Order(5, "pen")
     with pytest.raises(ValueError, match="Expected `int`"):

@@ -29,6 +29,7 @@ def made(wanted: object, data: object) -> bytes | None:
         (lambda data: None, 7, None),
         (lambda data: bytearray(b"y"), 7, b"y"),
         ("json", None, None),
+        ("msgpack", {"a": [1, None]}, b"\x81\xa1a\x92\x01\xc0"),
         ("str", None, None),
     ],
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
@@ -35,7 +36,7 @@ from odradek.client.errors import ClientClosed
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
-    from odradek.client.arrow.reading import RecordBatch
+    from odradek.client.arrow.types import ArrowBatch, Decode
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -239,19 +240,25 @@ class Consumer(Client, Generic[K, V]):
                 yield gathering.batch()
 
     async def arrow(
-        self, max_rows: int = 65_536, max_wait: float = 0.5
-    ) -> AsyncIterator[RecordBatch]:
+        self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
+    ) -> AsyncIterator[ArrowBatch]:
         """Arrow record batches of up to `max_rows`, or what has come within `max_wait` seconds,
-        without an object per record; `commit` takes them. Needs pyarrow (`odradek[arrow]`).
+        without an object per record; `commit` takes them. `decode` makes a column of structs out
+        of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
+        (`odradek[arrow]`).
         """
-        from odradek.client.arrow.reading import record_batch  # Heavy, and optional.
+        from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
+        from odradek.client.arrow.reading import record_batch
 
+        collector = self._core.collector
+        on_error = collector.deserializers.on_error
+        values = None if decode is None else JsonValues(decode, on_error)
         more = True
         while more:
-            gathering = ColumnGathering(self._core.collector, max_rows)
+            gathering = ColumnGathering(collector, max_rows)
             more = await self._reading.gather(gathering, max_wait)
             if not gathering.is_empty:
-                yield record_batch(gathering)
+                yield await self._reading.counted(partial(record_batch, gathering, values))
 
     # The end.
 

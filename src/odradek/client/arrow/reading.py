@@ -10,12 +10,14 @@
 
 Rows are of several partitions, those of one partition in order. What to commit for a batch travels
 in its schema's metadata, so `commit` takes the batch itself; a table made of several batches has
-that of the first.
+that of the first. `decoding` makes columns of JSON values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, islice
 from typing import Any, Self
 
 import pyarrow as pa
@@ -27,6 +29,8 @@ from odradek.client.arrow.arrays import (
     repeated,
     text_array,
 )
+from odradek.client.arrow.decoding import JsonValues
+from odradek.client.arrow.types import ArrowBatch
 from odradek.client.consumer.arguments import OFFSETS_KEY, metadata_of
 from odradek.client.consumer.gathering import ColumnGathering
 
@@ -45,12 +49,12 @@ SCHEMA = pa.schema(
     ]
 )
 
-RecordBatch = pa.RecordBatch
 Take = Callable[[], tuple[ColumnGathering, bool]]
+Counted = Callable[[Callable[[], Any]], Any]
 
 
-def record_batch(gathered: ColumnGathering) -> pa.RecordBatch:
-    """What was gathered."""
+def record_batch(gathered: ColumnGathering, values: JsonValues | None = None) -> Any:
+    """What was gathered, with its values decoded. Raises `DecodeError`."""
     columns, runs = gathered.columns, gathered.runs
     topics: dict[str, int] = {}
     for run in runs:
@@ -72,7 +76,8 @@ def record_batch(gathered: ColumnGathering) -> pa.RecordBatch:
         ),
     ]
     metadata = {OFFSETS_KEY: metadata_of(gathered.offsets())}
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.with_metadata(metadata))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.with_metadata(metadata))
+    return batch if values is None else values.decode(batch)
 
 
 class ArrowBatches:
@@ -83,21 +88,30 @@ class ArrowBatches:
     what there was. Each batch counts as dealt with when the next one is asked for.
     """
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: Take, counted: Counted, values: JsonValues | None = None) -> None:
         self._take = take
+        self._counted = counted
+        self._values = values
+
+    def _made(self, gathered: ColumnGathering) -> Any:
+        return self._counted(partial(record_batch, gathered, self._values))
 
     @property
     def schema(self) -> pa.Schema:
-        return SCHEMA
+        """Of the batches; where values are decoded, as far as it is known yet."""
+        if self._values is None:
+            return SCHEMA
+        return SCHEMA.set(SCHEMA.get_field_index("value"), pa.field("value", self._values.fields))
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> pa.RecordBatch:
+    def __next__(self) -> ArrowBatch:
         while True:
             gathered, more = self._take()
             if not gathered.is_empty:
-                return record_batch(gathered)
+                batch: ArrowBatch = self._made(gathered)
+                return batch
             if not more:
                 raise StopIteration
 
@@ -108,8 +122,10 @@ class ArrowBatches:
             gathered, _ = self._take()
             if gathered.is_empty:
                 return
-            yield record_batch(gathered).replace_schema_metadata(None)
+            yield self._made(gathered).replace_schema_metadata(None)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        reader = pa.RecordBatchReader.from_batches(SCHEMA, self.until_quiet())
+        batches = self.until_quiet()
+        first = [] if self._values is None else list(islice(batches, 1))  # It says the schema.
+        reader = pa.RecordBatchReader.from_batches(self.schema, chain(first, batches))
         return reader.__arrow_c_stream__(requested_schema)

@@ -40,6 +40,7 @@ from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
     from odradek.client.arrow.reading import ArrowBatches
+    from odradek.client.arrow.types import Decode
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -219,18 +220,27 @@ class Consumer(Client, Generic[K, V]):
             if not gathering.is_empty:
                 yield gathering.batch()
 
-    def arrow(self, max_rows: int = 65_536, max_wait: float = 0.5) -> ArrowBatches:
+    def arrow(
+        self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
+    ) -> ArrowBatches:
         """Arrow record batches of up to `max_rows`, or what has come within `max_wait` seconds,
         without an object per record; `commit` takes them. What this returns can be iterated over,
-        or given to anything that takes an Arrow stream. Needs pyarrow (`odradek[arrow]`).
+        or given to anything that takes an Arrow stream. `decode` makes a column of structs out of
+        JSON values: "json", or an Arrow schema of their fields. Needs pyarrow (`odradek[arrow]`).
         """
-        from odradek.client.arrow.reading import ArrowBatches  # Heavy, and optional.
+        from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
+        from odradek.client.arrow.reading import ArrowBatches
 
         def take() -> tuple[ColumnGathering, bool]:
             gathering = ColumnGathering(self._collector, max_rows)
             return gathering, run_now(self._reading.gather(gathering, max_wait))
 
-        return ArrowBatches(take)
+        def counted(make: Callable[[], T]) -> T:
+            return run_now(self._reading.counted(make))
+
+        on_error = self._collector.deserializers.on_error
+        values = None if decode is None else JsonValues(decode, on_error)
+        return ArrowBatches(take, counted, values)
 
     # The end.
 

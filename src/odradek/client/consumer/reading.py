@@ -118,8 +118,16 @@ class Reading:
             await self._give_back()
             raise
 
+    async def counted(self, use: Callable[[], T]) -> T:
+        """Make something of what was gathered, which counts as handed out only if it can be."""
+        try:
+            return use()
+        except BaseException:
+            await self._give_back()
+            raise
+
     async def _give_back(self) -> None:
-        """The wait was broken off: what was gathered does not count."""
+        """What was gathered does not count: the wait was broken off, or it cannot be decoded."""
         places = self.collector.undo()
         if places and self._driver.running:
             await self._driver.call(lambda: self._core.move_back(places))

@@ -2,8 +2,8 @@
 
 A member names the assignors it speaks, in the order of preference; the coordinator picks one that
 all members speak; the leader is given everybody's subscription and calls `assign`. Users may
-bring their own: derive from `PartitionAssignor` and name the class (or an instance) in
-`partition.assignment.strategy`.
+bring their own: derive from `PartitionAssignor` and give the class (or an instance) to the consumer
+as one of its `assignors`.
 
     leader    assign(partitions per topic, subscriptions by member) -> assignments by member
     member    subscription_user_data(topics) -> what its subscription carries for the leader

@@ -1,0 +1,70 @@
+"""What users see of Arrow, in types that need no pyarrow: it has none that type checkers know.
+
+What is really there is pyarrow's `RecordBatch`, `Table` and `Schema`, with all that these can do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+
+class ArrowSchema(Protocol):
+    """Anything that exports an Arrow schema: pyarrow's, nanoarrow's, polars'."""
+
+    def __arrow_c_schema__(self) -> object: ...
+
+
+class ArrowBatch(Protocol):
+    """A `pyarrow.RecordBatch`."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def num_columns(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def schema(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def column(self, i: int | str) -> Any: ...
+
+    def to_pylist(self) -> list[dict[str, Any]]: ...
+
+    def to_pandas(self) -> Any: ...
+
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+
+
+class ArrowTable(Protocol):
+    """A `pyarrow.Table`."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def schema(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def column(self, i: int | str) -> Any: ...
+
+    def to_pylist(self) -> list[dict[str, Any]]: ...
+
+    def to_pandas(self) -> Any: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Decode = Literal["json"] | ArrowSchema
+"""How `arrow` makes columns of JSON values: with the fields of the first records, or with these."""

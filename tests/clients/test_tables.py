@@ -1,0 +1,131 @@
+"""A bounded read as one Arrow table, and decoded columns, from a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+import odradek
+from odradek.client.arrow.types import ArrowTable
+from odradek.client.errors import ConfigError, DecodeError, UnknownTopicOrPartition
+from odradek.testing.broker import Broker
+
+LONG_S = 60.0
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+NewTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def orders(broker: Broker, new_topic: NewTopic) -> str:
+    """Ten orders in two partitions, an hour apart."""
+    topic = new_topic(partitions=2)
+    with odradek.Producer(brokers=broker.bootstrap, value="json") as producer:
+        for number in range(10):
+            producer.send(
+                topic,
+                {"id": number},
+                partition=number % 2,
+                timestamp=T0 + timedelta(hours=number),
+            )
+    return topic
+
+
+def ids(table: ArrowTable) -> list[int]:
+    return sorted(value["id"] for value in table["value"].to_pylist())
+
+
+def test_everything(broker: Broker, orders: str) -> None:
+    table = odradek.read(orders, brokers=broker.bootstrap)
+    assert sorted(table["value"].to_pylist()) == [b'{"id":%d}' % n for n in range(10)]
+    assert table.schema.metadata is None
+    of_one = odradek.read(orders, partitions=[1], decode="json", brokers=broker.bootstrap)
+    assert of_one["value"].to_pylist() == [{"id": n} for n in (1, 3, 5, 7, 9)]
+
+
+def test_from_a_moment_to_another(broker: Broker, orders: str) -> None:
+    since, until = T0 + timedelta(hours=3), T0 + timedelta(hours=7)
+    table = odradek.read(orders, since=since, until=until, decode="json", brokers=broker.bootstrap)
+    assert ids(table) == [3, 4, 5, 6]
+    long_ago = datetime.now(UTC) - T0 - timedelta(hours=4, minutes=30)
+    assert ids(odradek.read(orders, since=long_ago, decode="json", brokers=broker.bootstrap)) == [
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
+    assert odradek.read(orders, since="1ms", brokers=broker.bootstrap).num_rows == 0
+
+
+def test_the_brokers_of_the_environment(
+    broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODRADEK_BROKERS", broker.bootstrap)
+    assert odradek.read(orders).num_rows == 10
+
+
+def test_a_first_batch_without_values(broker: Broker, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2)
+    with odradek.Producer(brokers=broker.bootstrap) as producer:
+        producer.send(topic, None, key="gone", partition=0)
+        producer.send(topic, '{"id": 1}', partition=1)
+    table = odradek.read(topic, decode="json", brokers=broker.bootstrap)
+    assert sorted(map(str, table["value"].to_pylist())) == ["None", "{'id': 1}"]
+
+
+def test_what_cannot_be_meant(broker: Broker) -> None:
+    with pytest.raises(ConfigError, match=r"'soon' is not a duration.*give a datetime"):
+        odradek.read("orders", since="soon", brokers=broker.bootstrap)
+    with pytest.raises(UnknownTopicOrPartition):
+        odradek.read("ordres", brokers=broker.bootstrap, default_api_timeout_ms=300)
+
+
+class TestDecoding:
+    """What cannot be decoded is not counted as handed out, in either face."""
+
+    def test_blocking(self, broker: Broker, orders: str) -> None:
+        with odradek.Producer(brokers=broker.bootstrap) as producer:
+            producer.send(orders, "no json", partition=0)
+        with odradek.Consumer(brokers=broker.bootstrap) as consumer:
+            consumer.assign({(orders, 0): (0, 6)})
+            batches = consumer.arrow(max_wait=LONG_S, decode="json")
+            for _ in range(2):
+                with pytest.raises(DecodeError, match="at offset 5"):
+                    next(batches)
+                assert consumer.position((orders, 0)) == 0
+        with odradek.Consumer(brokers=broker.bootstrap, on_decode_error="skip") as consumer:
+            consumer.assign({(orders, 0): (0, 6)})
+            reader = pa.RecordBatchReader.from_stream(
+                consumer.arrow(max_wait=LONG_S, decode="json")
+            )
+            found = reader.read_all()["value"].to_pylist()
+        assert found == [{"id": 0}, {"id": 2}, {"id": 4}, {"id": 6}, {"id": 8}, None]
+
+    def test_awaited(self, broker: Broker, orders: str) -> None:
+        with odradek.Producer(brokers=broker.bootstrap) as producer:
+            producer.send(orders, "no json", partition=0)
+
+        async def read() -> None:
+            async with odradek.aio.Consumer(brokers=broker.bootstrap) as consumer:
+                await consumer.assign({(orders, 0): (0, 5), (orders, 1): (0, 5)})
+                rows = 0
+                async for batch in consumer.arrow(max_wait=LONG_S, decode="json"):
+                    rows += batch.num_rows
+                    assert batch.column("value").null_count == 0
+                assert rows == 10
+                await consumer.assign({(orders, 0): (0, 6)})
+                with pytest.raises(DecodeError, match="at offset 5"):
+                    await anext(consumer.arrow(max_wait=LONG_S, decode="json"))
+                assert await consumer.position((orders, 0)) == 0
+
+        asyncio.run(read())

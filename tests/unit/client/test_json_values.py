@@ -1,0 +1,105 @@
+"""Columns out of JSON values: what fits, what does not, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from odradek.client.arrow.decoding import JsonValues
+from odradek.client.arrow.reading import SCHEMA
+from odradek.client.consumer.record import Record
+from odradek.client.errors import ConfigError, DecodeError
+
+FIELDS = pa.schema([("id", pa.int64()), ("item", pa.string())])
+
+
+def batch(values: Sequence[bytes | None]) -> pa.RecordBatch:
+    """Records of orders-3, from offset 10 on."""
+    rows: list[dict[str, object]] = [
+        {
+            "key": b"k",
+            "value": value,
+            "topic": "orders",
+            "partition": 3,
+            "offset": 10 + index,
+            "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
+            "timestampType": 0,
+            "headers": [],
+        }
+        for index, value in enumerate(values)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA.with_metadata({b"a": b"b"}))
+
+
+def values(decoded: pa.RecordBatch) -> list[object]:
+    found: list[object] = decoded.column("value").to_pylist()
+    return found
+
+
+def test_fields_and_types_are_those_of_the_first_batch() -> None:
+    decoder = JsonValues("json")
+    first = decoder.decode(batch([b'{"id": 1}', None, b' {"id": 2,\n"item": "pen"} ']))
+    assert values(first) == [{"id": 1, "item": None}, None, {"id": 2, "item": "pen"}]
+    assert first.schema.metadata == {b"a": b"b"}
+    assert first.column("offset").to_pylist() == [10, 11, 12]
+    later = decoder.decode(batch([b'{"item": "ink", "price": 3}', b"{}"]))
+    assert values(later) == [{"id": None, "item": "ink"}, {"id": None, "item": None}]
+    assert later.schema == first.schema
+
+
+def test_a_schema_says_what_is_wanted() -> None:
+    decoder = JsonValues(FIELDS)
+    assert values(decoder.decode(batch([None]))) == [None]
+    found = decoder.decode(batch([b'{"id": 1, "x": []}']))
+    assert values(found) == [{"id": 1, "item": None}]
+    assert found.schema.field("value").type == pa.struct(list(FIELDS))
+
+
+@pytest.mark.parametrize("wanted", ["json", FIELDS])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"3",
+        b"",
+        b" ",
+        b"[{}]",
+        b"null",
+        b'{"id": 1',
+        b'{"id": 1} {"id": 2}',
+        b"\xff",
+        b'{"id": 1}x',
+    ],
+)
+def test_what_is_no_object_is_told_with_its_record(wanted: object, bad: bytes) -> None:
+    with pytest.raises(DecodeError, match=r"orders-3 at offset 12 is no JSON object") as caught:
+        JsonValues(wanted).decode(batch([b'{"id": 1}', b'{"id": 2}', bad, b'{"id": 3}']))  # type: ignore[arg-type]
+    record = caught.value.record
+    assert isinstance(record, Record)
+    assert (record.topic, record.partition, record.offset, record.value) == ("orders", 3, 12, bad)
+
+
+def test_a_field_of_another_type_is_no_object_of_the_wanted_form() -> None:
+    told: list[DecodeError] = []
+    decoder = JsonValues(FIELDS, told.append)
+    found = decoder.decode(batch([b'{"id": 1}', b'{"id": "one"}', b'{"id": 3}', b"x", None]))
+    assert values(found) == [
+        {"id": 1, "item": None},
+        None,
+        {"id": 3, "item": None},
+        None,
+        None,
+    ]
+    assert [error.record.offset for error in told if isinstance(error.record, Record)] == [11, 13]
+
+
+def test_values_that_do_not_go_together_need_a_schema() -> None:
+    with pytest.raises(DecodeError, match=r"together.*give a schema"):
+        JsonValues("json").decode(batch([b'{"id": 1}', b'{"id": "one"}']))
+
+
+def test_what_is_no_schema() -> None:
+    with pytest.raises(ConfigError, match=r"decode is 'json' or an Arrow schema, not 'avro'"):
+        JsonValues("avro")  # type: ignore[arg-type]
