@@ -82,6 +82,16 @@ def test_a_port_in_use_is_named_with_who_has_it(tmp_path: Path) -> None:
     assert "--port 0" in failed.stderr and failed.stdout == ""
 
 
+def test_on_every_interface_clients_are_told_an_address_they_can_connect_to() -> None:
+    with Up("--host", "0.0.0.0", "--port", "0", "--memory") as up:
+        assert not up.bootstrap.startswith("0.0.0.0")
+        produce(up.bootstrap, "t", b"x")
+        assert up.stop() == 0
+        assert up.process.stderr is not None
+        said = up.process.stderr.read()
+    assert f"clients are told {up.bootstrap}" in said and "advertised.listeners" in said
+
+
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     with Up("--port", "0", "--data-dir", data_dir(tmp_path)) as up:
         failed = run("up", "--port", "0", "--data-dir", data_dir(tmp_path))
@@ -97,6 +107,9 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         (("--set", "num.partitions"), 2, "NAME=VALUE"),
         (("--memory", "--data-dir", "x"), 2, "--memory"),
         (("--port", "70000"), 2, "70000"),
+        (("--host", "not a name"), 1, "PLAINTEXT://HOST:PORT"),
+        (("--host", "192.0.2.254"), 1, "--host"),
+        (("--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"), 1, "they reach this machine"),
     ],
 )
 def test_bad_arguments_say_what_to_do(arguments: tuple[str, ...], code: int, said: str) -> None:

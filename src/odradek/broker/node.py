@@ -65,13 +65,20 @@ class Node:
         timer: SystemTimer,
         on_bug: BugHook | None = None,
         most_connections: int = 2**31 - 1,
+        own_host: str = "localhost",
     ) -> None:
-        """`most_connections`: what the process has descriptors for, whatever the settings allow."""
+        """`most_connections`: what the process has descriptors for, whatever the settings allow.
+        `own_host`: what clients are told of a listener on every interface.
+        """
         self.config = config
         self.timer = timer
         self.background = Background(env.offload)
         self.env = replace(env, offload=self.background)
         self.address = ("", 0)
+        """Where it listens, once it does."""
+        self.endpoint = Endpoint("", "", 0, PLAINTEXT)
+        """What clients are told to connect to, once it listens."""
+        self._own_host = own_host
         self._on_bug = on_bug
         self._most_connections = most_connections
 
@@ -187,14 +194,15 @@ class Node:
         """Take this broker's place in the metadata, under the address it can be reached at."""
         advertised = self.config.advertised()[0]
         port = advertised.port or self.address[1]
-        endpoint = Endpoint(advertised.name, advertised.host or self.address[0], port, PLAINTEXT)
+        host = self._own_host if advertised.is_everywhere else advertised.host
+        self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
         self.metadata.submit(bootstrap(self.metadata.pending))
         registration = register_broker(
             self.metadata.pending,
             self.config.node_id,
             epoch=self.metadata.end_offset,
             incarnation_id=new_uuid(self.env.random),
-            endpoints=[endpoint],
+            endpoints=[self.endpoint],
             rack=self.config.broker_rack,
             log_dirs=[self.directory.meta.directory_id],
             clean=self.directory.was_clean,

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 
 from odradek.broker.node import Node, StartFailed
 from odradek.broker.stopping import Progress
+from odradek.config.addresses import address_text
 from odradek.config.broker import BrokerConfig
+from odradek.config.listeners import Listener
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk, Env
 from odradek.network.clock import SystemClock
-from odradek.network.listener import AddressInUseError
+from odradek.network.listener import AddressInUseError, CannotListenError
+from odradek.network.own_address import own_address
 from odradek.network.selector import Reactor
 from odradek.network.workers import Workers
 from odradek.timing import SystemTimer
@@ -51,7 +54,7 @@ class Server:
         self._stopping = False
         directory = MEMORY if data_dir is None else data_dir
         given = {
-            "listeners": f"PLAINTEXT://{host}:{port}",
+            "listeners": str(Listener("PLAINTEXT", host.strip("[]"), port)),
             "log.dirs": directory,
             **settings,
         }
@@ -77,13 +80,23 @@ class Server:
         # Files and connections have a share of the descriptors each, or those who come and stay
         # would push the log out.
         connections = descriptor_budget(CONNECTIONS_SHARE)
-        self.node = Node(self.config, env, self._timer, most_connections=connections)
+        self.node = Node(
+            self.config,
+            env,
+            self._timer,
+            most_connections=connections,
+            own_host=own_address() if self.tells_own_address else "",
+        )
+
+    @property
+    def tells_own_address(self) -> bool:
+        """Whether it listens on every interface and nothing says what clients are to be told."""
+        return self.config.advertised()[0].is_everywhere
 
     @property
     def bootstrap(self) -> str:
-        """`host:port`, once started."""
-        host, port = self.node.address
-        return f"{host}:{port}"
+        """`host:port` for clients, once started: that which they are told to connect to."""
+        return address_text(self.node.endpoint.host, self.node.endpoint.port)
 
     @property
     def bugs(self) -> int:
@@ -98,6 +111,12 @@ class Server:
             self._close()
             raise StartFailed(
                 f"{error}. Choose another with --port, or --port 0 for any"
+            ) from error
+        except CannotListenError as error:
+            self._close()
+            raise StartFailed(
+                f"{error}. Give a name or an address of this machine with --host, or 0.0.0.0 for "
+                f"every interface"
             ) from error
         except OSError as error:
             self._close()

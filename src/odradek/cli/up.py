@@ -28,7 +28,12 @@ DEFAULT_DIRECTORY = "odradek-data"
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0: any."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Name or address to listen on; 0.0.0.0 for every interface.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -70,6 +75,13 @@ def up(
     except StartFailed as failure:
         click.echo(f"odradek: {failure}", err=True)
         sys.exit(1)
+    if server.tells_own_address:
+        click.echo(
+            f"odradek: listening on every interface; clients are told {server.bootstrap}. Where "
+            f"that is not how they reach this machine, give the address that is: "
+            f"--set advertised.listeners=PLAINTEXT://HOST:PORT",
+            err=True,
+        )
     stop_on_signals(server)
     spare_the_collector()
     click.echo(ready_line(server, as_json))

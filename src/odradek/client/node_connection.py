@@ -26,6 +26,7 @@ from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import Disconnected, RequestTimeout, UnsupportedVersion
 from odradek.client.handshake import Handshake
 from odradek.client.in_flight_requests import ClientRequest
+from odradek.config.addresses import address_text
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.frame import request_parts
 from odradek.protocol.header import decode_response_header
@@ -66,7 +67,7 @@ class NodeConnection:
         self._later = Alarm(client.timer, self._look_again)  # Back-off or throttling end.
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.host}:{self.port})"
+        return f"{self.name} ({address_text(self.host, self.port)})"
 
     # Sending.
 

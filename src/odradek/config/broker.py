@@ -120,8 +120,7 @@ class BrokerConfig(
 
     def __init__(self, layers: Sequence[Layer] = ()) -> None:
         super().__init__(layers)
-        for text in (*self.listeners, *self.advertised_listeners):
-            parse_listener(text)
+        self._check_listeners()
         least, most = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
         if least > most:
             raise ConfigError(
@@ -139,6 +138,28 @@ class BrokerConfig(
                 f"node.id is {self.node_id} and broker.id is {self.broker_id}; they name the same: "
                 f"give one"
             )
+
+    def _check_listeners(self) -> None:
+        for name, texts in (
+            ("listeners", self.listeners),
+            ("advertised.listeners", self.advertised_listeners),
+        ):
+            names = [parse_listener(text).name for text in texts]
+            if len(set(names)) < len(names):
+                raise ConfigError(
+                    f"Each listener must have a different name, {name}: {','.join(texts)}. There "
+                    f"is PLAINTEXT only so far: give one address"
+                )
+        if not self.listeners:
+            raise ConfigError("listeners is empty: give an address, as PLAINTEXT://127.0.0.1:9092")
+        for text in self.advertised_listeners:
+            host = parse_listener(text).host
+            if host and parse_listener(text).is_everywhere:
+                raise ConfigError(
+                    f"advertised.listeners cannot use the nonroutable meta-address {host}: it is "
+                    f"what clients are told to connect to. Give the name or address by which they "
+                    f"reach this machine, as PLAINTEXT://broker.example.com:9092"
+                )
 
     @classmethod
     def load(cls, given: Mapping[str, str], where: Mapping[str, str] | str = "") -> BrokerConfig:

@@ -24,8 +24,8 @@ class NetworkSettings(Settings):
             "PLAINTEXT://[::1]:9092",
             "`PLAINTEXT://HOST:PORT`",
         ),
-        doc="Where to listen. Loopback unless told otherwise. No host means every interface; port "
-        "0 takes any free one.",
+        doc="Where to listen. Loopback unless told otherwise. No host and `0.0.0.0` mean every "
+        "IPv4 interface, `[::]` every interface; port 0 takes any free one.",
     )
     advertised_listeners = strings(
         "advertised.listeners",
@@ -36,8 +36,9 @@ class NetworkSettings(Settings):
             "`PLAINTEXT://HOST:PORT`",
         ),
         doc="What clients are told to connect to, where that is not the address of listeners: "
-        "behind a port mapping "
-        "or a proxy. Empty: the listeners themselves.",
+        "behind a port mapping or a proxy, or if this machine has several addresses. Empty: the "
+        "listeners themselves; where those are every interface, the address of this machine by "
+        "which it reaches others. Port 0 stands for the port that is listened on.",
     )
     socket_request_max_bytes = integer(
         "socket.request.max.bytes",

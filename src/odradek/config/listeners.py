@@ -1,7 +1,7 @@
 """Listener addresses: `NAME://HOST:PORT`, as in `listeners` and `advertised.listeners`.
 
-One kind so far, `PLAINTEXT`. An IPv6 address stands in brackets. An empty host means every
-interface.
+One kind so far, `PLAINTEXT`. An IPv6 address stands in brackets. No host, `0.0.0.0` and `::` mean
+every interface: one can listen there, but nobody can connect to such an address.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from odradek.config.addresses import address_text
 from odradek.config.setting import ConfigError
 
 LISTENER_PATTERN = r"(PLAINTEXT)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
 COMPILED = re.compile(LISTENER_PATTERN)
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class Listener(NamedTuple):
@@ -23,8 +25,12 @@ class Listener(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{address_text(self.host, self.port)}"
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it means every interface, and so tells no client where to connect."""
+        return self.host in EVERY_INTERFACE
 
 
 def parse_listener(text: str) -> Listener:

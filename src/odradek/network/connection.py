@@ -36,6 +36,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from odradek.config.addresses import address_text
 from odradek.model.env import Transport
 from odradek.model.errors import ProtocolError
 from odradek.network.deadlines import Deadlines
@@ -120,8 +121,7 @@ class Connection:
         return self._framing.held_bytes
 
     def __str__(self) -> str:
-        host, port = self.peer
-        return f"{host}:{port}"
+        return address_text(*self.peer)
 
     def start(self) -> None:
         """Begin to read."""

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from odradek.config.addresses import address_text
 from odradek.model.env import Offload, Transport
 from odradek.network.poller import WRITE
 from odradek.network.transport import SocketTransport
@@ -171,7 +172,8 @@ class Connector:
         reason = self._reason
         if reason is None:
             return OSError(errno.EADDRNOTAVAIL, f"the name {self._host!r} has no address")
-        text = f"cannot connect to {self._host}:{self._port}: {reason.strerror or reason}"
+        where = address_text(self._host, self._port)
+        text = f"cannot connect to {where}: {reason.strerror or reason}"
         return OSError(reason.errno or errno.ECONNREFUSED, text)
 
     def _fail(self, error: OSError) -> None:

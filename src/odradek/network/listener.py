@@ -20,6 +20,7 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from odradek.config.addresses import address_text
 from odradek.model.env import Transport
 from odradek.network.poller import READ
 from odradek.network.port_holder import port_holder
@@ -37,12 +38,23 @@ LAST_PAUSE_MS = 1000
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
+class CannotListenError(OSError):
+    """Not at this address: it is not one of this machine, or may not be used."""
+
+    def __init__(self, code: int, host: str, port: int, reason: str) -> None:
+        super().__init__(code, f"cannot listen on {address_text(host, port)}: {reason}")
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 class AddressInUseError(OSError):
     """The address is taken. `holder` says by whom, if that can be found out."""
 
     def __init__(self, host: str, port: int, holder: str | None) -> None:
         super().__init__(
-            errno.EADDRINUSE, f"{host}:{port} is in use by {holder or 'another process'}"
+            errno.EADDRINUSE,
+            f"{address_text(host, port)} is in use by {holder or 'another process'}",
         )
         self.host = host
         self.port = port
@@ -165,10 +177,13 @@ class SocketListening:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening, non-blocking socket. Raises `AddressInUseError`, or `OSError` that names the
-    address.
-    """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    """A listening, non-blocking socket. Raises `AddressInUseError`, `CannotListenError`."""
+    try:
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise CannotListenError(errno.EADDRNOTAVAIL, host, port, reason_of(error)) from error
     family, kind, protocol, _, address = found[0]
     listening = socket.socket(family, kind, protocol)
     try:
@@ -180,8 +195,14 @@ def bound_socket(host: str, port: int) -> socket.socket:
         listening.close()
         if error.errno == errno.EADDRINUSE:
             raise AddressInUseError(host, port, port_holder(port)) from error
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        code = error.errno or errno.EADDRNOTAVAIL
+        raise CannotListenError(code, host, port, reason_of(error)) from error
     return listening
+
+
+def reason_of(error: OSError | UnicodeError) -> str:
+    """What the system says, without its number."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _spare() -> int | None:

@@ -61,7 +61,7 @@ class SocketServer:
 
     def listen(self, host: str, port: int) -> Listening:
         """Accept connections there; port 0 is any free one. Raises `OSError`
-        (`AddressInUseError`).
+        (`AddressInUseError`, `CannotListenError`).
         """
         listening = self.network.listen(host, port, self._accepted)
         self._listening.append(listening)

@@ -52,7 +52,7 @@ class Broker:
 
     @property
     def port(self) -> int:
-        return int(self.bootstrap.rpartition(":")[2])
+        return self._server.node.address[1]
 
     @property
     def bugs(self) -> int:

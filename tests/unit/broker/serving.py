@@ -108,7 +108,7 @@ class Serving:
         env = Env(self.clock, Random(1), Unconnected(), self.disk, self, self.soon.append)  # type: ignore[arg-type]
         values = {name.replace("_", "."): value for name, value in settings.items()}
         config = BrokerConfig.load({"log.dirs": "/data", **values}, "the test")
-        self.node = Node(config, env, self.timer)
+        self.node = Node(config, env, self.timer, own_host="own.example")
         self.node.start()
         self.dispatcher = Dispatcher(self.node.broker)
         self.settle()

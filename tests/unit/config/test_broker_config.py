@@ -170,6 +170,25 @@ def test_clients_are_told_the_listeners_unless_something_else_is_advertised() ->
     assert behind.advertised() == (Listener("PLAINTEXT", "public", 19092),)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_clients_are_not_told_to_connect_to_every_interface(host: str) -> None:
+    assert BrokerConfig.load({"listeners": f"PLAINTEXT://{host}:9092"}).listening()
+    with pytest.raises(ConfigError, match=r"^advertised\.listeners .*they reach this machine"):
+        BrokerConfig.load({"advertised.listeners": f"PLAINTEXT://{host}:9092"})
+
+
+@pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
+def test_there_is_one_listener_of_a_name(name: str) -> None:
+    """The others would be silently left out."""
+    with pytest.raises(ConfigError, match=rf"Each listener must have a different name, {name}:"):
+        BrokerConfig.load({name: "PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092"})
+
+
+def test_there_is_a_listener() -> None:
+    with pytest.raises(ConfigError, match="listeners is empty"):
+        BrokerConfig.load({"listeners": ""})
+
+
 def test_changed_names_what_differs_in_the_order_of_the_table() -> None:
     before = BrokerConfig()
     after = before.with_dynamic({"max.connections": "9", "log.segment.bytes": "1048576"}, {})

@@ -11,7 +11,7 @@ import aiokafka
 import kafka
 import pytest
 
-from odradek.config.addresses import parse_address, parse_addresses
+from odradek.config.addresses import address_text, parse_address, parse_addresses
 from odradek.config.admin import AdminConfig
 from odradek.config.client import ClientConfig
 from odradek.config.client_loading import ClientSettings
@@ -279,6 +279,11 @@ def test_the_origin_of_a_value_is_told_in_errors() -> None:
 )
 def test_addresses(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["localhost:9092", "[::1]:9092", "192.0.2.1:1"])
+def test_an_address_is_written_as_it_is_read(text: str) -> None:
+    assert address_text(*parse_address(text)) == text
 
 
 @pytest.mark.parametrize("text", ["localhost", ":9092", "host:", "host:port", "host:0", "h:70000"])

@@ -16,7 +16,12 @@ from memory_network import Recorder, framed
 from reactor_thread import read_frame, serving
 
 from odradek.model.env import Transport
-from odradek.network.listener import AddressInUseError, SocketListening
+from odradek.network.listener import (
+    AddressInUseError,
+    CannotListenError,
+    SocketListening,
+    bound_socket,
+)
 from odradek.network.poller import READ
 from odradek.network.port_holder import port_holder
 from odradek.timing.timer import SystemTimer
@@ -46,10 +51,17 @@ def test_an_address_that_is_not_ours_is_named_in_the_error() -> None:
     with serving(Recorder()) as thread:
 
         def listen_elsewhere() -> None:
-            with pytest.raises(OSError, match=r"192\.0\.2\.1:0"):
-                thread.server.listen("192.0.2.1", 0)
+            with pytest.raises(CannotListenError, match=r"^cannot listen on 192\.0\.2\.254:0: "):
+                thread.server.listen("192.0.2.254", 0)
 
         thread.on_owner(listen_elsewhere)
+
+
+@pytest.mark.parametrize("name", ["not a name", "a" * 64 + ".example"])
+def test_a_name_that_cannot_be_one_is_named_in_the_error(name: str) -> None:
+    """Nobody has to be asked for it, so nobody is."""
+    with pytest.raises(CannotListenError, match=rf"^cannot listen on {name}:0: \S"):
+        bound_socket(name, 0)
 
 
 def test_a_port_may_be_bound_again_right_after_it_was_closed() -> None:

@@ -22,6 +22,7 @@ from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.generation import Generation
 from odradek.client.errors.base import KafkaError
 from odradek.client.waiter import Waiter
+from odradek.config.addresses import address_text
 from odradek.model.ids import TopicPartition
 
 AnswerHandler = Callable[["GroupCall", Any, KafkaError | None], None]
@@ -66,7 +67,7 @@ class CoordinatorNode:
     port: int
 
     def __str__(self) -> str:
-        return f"broker {self.id} at {self.host}:{self.port}"
+        return f"broker {self.id} at {address_text(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True)
