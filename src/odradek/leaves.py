@@ -42,6 +42,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.client.consumer.fetch_answers",
     "odradek.client.consumer.fetch_collector",
     "odradek.client.consumer.fetch_sessions",
+    "odradek.client.consumer.fetched_batches",
     "odradek.client.consumer.fetcher",
     "odradek.client.consumer.held_decisions",
     "odradek.client.consumer.partition_state",

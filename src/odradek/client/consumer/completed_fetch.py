@@ -7,9 +7,8 @@ The engine makes one per partition of a response and looks only at the headers o
 last batch. Everything else happens on the application's thread, when it is the fetch's turn and
 for as many records as are wanted: checksums, decompression, the records themselves, and objects.
 
-Passed over are records before the position and from its end on, control batches, and with
-read_committed the batches of aborted transactions: a transaction of a producer is void from the
-offset that the broker names for it up to the producer's next abort marker.
+Passed over are records before the position and from its end on, and whole batches that are not for
+applications: see `fetched_batches`.
 
 An error leaves this where it stands. Records before it are handed out first, and asking again
 raises it again, until the application seeks past it.
@@ -22,34 +21,18 @@ A compiled leaf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
 from mypy_extensions import i64
 
+from odradek.client.consumer.fetched_batches import DAMAGES, FetchedBatches
 from odradek.client.consumer.position import NO_EPOCH, Position
-from odradek.client.consumer.record import (
-    Record,
-    RecordSource,
-    TimestampType,
-)
+from odradek.client.consumer.record import Record, RecordSource
 from odradek.client.deserializers import Deserializers
-from odradek.client.errors import DecodeError, InvalidRecord, KafkaError
-from odradek.model.errors import ErrorCode
+from odradek.client.errors import DecodeError, KafkaError
 from odradek.protocol.api.fetch import AbortedTransaction
-from odradek.protocol.compression import CorruptCompression, TooLarge
-from odradek.protocol.control_records import is_abort_marker
-from odradek.protocol.record_batch import (
-    HEADER_BYTES,
-    CorruptBatch,
-    RecordBatchHeader,
-    cursor_of,
-    is_intact,
-)
 from odradek.protocol.record_columns import RecordColumns
 from odradek.protocol.record_cursor import RecordCursor
-from odradek.protocol.records import InvalidRecords
-
-DAMAGES: Final = (CorruptBatch, CorruptCompression, InvalidRecords, TooLarge)
 
 Records = list[Record[Any, Any]]
 
@@ -92,23 +75,9 @@ class CompletedFetch:
         """Of all of `records`."""
         self.failure: Callable[[], KafkaError | None] | None = None
         """Instead of batches: called when its turn has come; what it returns is raised."""
-        self._data = data
-        self._start = start
-        self._at = start
-        self._end = end
-        self._check_crcs = check_crcs
-        self._cursor: RecordCursor | None = None
-        self._source: RecordSource | None = None
-        self._after_batch = next_offset
+        self._batches = FetchedBatches(position, data, start, end, next_offset, aborted, check_crcs)
         self._held_back = False
         """The record the cursor stands on was not handed out."""
-        self._transactions = aborted
-        self._aborted: list[AbortedTransaction] = []
-        """Those that begin further on, the next one last."""
-        self._aborting: set[int] = set()
-        """The producers whose transactions are void here."""
-        if aborted is not None:
-            self._aborted = sorted(aborted, key=_first_offset, reverse=True)
 
     def fill(self, limit: int, deserializers: Deserializers) -> bool:
         """Decode up to `limit` more into `records`, all of one leader's epoch; False at the end.
@@ -120,7 +89,7 @@ class CompletedFetch:
             self._decode(records, limit, deserializers)
         except DAMAGES as damage:
             if not records:
-                raise self._damaged(damage) from None
+                raise self._batches.damaged(damage) from None
         except Exception:
             if not records:
                 raise
@@ -132,13 +101,14 @@ class CompletedFetch:
         return self.count > 0
 
     def _decode(self, records: Records, limit: i64, deserializers: Deserializers) -> None:
+        batches = self._batches
         while len(records) < limit:
-            cursor = self._cursor
+            cursor = batches.cursor
             if cursor is None:
-                cursor = self._next_batch()
+                cursor = batches.next()
                 if cursor is None:
                     return
-            source = self._source
+            source = batches.source
             assert source is not None
             if not records:
                 self.leader_epoch = source.leader_epoch
@@ -160,13 +130,13 @@ class CompletedFetch:
         topic = source.topic
         while len(records) < limit:
             if not self._held_back and not cursor.advance():
-                self._cursor = None
+                self._batches.cursor = None
                 return
             offset = cursor.offset
             if offset < first:
                 continue
             if offset >= last:
-                self._stop()
+                self._batches.stop()
                 return
             self._held_back = True
             headers: bytes | None = None
@@ -202,33 +172,33 @@ class CompletedFetch:
         """
         if self.index < self.count:
             self._rewind()
-        position = self.position
+        position, batches = self.position, self._batches
         first, last = position.offset, position.end
         while columns.count < max_count and columns.data_bytes <= max_data_bytes:
             before = columns.count
             try:
-                cursor = self._cursor
+                cursor = batches.cursor
                 if cursor is None:
-                    cursor = self._next_batch()
+                    cursor = batches.next()
                     if cursor is None:
                         return False
                 if columns.append(cursor, first, last, max_count, max_data_bytes):
-                    self._cursor = None
+                    batches.cursor = None
             except DAMAGES as damage:
                 if columns.count == before:
-                    raise self._damaged(damage) from None
+                    raise batches.damaged(damage) from None
             added = columns.count - before
             if added > 0:
                 assert cursor is not None
                 self._add_run(runs, added)
-                after = self._after_batch if self._cursor is None else cursor.offset + 1
+                after = batches.after if batches.cursor is None else cursor.offset + 1
                 position.offset = min(after, last)
-            if self._cursor is None and self._after_batch >= last:
-                self._stop()
+            if batches.cursor is None and batches.after >= last:
+                batches.stop()
         return True
 
     def _add_run(self, runs: list[Run], added: int) -> None:
-        source = self._source
+        source = self._batches.source
         assert source is not None
         position = self.position
         position.leader_epoch = source.leader_epoch
@@ -238,87 +208,15 @@ class CompletedFetch:
             runs.append(Run(source, added))
 
     def compact(self) -> None:
-        """Keep no more of the response alive than these batches: they have to wait."""
-        if self._end - self._start < len(self._data):
-            self._data = self._data[self._start : self._end]
-            self._at -= self._start
-            self._end -= self._start
-            self._start = 0
+        """It has to wait: keep no more of the response alive than is needed."""
+        self._batches.compact()
 
     def _rewind(self) -> None:
         """Records were decoded ahead that are wanted in another form: begin again."""
         self.records = []
         self.index = self.count = 0
-        self._cursor = None
         self._held_back = False
-        self._at = self._start
-        self._aborting.clear()
-        if self._transactions is not None:
-            self._aborted = sorted(self._transactions, key=_first_offset, reverse=True)
-
-    def _next_batch(self) -> RecordCursor | None:
-        """The next batch that has something for the application, if any; raises `DAMAGES`."""
-        data = self._data
-        first = self.position.offset
-        while self._end - self._at >= HEADER_BYTES:
-            header = RecordBatchHeader(data, self._at)
-            if header.end > self._end or header.base_offset >= self.position.end:
-                break
-            if self._check_crcs and not is_intact(data, header):
-                raise CorruptBatch(self._at, "the checksum is wrong")
-            if self._is_wanted(header) and header.next_offset > first:
-                cursor = cursor_of(data, header)
-                self._take_source(header)
-                self._at = header.end
-                self._after_batch = header.next_offset
-                self._cursor = cursor
-                return cursor
-            self._at = header.end
-        self._at = self._end
-        return None
-
-    def _is_wanted(self, header: RecordBatchHeader) -> bool:
-        """Whether the batch has records for applications. To be asked of all batches in order."""
-        if self._transactions is None:
-            return not header.is_control
-        aborted = self._aborted
-        while aborted and aborted[-1].first_offset <= header.last_offset:
-            self._aborting.add(aborted.pop().producer_id)
-        if header.is_control:
-            if is_abort_marker(self._data, header):
-                self._aborting.discard(header.producer_id)
-            return False
-        return not header.is_transactional or header.producer_id not in self._aborting
-
-    def _take_source(self, header: RecordBatchHeader) -> None:
-        """What the batch's records share: the last batch's, if that is the same."""
-        kind = (
-            TimestampType.LOG_APPEND_TIME
-            if header.is_log_append_time
-            else TimestampType.CREATE_TIME
-        )
-        source = self._source
-        epoch = header.partition_leader_epoch
-        if source is None or source.leader_epoch != epoch or source.timestamp_type is not kind:
-            topic, partition = self.position.topic_partition
-            self._source = RecordSource(topic, partition, epoch, kind)
-
-    def _stop(self) -> None:
-        """Nothing from here on is wanted."""
-        self._cursor = None
-        self._at = self._end
-
-    def _damaged(self, damage: Exception) -> KafkaError:
-        """The error for a batch that cannot be read."""
-        partition = self.position.topic_partition
-        behind = self._after_batch
-        if self._cursor is None:
-            behind = RecordBatchHeader(self._data, self._at).next_offset
-        return InvalidRecord(
-            f"{partition}: a batch at offset {self.position.offset} is damaged: {damage}. What to "
-            f"do: to go on behind it, seek({partition!r}, {behind})",
-            ErrorCode.CORRUPT_MESSAGE,
-        )
+        self._batches.rewind()
 
     def _undecodable(
         self,
@@ -351,7 +249,3 @@ class CompletedFetch:
         if deserializers.on_error is None:
             raise error
         deserializers.on_error(error)
-
-
-def _first_offset(transaction: AbortedTransaction) -> int:
-    return transaction.first_offset

@@ -36,10 +36,14 @@ class Collecting:
         position.move(offset, -1)
         return position
 
-    def fetch(self, position: Position, first: int, count: int, epoch: int = 0) -> CompletedFetch:
+    def fetch(
+        self, position: Position, first: int, count: int, epoch: int = 0, *, damaged: bool = False
+    ) -> CompletedFetch:
         """A fetch of one batch of records whose values are their offsets."""
         data = build([(None, b"%d" % (first + i), (), 0) for i in range(count)])
         data = stamp(data, 0, first, epoch) + data[16:]
+        if damaged:
+            data = data[:-1] + b"\x01"
         fetch = CompletedFetch(position, data, 0, len(data), first + count)
         self.incoming.append(fetch)
         return fetch
@@ -300,8 +304,7 @@ class TestColumns:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 1)
-        damaged = collecting.fetch(position, 1, 1)
-        damaged._data = damaged._data[:-1] + b"\x01"
+        collecting.fetch(position, 1, 1, damaged=True)
         columns = RecordColumns()
         collecting.collector.take_columns(columns, [], 100, 1 << 30)
         assert columns.count == 1
