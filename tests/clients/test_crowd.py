@@ -12,35 +12,23 @@ import resource
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from cli.processes import ODRADEK, Up
+from clients.asking import BATCH, create, long_poll, produce, records_in, until
 from clients.wire import Wire, request_bytes
-from odradek.protocol.api.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.fetch import FetchResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.api.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from odradek.protocol.record_batch_builder import build
 
 CROWD = 2_000
 PARTITIONS = int(os.environ.get("ODRADEK_CROWD_PARTITIONS", "1000"))
 """Three files each. 10,000 take a minute on a small machine."""
 FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 1024; exec "$@"', "sh", *ODRADEK)
 KIB = 1024
-BATCH = build([(b"k", b"v", [], 1_700_000_000_000)])
 
 
 @pytest.fixture
@@ -63,60 +51,6 @@ def pss_bytes(pid: int) -> int:
 
 def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether it comes to hold: for what another process does and tells nobody of."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
-    """Error codes, in the order of the answer."""
-    request = CreateTopicsRequest(
-        topics=[
-            CreatableTopic(
-                name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[]
-            )
-            for name, count in topics
-        ],
-        timeout_ms=120_000,
-    )
-    answer = wire.ask(request, 7, CreateTopicsResponse)
-    return [topic.error_code for topic in answer.topics]
-
-
-def produce(wire: Wire, topic: str, partition: int = 0, batch: bytes = BATCH) -> int:
-    """The error code of one batch with `acks=all`."""
-    data = PartitionProduceData(index=partition, records=batch)
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=30_000,
-        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-    )
-    answer = wire.ask(request, 9, ProduceResponse)
-    return int(answer.responses[0].partition_responses[0].error_code)
-
-
-def long_poll(topic: str, wait_ms: int = 60_000, index: int = 0) -> FetchRequest:
-    """A new fetch session that waits for the first record."""
-    partition = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
-    return FetchRequest(
-        max_wait_ms=wait_ms,
-        min_bytes=1,
-        session_id=0,
-        session_epoch=0,
-        topics=[FetchTopic(topic=topic, partitions=[partition])],
-    )
-
-
-def records_in(answer: FetchResponse) -> int:
-    return sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
 
 
 @pytest.mark.usefixtures("many_descriptors")

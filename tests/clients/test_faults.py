@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from cli.processes import ODRADEK, Up
+from clients.asking import create, long_poll, produce, until
 from clients.failing_disk import FailingDisk
-from clients.test_crowd import create, long_poll, produce, until
 from clients.wire import Wire, request_bytes
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import ZERO_UUID, TopicPartition

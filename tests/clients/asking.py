@@ -1,0 +1,80 @@
+"""What a test with a `Wire` asks of a broker again and again, and how it waits for what follows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from clients.wire import Wire
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.record_batch_builder import build
+
+BATCH = build([(b"k", b"v", [], 1_700_000_000_000)])
+
+
+def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
+    """Names with numbers of partitions; error codes, in the order of the answer."""
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[]
+            )
+            for name, count in topics
+        ],
+        timeout_ms=120_000,
+    )
+    answer = wire.ask(request, 7, CreateTopicsResponse)
+    return [topic.error_code for topic in answer.topics]
+
+
+def produce(
+    wire: Wire, topic: str, partition: int = 0, batch: bytes = BATCH, version: int = 9
+) -> int:
+    """The error code of one batch with `acks=all`."""
+    data = PartitionProduceData(index=partition, records=batch)
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )
+    answer = wire.ask(request, version, ProduceResponse)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def long_poll(topic: str, wait_ms: int = 60_000, index: int = 0) -> FetchRequest:
+    """A new fetch session that waits for the first record."""
+    partition = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        session_id=0,
+        session_epoch=0,
+        topics=[FetchTopic(topic=topic, partitions=[partition])],
+    )
+
+
+def records_in(answer: FetchResponse) -> int:
+    """How many bytes of records."""
+    return sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
+
+
+def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether it comes to hold: for what somebody else does and tells nobody of."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
