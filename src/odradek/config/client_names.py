@@ -130,6 +130,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "builtin.features",
         "client.software.name",
         "client.software.version",
+        "compression.level",  # Of a consumer; a producer's is that of its codec.
         "consume.callback.max.messages",
         "coordinator.query.interval.ms",
         "debug",
@@ -146,6 +147,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "log.thread.name",
         "log.level",
         "message.copy.max.bytes",
+        "metadata.request.timeout.ms",
         "offset.store.method",
         "offset.store.path",
         "offset.store.sync.interval.ms",
@@ -201,6 +203,7 @@ REFUSED: dict[str, str] = {
     "enable.auto.offset.store": "set enable.auto.commit=false and commit what was processed",
     "enable.partition.eof": "compare position() with the end offsets",
     "error.cb": "errors are raised where they concern you; the rest is logged",
+    "group.protocol.type": "a consumer's groups are of the type consumer",
     "group.remote.assignor": "it is of the consumer group protocol (KIP-848), not spoken yet",
     "key.deserializer": "give it to the constructor as key=...",
     "key.serializer": "give it to the constructor as key=...",
@@ -208,11 +211,15 @@ REFUSED: dict[str, str] = {
     "oauth.cb": "security protocols are not spoken yet",
     "offset.commit.cb": "commit() raises what goes wrong with it",
     "on.delivery": "give it to send() or produce()",
+    "open.cb": "it would not be called",
     "partitioner.class": "give a function to the constructor as partitioner=...",
     "proxy.url": "proxies are not spoken to",
     "rebalance.cb": "give on_assign, on_revoke and on_lost to subscribe()",
+    "socket.cb": "it would not be called",
     "socks5.proxy": "proxies are not spoken to",
     "stats.cb": "ask the client for its metrics",
+    "test.mock.broker.rtt": "give brokers; odradek.testing.Broker is one for tests",
+    "test.mock.num.brokers": "give brokers; odradek.testing.Broker is one for tests",
     "throttle.cb": "ask the client for its metrics",
     "transactional.id": "this producer has no transactions yet",
     "value.deserializer": "give it to the constructor as value=...",
@@ -220,10 +227,16 @@ REFUSED: dict[str, str] = {
 }
 """Names whose effect would be missed, with what to do instead."""
 
-HARMLESS: dict[str, str] = {"enable.auto.offset.store": "true", "enable.partition.eof": "false"}
+HARMLESS: dict[str, str] = {
+    "enable.auto.offset.store": "true",
+    "enable.partition.eof": "false",
+    "group.protocol.type": "consumer",
+    "test.mock.broker.rtt": "0",
+    "test.mock.num.brokers": "0",
+}
 """Values with which names of `REFUSED` ask for nothing."""
 
-SECURITY_PREFIXES = ("ssl.", "sasl.", "security.inter.broker.", "enable.ssl.")
+SECURITY_PREFIXES = ("ssl.", "sasl.", "security.inter.broker.", "enable.ssl.", "enable.sasl.")
 """Settings of security protocols: without effect on PLAINTEXT, the only one there is."""
 
 
