@@ -1,20 +1,41 @@
-"""The data source, with a worker that dies the first time it reads (`test_stream` uses it)."""
+"""The data source, with workers that die or fail half way through their first task (`test_stream`
+and `test_write` use it). The option `marker` names the file that says it has happened."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from pyspark import cloudpickle
 
-from odradek.spark.options import read_options
+from odradek.spark.connections import admin_of
+from odradek.spark.options import read_options, write_options
 from odradek.spark.source import OdradekSource
 from odradek.spark.stream_reader import StreamReader
+from odradek.spark.writer import BatchWriter, StreamWriter
 
 # Workers cannot import the tests: the classes travel with the task.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+FIRST = 10
+
+
+class FailedHalfWay(Exception):
+    pass
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def failed():
+    raise FailedHalfWay("once")
+
+
+ENDS = {"killed": killed, "failed": failed}
 
 
 class KilledReader(StreamReader):
@@ -26,11 +47,53 @@ class KilledReader(StreamReader):
 
     def read(self, partition):
         for batch in super().read(partition):
-            yield batch.slice(0, 10)
+            yield batch.slice(0, FIRST)
             if not Path(self.marker).exists():
                 Path(self.marker).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield batch.slice(10)
+                killed()
+            yield batch.slice(FIRST)
+
+
+class HalfWay:
+    """A task's rows; ends it once when the first of them are in the topic."""
+
+    def __init__(self, options, marker, end):
+        self.options = options
+        self.marker = marker
+        self.end = end
+
+    def __call__(self, batches):
+        for batch in batches:
+            yield batch.slice(0, FIRST)
+            if not Path(self.marker).exists():
+                self.await_records()
+                Path(self.marker).touch()
+                ENDS[self.end]()
+            yield batch.slice(FIRST)
+
+    def await_records(self):
+        admin = admin_of(self.options.client)
+        partitions = admin.partitions_of([self.options.topic])
+        while not any(admin.end_offsets(partitions).values()):
+            time.sleep(0.01)
+
+
+class KilledStreamWriter(StreamWriter):
+    def __init__(self, options, schema, half_way):
+        super().__init__(options, schema)
+        self.half_way = half_way
+
+    def write(self, iterator):
+        return super().write(self.half_way(iterator))
+
+
+class KilledBatchWriter(BatchWriter):
+    def __init__(self, options, schema, half_way):
+        super().__init__(options, schema)
+        self.half_way = half_way
+
+    def write(self, iterator):
+        return super().write(self.half_way(iterator))
 
 
 class KilledOnce(OdradekSource):
@@ -42,3 +105,15 @@ class KilledOnce(OdradekSource):
         given = dict(self.options)
         marker = given.pop("marker")
         return KilledReader(read_options(given, streaming=True), marker)
+
+    def writer(self, schema, overwrite):
+        return KilledBatchWriter(*self.writing(schema))
+
+    def streamWriter(self, schema, overwrite):
+        return KilledStreamWriter(*self.writing(schema))
+
+    def writing(self, schema):
+        given = dict(self.options)
+        marker, end = given.pop("marker"), given.pop("end")
+        options = write_options(given)
+        return options, schema, HalfWay(options, marker, end)

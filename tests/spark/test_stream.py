@@ -1,4 +1,4 @@
-"""Streaming queries on a real Spark: progress over restarts, limits, losses, killed workers."""
+"""Streaming queries on a real Spark: where they begin, restarts, limits, losses, killed workers."""
 
 import killed_once
 import pytest
@@ -141,3 +141,64 @@ def test_a_killed_worker_is_a_retry(spark, topics, bootstrap, tmp_path):
     run(frame, tmp_path / "checkpoint", found)
     assert (tmp_path / "killed").exists()
     assert found.all == [str(n) for n in range(1000)]
+
+
+def test_a_stream_from_a_time_on(topics, stream, tmp_path):
+    """The time says where the first run begins; the checkpoint, where the others do."""
+    topic = topics.create(2)
+    for n in range(10):
+        topic.produce(n, partition=n % 2, timestamp=1_000_000 + n * 1000)
+    given = {
+        "startingTimestamp": 1_006_000,
+        "startingOffsetsByTimestamp": f'{{"{topic.name}": {{"0": 1000000, "1": 1009000}}}}',
+    }
+    for strongest, expected in (
+        ("startingTimestamp", ["6", "8", "7", "9"]),
+        ("startingOffsetsByTimestamp", ["0", "2", "4", "6", "8", "9"]),
+    ):
+        found = Collected()
+        frame = stream(topic, startingOffsets="latest", **given)
+        run(frame, tmp_path / strongest, found)
+        assert found.all == expected
+        del given[strongest]
+
+
+def test_a_restart_of_a_stream_from_a_time_on(topics, stream, tmp_path):
+    topic = topics.create()
+    topic.produce("before", timestamp=1_000_000)
+    topic.produce("after", timestamp=1_001_000)
+    found = Collected()
+    run(stream(topic, startingTimestamp=1_000_500), tmp_path, found)
+    topic.produce("old but new", timestamp=1_000_000)
+    run(stream(topic, startingTimestamp=1_000_500), tmp_path, found)
+    assert found.all == ["after", "old but new"]
+
+
+def test_a_stream_with_headers(topics, stream, tmp_path):
+    topic = topics.create()
+    topic.produce("none")
+    topic.produce("some", headers=[("a", b"1"), ("a", None), ("b", b"")])
+    found = []
+
+    def keep(frame, batch_id):
+        rows = frame.orderBy("offset").collect()
+        found.extend(None if r.headers is None else [tuple(h) for h in r.headers] for r in rows)
+
+    run(stream(topic, includeHeaders=True), tmp_path, keep)
+    assert found == [None, [("a", b"1"), ("a", None), ("b", b"")]]
+
+
+def test_a_micro_batch_is_cut_into_as_many_tasks_as_asked_for(topics, stream, tmp_path):
+    topic = topics.create(3)
+    for partition in range(3):
+        topic.produce(*range(20), partition=partition)
+    tasks, found = [], []
+
+    def keep(frame, batch_id):
+        tasks.append(frame.rdd.getNumPartitions())
+        found.extend(map(int, values(frame)))
+
+    run(stream(topic, minPartitions=5), tmp_path / "many", keep)
+    run(stream(topic), tmp_path / "one", keep)
+    assert tasks == [5, 1]
+    assert found == [*range(20)] * 6

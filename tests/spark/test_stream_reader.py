@@ -225,3 +225,12 @@ def commit_an_offset(bootstrap, topic):
     consumer.commit(offsets=[where], asynchronous=False)
     assert "__consumer_offsets" in consumer.list_topics(timeout=30).topics
     consumer.close()
+
+
+def test_no_record_as_young_as_the_time_to_start_at(topics, reader):
+    topic = topics.create()
+    topic.produce("old", timestamp=1_000)
+    with pytest.raises(ValueError, match="no record is as young"):
+        reader(topic, startingTimestamp="2000").initialOffset()
+    late = reader(topic, startingTimestamp="2000", startingOffsetsByTimestampStrategy="latest")
+    assert late.initialOffset() == of(topic, 1)

@@ -1,5 +1,8 @@
 """Writing rows to topics, in batch and from a stream; read back with confluent-kafka."""
 
+from pathlib import Path
+
+import killed_once
 import pytest
 from pyspark.errors import PySparkException
 from reading import values
@@ -122,3 +125,45 @@ def test_a_stream_from_topic_to_topic(topics, stream, read, bootstrap, tmp_path)
     source.produce("d")
     copy()
     assert sorted(values(read(target))) == ["A", "B", "C", "D"]
+
+
+@pytest.fixture
+def half_way(spark, bootstrap, tmp_path):
+    """Options of a sink whose first task ends half way; `marker` is there when it has."""
+    spark.dataSource.register(killed_once.KilledOnce)
+    return {"kafka.bootstrap.servers": bootstrap, "marker": str(tmp_path / "marker")}
+
+
+def check_at_least_once(topic, half_way, count):
+    """Every row is there; those of the first attempt, which were, are there twice."""
+    assert Path(half_way["marker"]).exists()
+    found = [int(message.value()) for message in topic.records()]
+    assert set(found) == set(range(count))
+    assert len(found) > count
+
+
+@pytest.mark.parametrize("end", ["killed", "failed"])
+def test_a_stream_loses_nothing_when_a_task_ends_half_way(topics, stream, half_way, tmp_path, end):
+    source, target = topics.create(), topics.create()
+    source.produce(*range(1000))
+    query = (
+        stream(source)
+        .select("value")
+        .writeStream.format("killed-once")
+        .options(**half_way, end=end, topic=target.name)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert query.exception() is None
+    check_at_least_once(target, half_way, 1000)
+
+
+@pytest.mark.parametrize("end", ["killed", "failed"])
+def test_a_batch_loses_nothing_when_a_task_ends_half_way(spark, topics, half_way, end):
+    target = topics.create()
+    rows = spark.range(1000).selectExpr("cast(id as string) value").coalesce(1)
+    writer = rows.write.format("killed-once").mode("append")
+    writer.options(**half_way, end=end, topic=target.name).save()
+    check_at_least_once(target, half_way, 1000)
