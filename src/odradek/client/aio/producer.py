@@ -14,32 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from odradek.client.aio.awaiting import until_done_here
-from odradek.client.aio.client import Client
+from odradek.client.aio.awaiting import AwaitedFace
 from odradek.client.aio.engine_loop import EngineLoop
+from odradek.client.aio.sending import Sending
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.arguments import milliseconds_of, producer_arguments
-from odradek.client.producer.deliveries import Deliveries
-from odradek.client.producer.delivery import (
-    Delivery,
-    FutureRecordMetadata,
-    ProduceRequestResult,
-)
-from odradek.client.producer.intake import Headers, Intake, ManySend
+from odradek.client.producer.intake import Intake
 from odradek.client.producer.producer import ProducerCore
-from odradek.client.producer.producer_batch import DeliveryCallback
-from odradek.client.producer.producer_record import ProducerRecord
 from odradek.client.serializers import SerializerLike, SerializerName
 from odradek.config.keywords import ProducerKeywords
-
-if TYPE_CHECKING:
-    from odradek.client.arrow.record_input import ArrowData
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,17 +36,7 @@ END_TIMEOUT_S = 30.0
 """How long leaving an `async with` block by an exception waits for deliveries."""
 
 
-class AwaitedFace:
-    """How futures wait: only awaited."""
-
-    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
-        raise RuntimeError("nothing may block in an event loop: await the future")
-
-    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
-        return until_done_here(result)
-
-
-class Producer(Client, Generic[K, V]):
+class Producer(Sending[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
     Takes what the blocking `Producer` takes; there is no `on_full`, since it is for the caller to
@@ -128,7 +106,7 @@ class Producer(Client, Generic[K, V]):
     ) -> None:
         made = producer_arguments(config, brokers, key, value, "block", settings)
         self.config = made.config
-        self._intake: Intake | None = None
+        self._intake = None
         self._woken = False
 
         def make_engine(loop: EngineLoop) -> Engine:
@@ -148,9 +126,6 @@ class Producer(Client, Generic[K, V]):
         loop.run(lambda: self._core.start(self._wake))
         return self
 
-    def _not_started(self) -> Intake:
-        raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
-
     def _wake(self) -> None:
         """There may be something to send: see to it as soon as the caller gives way."""
         if not self._woken:
@@ -162,125 +137,7 @@ class Producer(Client, Generic[K, V]):
         if self._loop is not None and self._loop.running:
             self._loop.run(self._core.sender.run)
 
-    # Sending.
-
-    async def send(
-        self,
-        topic: str,
-        value: V | None = None,
-        *,
-        key: K | None = None,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        on_delivery: DeliveryCallback | None = None,
-    ) -> Delivery:
-        """Send a record and await its acknowledgement: where it was written.
-
-        See the blocking `Producer.send` for the arguments, and for what is raised if it could not
-        be queued; beyond that it raises what the record failed with. Cancelling does not take a
-        record back that was queued.
-        """
-        future = await self.enqueue(
-            topic,
-            value,
-            key=key,
-            headers=headers,
-            partition=partition,
-            timestamp=timestamp,
-            on_delivery=on_delivery,
-        )
-        return await future
-
-    async def enqueue(
-        self,
-        topic: str,
-        value: V | None = None,
-        *,
-        key: K | None = None,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        on_delivery: DeliveryCallback | None = None,
-    ) -> FutureRecordMetadata:
-        """Queue a record, awaiting room for it; its future, to be awaited or not."""
-        intake = self._intake or self._not_started()
-        taken = intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
-        if isinstance(taken, FutureRecordMetadata):
-            return taken
-        return await self._wait_for_room(taken)
-
-    async def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
-        return await self._wait(lambda _: self._core.send_later(record).waiter)
-
-    def send_nowait(
-        self,
-        topic: str,
-        value: V | None = None,
-        *,
-        key: K | None = None,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-        on_delivery: DeliveryCallback | None = None,
-    ) -> FutureRecordMetadata:
-        """Queue a record now, or raise `BufferFull`: there is no room, or its topic is not known
-        yet (`await partitions_for(topic)` once)."""
-        intake = self._intake or self._not_started()
-        taken = intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
-        if isinstance(taken, FutureRecordMetadata):
-            return taken
-        raise self._core.routing.cannot_take(taken)
-
-    async def send_many(
-        self,
-        topic: str,
-        values: Sequence[V | None],
-        *,
-        keys: Sequence[K | None] | None = None,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timestamp: datetime | int | None = None,
-    ) -> Deliveries:
-        """Queue many records, awaiting room as often as it takes: faster than one by one.
-
-        `keys` are as many as values; headers, partition and timestamp are those of every record.
-        If it raises, the records before the one at fault were queued.
-        """
-        intake = self._intake or self._not_started()
-        deliveries = Deliveries()
-        source = intake.source(topic, values, keys, headers)
-        await self._send_source(intake.many(topic, source, partition, timestamp, deliveries))
-        return deliveries
-
-    async def send_arrow(
-        self,
-        topic: str,
-        data: ArrowData,
-        *,
-        key: str | None = None,
-        value: str = "value",
-        headers: str | None = None,
-        partition: int | str | None = None,
-        timestamp: datetime | int | str | None = None,
-    ) -> Deliveries:
-        """Queue the rows of anything that exports Arrow data (tables and frames of pyarrow, polars,
-        pandas, duckdb …), awaiting room as often as it takes.
-
-        Names are those of columns: see `client.arrow.record_input`. No serializer is called. If it
-        raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
-        """
-        from odradek.client.arrow.record_input import sources  # Heavy, and optional.
-
-        intake = self._intake or self._not_started()
-        deliveries = Deliveries()
-        for source in sources(data, key, value, headers, partition, timestamp):
-            await self._send_source(intake.many(topic, source, partition, timestamp, deliveries))
-        return deliveries
-
-    async def _send_source(self, many: ManySend) -> None:
-        while (record := many.step()) is not None:
-            many.waited(await self._wait_for_room(record))
+    # The way out.
 
     async def flush(self, timeout: float | None = None) -> int:
         """Send what is queued without lingering, and wait until all of it is delivered or failed,
