@@ -7,6 +7,7 @@ executes are counted, and are some tens per byte at most.
 
 from __future__ import annotations
 
+import struct
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -31,7 +32,8 @@ from odradek.protocol.header import decode_request_header
 from odradek.protocol.messages import MESSAGES, Api
 from odradek.protocol.reader import compile_reader
 from odradek.protocol.record_batch import CorruptBatch, batches, records_of
-from odradek.protocol.records import InvalidRecords
+from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
+from odradek.protocol.records import InvalidRecords, Record
 from odradek.protocol.validate import BatchRules, InvalidBatch, ValidBatch, validate
 
 MIB = 1 << 20
@@ -209,3 +211,73 @@ def test_a_consumer_reads_a_mutated_batch_or_says_what_is_wrong() -> None:
                 raise
         except Exception as error:
             raise AssertionError(f"{name}: {error!r}") from error
+
+
+DAMAGES = (CorruptBatch, InvalidRecords, CorruptCompression, TooLarge)
+
+
+@pytest.mark.usefixtures("traced")
+def test_the_columns_of_a_mutated_batch_are_those_of_its_records() -> None:
+    """Where there are records, there are columns that say the same; else the same kind of error."""
+    for name, random in seeds(800, "columns"):
+        data = mutated_batch(random, sound_batch(random))
+        try:
+            with bounded_memory(name, len(data), 2 * MIB):
+                columns = columns_of(data)
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{name}: {error!r}") from error
+        assert columns == records_in(data), name
+
+
+def columns_of(data: bytes) -> list[Row] | type[Exception]:
+    """The rows that were read, or the kind of error."""
+    columns = RecordColumns()
+    try:
+        for header in batches(data):
+            columns.append_batch(data, header, -(2**63), 2**63 - 1, CAP)
+    except DAMAGES as error:
+        return type(error)
+    return rows_of(columns)
+
+
+def records_in(data: bytes) -> list[Row] | type[Exception]:
+    """The same by an object for each record."""
+    try:
+        return [row_of(each) for header in batches(data) for each in records_of(data, header, CAP)]
+    except DAMAGES as error:
+        return type(error)
+
+
+Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def row_of(record: Record) -> Row:
+    return record.offset, record.timestamp, record.key, record.value, list(record.headers)
+
+
+def rows_of(columns: RecordColumns) -> list[Row]:
+    """What the buffers say, read as Arrow does."""
+    count = columns.count
+    offsets = struct.unpack(f"<{count}q", columns.offsets)
+    timestamps = struct.unpack(f"<{count}q", columns.timestamps)
+    starts = struct.unpack(f"<{count + 1}i", columns.header_offsets)
+    names = [
+        (key or b"").decode("utf-8", "replace") for key in values_of(columns.header_key.finish())
+    ]
+    sent = list(zip(names, values_of(columns.header_value.finish())))
+    keys, values = values_of(columns.key.finish()), values_of(columns.value.finish())
+    return [
+        (offsets[n], timestamps[n], keys[n], values[n], sent[starts[n] : starts[n + 1]])
+        for n in range(count)
+    ]
+
+
+def values_of(column: BinaryBuffers) -> list[bytes | None]:
+    ends = struct.unpack(f"<{column.count + 1}i", column.offsets)
+    assert ends[-1] == len(column.data)
+    return [
+        column.data[ends[n] : ends[n + 1]] if column.validity[n // 8] >> n % 8 & 1 else None
+        for n in range(column.count)
+    ]

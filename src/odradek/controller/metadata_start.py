@@ -1,4 +1,8 @@
-"""Opening the metadata log: the newest sound snapshot, and the records after it, in order."""
+"""Opening the metadata log: the newest sound snapshot, and the records after it, in order.
+
+Every batch that is replayed passes its checksum first. Opening a log reads no more than what came
+after its recovery point, which after a clean stop is nothing; of data, clients check the rest.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,7 @@ from odradek.log.recovery import open_log
 from odradek.model.env import Disk, Env
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicIdPartition
-from odradek.protocol.record_batch import batches
-from odradek.protocol.records import InvalidRecords
+from odradek.protocol.record_batch import UNREADABLE, batches, is_intact
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 METADATA_TOPIC_ID = UUID(int=1)
@@ -107,7 +110,7 @@ def _replay(image: MetadataImage, log: Log, offset: int) -> None:
     try:
         for record in _records(log, offset):
             image.replay(record)
-    except (ProtocolError, InvalidRecords, ReplayError) as error:
+    except (*UNREADABLE, ProtocolError, ReplayError) as error:
         raise LogDamaged(log.directory, f"a record cannot be replayed: {error}") from error
 
 
@@ -118,6 +121,11 @@ def _records(log: Log, offset: int) -> Iterator[object]:
             data = b"".join(piece.read() for piece in read.slices)
         finally:
             read.release()
+        before = offset
         for header in batches(data):
+            if not is_intact(data, header):
+                raise LogDamaged(log.directory, f"the batch of offset {offset} fails its checksum")
             yield from records_in(data, header)
             offset = header.next_offset
+        if offset == before:
+            raise LogDamaged(log.directory, f"there is no batch of offset {offset}")

@@ -24,9 +24,8 @@ from odradek.controller.records import batch_of, records_in
 from odradek.model.env import Disk
 from odradek.model.errors import ProtocolError
 from odradek.protocol.control_records import ControlRecordType, marker_key, read_control_record
-from odradek.protocol.record_batch import CorruptBatch, batches, is_intact
+from odradek.protocol.record_batch import UNREADABLE, batches, is_intact
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.records import InvalidRecords
 
 NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 RECORDS_PER_BATCH = 2_000
@@ -81,7 +80,7 @@ def decode(data: bytes, cluster_id: str) -> MetadataImage:
     try:
         for record in _records(data):
             image.replay(record)
-    except (CorruptBatch, InvalidRecords, ProtocolError, ReplayError) as error:
+    except (*UNREADABLE, ProtocolError, ReplayError) as error:
         raise BadSnapshot(str(error)) from error
     return image
 

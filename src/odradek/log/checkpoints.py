@@ -20,6 +20,10 @@ with the topic's id where Kafka writes its name; and in a partition's directory
     2
     0 0                                  epoch, start offset
     3 1042
+
+The form has no checksum. So a file is believed only if it is, byte for byte, what would have been
+written to say the same: what is cut off, put in or half overwritten is noticed, one digit that
+became another is not.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
 CLEANER_OFFSET_FILE = "cleaner-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 VERSION = "0"
+MAX_PARTITION = MAX_EPOCH = (1 << 31) - 1
+MAX_OFFSET = (1 << 63) - 1
 
 
 class BadCheckpoint(Exception):
@@ -49,12 +55,20 @@ def encode(rows: Iterable[Iterable[object]]) -> bytes:
 def decode(data: bytes, path: str, columns: int) -> list[list[str]]:
     """The rows of a checkpoint file. Raises `BadCheckpoint`."""
     lines = data.decode("utf-8", "replace").split("\n")
-    if len(lines) < 2 or lines[0] != VERSION or not lines[1].isdecimal():
+    if lines[0] != VERSION:
         raise BadCheckpoint(f"{path}: not a checkpoint of version {VERSION}")
-    rows = [line.split(" ") for line in lines[2:] if line]
-    if len(rows) != int(lines[1]) or any(len(row) != columns for row in rows):
-        raise BadCheckpoint(f"{path}: {lines[1]} rows of {columns} announced, {len(rows)} found")
+    rows = [line.split(" ") for line in lines[2:-1]]
+    if any(len(row) != columns for row in rows) or encode(rows) != data:
+        raise BadCheckpoint(f"{path}: not the rows of {columns} that it announces")
     return rows
+
+
+def number(text: str, most: int) -> int:
+    """A number of a row, from 0 to `most`. Raises `ValueError` if it is not written as one."""
+    value = int(text)
+    if str(value) != text or not 0 <= value <= most:
+        raise ValueError(f"{text!r} is not a number from 0 to {most}")
+    return value
 
 
 def decode_offsets(data: bytes, path: str) -> dict[TopicIdPartition, int]:
@@ -62,10 +76,12 @@ def decode_offsets(data: bytes, path: str) -> dict[TopicIdPartition, int]:
     offsets = {}
     for topic, partition, offset in decode(data, path, 3):
         try:
-            key = TopicIdPartition(uuid_from_text(topic), int(partition))
-            offsets[key] = int(offset)
+            key = TopicIdPartition(uuid_from_text(topic), number(partition, MAX_PARTITION))
+            offsets[key] = number(offset, MAX_OFFSET)
         except ValueError as error:
             raise BadCheckpoint(f"{path}: {error}") from error
+    if encode_offsets(offsets) != data:
+        raise BadCheckpoint(f"{path}: rows that are not in order, or twice there")
     return offsets
 
 

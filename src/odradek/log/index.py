@@ -176,12 +176,16 @@ class OffsetIndex(SparseIndex):
         relative = offset - self.base_offset
         return bisect_right(slots, relative, key=lambda slot: read(entries, slot * 8)[0]) - 1
 
-    def floor(self, position: int) -> int:
-        """Position of the last indexed batch that starts at or before `position`; 0: none."""
+    def slot_at(self, position: int) -> int:
+        """Slot of the last entry whose batch starts at or before `position`; -1: none."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 8)
-        slot = bisect_right(slots, position, key=lambda slot: read(entries, slot * 8 + 4)[0]) - 1
-        return int(read(entries, slot * 8 + 4)[0]) if slot >= 0 else 0
+        return bisect_right(slots, position, key=lambda slot: read(entries, slot * 8 + 4)[0]) - 1
+
+    def floor(self, position: int) -> int:
+        """Position of the last indexed batch that starts at or before `position`; 0: none."""
+        slot = self.slot_at(position)
+        return self.at(slot)[1] if slot >= 0 else 0
 
     def cut(self, position: int) -> None:
         """Drop the entries of batches that start at or after `position`."""

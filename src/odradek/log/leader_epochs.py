@@ -14,7 +14,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from odradek.log import checkpoints
-from odradek.log.checkpoints import LEADER_EPOCH_FILE, BadCheckpoint
+from odradek.log.checkpoints import (
+    LEADER_EPOCH_FILE,
+    MAX_EPOCH,
+    MAX_OFFSET,
+    BadCheckpoint,
+    number,
+)
 from odradek.model.env import Disk
 
 UNDEFINED_EPOCH = -1
@@ -46,7 +52,7 @@ class LeaderEpochs:
             return False
         try:
             rows = checkpoints.decode(disk.read_file(self.path), self.path, 2)
-            entries = [(int(epoch), int(start)) for epoch, start in rows]
+            entries = [(number(row[0], MAX_EPOCH), number(row[1], MAX_OFFSET)) for row in rows]
         except (BadCheckpoint, ValueError):
             return False
         for before, after in pairwise(entries):

@@ -156,7 +156,7 @@ def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatc
             was_loaded = index.loaded
             sound = was_loaded or index.load()
             reached = max(0, segment.start_before(offset)) if sound else segment.size
-            start = index.floor(reached - left) if sound and reached > left else 0
+            start = segment.align(reached - left) if sound and reached > left else 0
             if not was_loaded:
                 index.unload()
             parts.append((segment, start))

@@ -23,7 +23,7 @@ from typing import Final
 
 from odradek.log.fence import LogDamaged
 from odradek.log.index import OffsetIndex, TimeIndex
-from odradek.log.scan import SCAN_BYTES, BadBatch, walk
+from odradek.log.scan import HEADER, SCAN_BYTES, BadBatch, walk
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.record_batch import RecordBatchHeader
 
@@ -201,7 +201,9 @@ class Segment:
         if not 0 <= position < self.size:
             return False
         try:
-            _, header = next(walk(self.file, position, self.size, self.base_offset))
+            _, header = next(
+                walk(self.file, position, self.size, self.base_offset, chunk_bytes=HEADER)
+            )
         except (BadBatch, StopIteration):
             return False
         return header.last_offset == last_offset
@@ -219,7 +221,14 @@ class Segment:
         positions = self.recent_positions
         if positions and positions[0] <= position:
             return positions[bisect_right(positions, position) - 1]
-        return self.offset_index.floor(position)
+        slot = self.offset_index.slot_at(position)
+        if slot < 0:
+            return 0
+        last_offset, start = self.offset_index.at(slot)
+        if self.agrees(last_offset, start):
+            return start
+        self.rebuild_indexes()
+        return self.align(position)
 
     def align_from(self, position: int, limit: int) -> int:
         """The last start of a batch between `position`, which is one, and `limit`."""

@@ -1,8 +1,9 @@
 """Reading a segment's files in, and how far what they say is believed.
 
 An inactive segment is checked when it is first used: its last batch must end with the file and just
-before the next segment, and the last entry of the time index must name a batch that is there. The
-active one is walked from the last index entry to its end after a clean stop; after anything else
+before the next segment, and the last entry of the time index must name a batch that is there and be
+no earlier than those at the end. The active one is walked from the last index entry to its end
+after a clean stop, and the last entry of its time index is checked as well; after anything else
 recovery keeps of its indexes what ascends and agrees with the log. An index that is missing or
 disagrees is made anew (`Segment.rebuild_indexes`); a log that does not reach its end is damage.
 """
@@ -31,13 +32,14 @@ def load(segment: Segment, cache: LoadedIndexes, next_base: int) -> None:
 
 def check_end(segment: Segment, next_base: int) -> None:
     """Raise `LogDamaged` unless the last batch ends with the file, just before `next_base`."""
-    end = segment.base_offset
+    end, latest = segment.base_offset, -1
     try:
         for _, header in segment.headers_from(next_base - 1):
             end = header.next_offset
+            latest = max(latest, header.max_timestamp)
     except BadBatch as bad:
         raise LogDamaged(segment.file.path, str(bad)) from bad
-    if len(segment.time_index) > 0 and not segment.time_agrees(*segment.time_index.last()):
+    if segment.time_index.last()[0] < latest or not last_time_agrees(segment):
         segment.rebuild_indexes()
     if end != next_base:
         raise LogDamaged(
@@ -51,7 +53,8 @@ def reload_active(segment: Segment) -> int:
 
     Raises `BadBatch` if what follows the last index entry is not sound.
     """
-    if not (segment.offset_index.load() and segment.time_index.load()):
+    there = segment.offset_index.load() and segment.time_index.load()
+    if not (there and last_time_agrees(segment)):
         return segment.rebuild_indexes(active=True)
     segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
     end, start = segment.base_offset, -1
@@ -91,4 +94,9 @@ def indexes_agree(segment: Segment) -> bool:
     slot = len(segment.offset_index) - 1
     if slot >= 0 and not segment.agrees(*segment.offset_index.at(slot)):
         return False
+    return last_time_agrees(segment)
+
+
+def last_time_agrees(segment: Segment) -> bool:
+    """Whether there is a batch that ends where the time index's last entry says, that late."""
     return len(segment.time_index) == 0 or segment.time_agrees(*segment.time_index.last())

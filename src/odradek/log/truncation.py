@@ -3,6 +3,9 @@
 Durable bytes are cut only here. So that recovery does not miss them later, the durable end is
 lowered on disk before the first byte goes; a crash in between leaves bytes above the durable end,
 which are fetched or truncated again.
+
+`truncate_to` is the log's side of replication between brokers; a leader that is alone never needs
+it. Recovery cuts torn tails with the two functions below.
 """
 
 from __future__ import annotations

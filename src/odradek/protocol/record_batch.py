@@ -45,8 +45,9 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from odradek.protocol import compression
+from odradek.protocol.compression import CorruptCompression, TooLarge
 from odradek.protocol.record_cursor import RecordCursor, decode
-from odradek.protocol.records import Record
+from odradek.protocol.records import InvalidRecords, Record
 
 MAGIC: Final = 2
 LOG_OVERHEAD: Final[i64] = 12
@@ -80,6 +81,10 @@ class CorruptBatch(Exception):
         super().__init__(f"{reason} at position {position}")
         self.position = position
         self.reason = reason
+
+
+UNREADABLE: Final = (CorruptBatch, InvalidRecords, CorruptCompression, TooLarge)
+"""What reading batches and their records can meet, all of it."""
 
 
 class RecordBatchHeader:

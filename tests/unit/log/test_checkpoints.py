@@ -27,9 +27,30 @@ def test_a_checkpoint_of_offsets_is_kafkas_text():
     assert checkpoints.decode_offsets(disk.read_file("c"), "c") == {ZERO: 1042, SEVEN: 12}
 
 
+ROW = b"5NsPyF0SSqCQk9HqmHqoFQ 0 "
+
+
 @pytest.mark.parametrize(
     "data",
-    [b"", b"0", b"1\n0\n", b"0\n2\n5NsPyF0SSqCQk9HqmHqoFQ 0 1\n", b"0\n1\nx 0 1\n", b"0\n1\na b\n"],
+    [
+        b"",
+        b"0",
+        b"1\n0\n",
+        b"0\n2\n" + ROW + b"1\n",
+        b"0\n1\nx 0 1\n",
+        b"0\n1\na b\n",
+        b"0\n1\n" + ROW + b"104",  # of 1042, and a line's end
+        b"0\n1\n" + ROW + b"1\n\n",
+        b"0\n01\n" + ROW + b"1\n",
+        b"0\n" + b"1" * 5000 + b"\n" + ROW + b"1\n",
+        b"0\n1\n" + ROW + b"-1\n",
+        b"0\n1\n" + ROW + b"1_0\n",
+        b"0\n1\n" + ROW + "٣\n".encode(),
+        b"0\n1\n" + ROW + b"9223372036854775808\n",
+        b"0\n1\n" + ROW + b"1" * 5000 + b"\n",
+        b"0\n1\n5NsPyF0SSqCQk9HqmHqoFR 0 1\n",  # the same id as above, written in another way
+        b"0\n2\n" + ROW + b"1\n" + ROW + b"1\n",
+    ],
 )
 def test_anything_else_is_a_bad_checkpoint(data: bytes):
     disk = MemoryDisk()
@@ -43,6 +64,18 @@ def test_leader_epochs_are_kafkas_text():
     epochs.assign(0, 0)
     epochs.assign(3, 1042)
     assert epochs.encode() == b"0\n2\n0 0\n3 1042\n"
+
+
+@pytest.mark.parametrize(
+    "data", [b"0\n1\n-1 0\n", b"0\n1\n0 0", b"0\n1\n2147483648 0\n", b"0\n2\n1 5\n2 5\n"]
+)
+def test_leader_epochs_that_cannot_be_are_not_believed(data: bytes):
+    disk = MemoryDisk()
+    disk.make_directory("d")
+    disk.replace_file("d/leader-epoch-checkpoint", data)
+    epochs = LeaderEpochs("d")
+    assert not epochs.load(disk)
+    assert epochs.entries() == []
 
 
 def test_an_epoch_that_contradicts_later_ones_replaces_them():
