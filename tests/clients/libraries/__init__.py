@@ -1,0 +1,23 @@
+"""The client libraries of Python, each told in the same few words what to do.
+
+    with library.producer(bootstrap, codec="zstd", idempotent=True) as producer:
+        offsets = producer.send(topic, [(partition, record), ...])  # all acknowledged
+    with library.consumer(bootstrap, topic, partitions=2) as consumer:
+        rows = consumer.read(count)                                 # assigned, from the beginning
+    with library.admin(bootstrap) as admin:
+        admin.create(topic, partitions)
+
+What a library cannot do is said here too. `LARGE` is what all may send and `SMALL_FETCH` what they
+ask for per partition, so a record may be larger than what is asked for.
+"""
+
+from __future__ import annotations
+
+from clients.libraries.aio import Aiokafka
+from clients.libraries.confluent import ConfluentKafka
+from clients.libraries.kafka_python import KafkaPython
+from clients.libraries.library import LONG_WAIT_MS, Library, Row
+
+__all__ = ["LIBRARIES", "LONG_WAIT_MS", "Library", "Row"]
+
+LIBRARIES = (ConfluentKafka(), KafkaPython(), Aiokafka())
