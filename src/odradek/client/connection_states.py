@@ -81,11 +81,6 @@ class ClusterConnectionStates:
         node = self.nodes.get(node_id)
         return node is None or (node.state == DISCONNECTED and node.retry_ms <= now_ms)
 
-    def is_blacked_out(self, node_id: int, now_ms: int) -> bool:
-        """Disconnected, and too early to try again."""
-        node = self.nodes.get(node_id)
-        return node is not None and node.state == DISCONNECTED and node.retry_ms > now_ms
-
     def connection_delay_ms(self, node_id: int, now_ms: int) -> int:
         """How long until a new attempt is due; 0 if it is, or if there is a connection."""
         node = self.nodes.get(node_id)

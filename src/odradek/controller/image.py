@@ -68,10 +68,6 @@ class MetadataImage:
         """A topic by id."""
         return self.topics_by_id.get(topic_id)
 
-    def has_topic_id(self, topic_id: UUID) -> bool:
-        """Whether there is a topic of this id."""
-        return topic_id in self.topics_by_id
-
     def topic_name(self, topic_id: UUID) -> str | None:
         """The name of a topic."""
         topic = self.topics_by_id.get(topic_id)

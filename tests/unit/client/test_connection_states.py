@@ -31,7 +31,6 @@ def test_a_new_node_may_be_connected_to_at_once() -> None:
     assert nodes.can_connect(1, now_ms=0)
     assert nodes.is_disconnected(1)
     assert nodes.connection_delay_ms(1, now_ms=0) == 0
-    assert not nodes.is_blacked_out(1, now_ms=0)
 
 
 def test_the_way_to_ready() -> None:
@@ -53,7 +52,7 @@ def test_after_a_failure_it_waits_about_the_first_back_off_then_twice_as_long() 
         waits.append(nodes.connection_delay_ms(1, now_ms=0))
     for wait, term in zip(waits, (50, 100, 200, 400, 800, 1000, 1000, 1000), strict=True):
         assert term * 0.8 <= wait <= min(term * 1.2, 1000)
-    assert nodes.is_blacked_out(1, now_ms=waits[-1] - 1)
+    assert not nodes.can_connect(1, now_ms=waits[-1] - 1)
     assert nodes.can_connect(1, now_ms=waits[-1])
 
 

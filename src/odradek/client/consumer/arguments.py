@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import AssignorLike, assignors
@@ -38,13 +38,6 @@ PartitionLike = TopicPartition | tuple[str, int]
 OffsetLike = int | OffsetAndMetadata
 Target = int | Literal["start", "end"] | datetime
 OnDecodeError = Literal["raise", "skip"] | Callable[[DecodeError], object]
-
-
-class HasOffsets(Protocol):
-    """A batch: knows what to commit when all of it was dealt with."""
-
-    @property
-    def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
 
 
 class ConsumerOptions(ConsumerKeywords, total=False):

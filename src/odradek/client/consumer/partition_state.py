@@ -115,11 +115,6 @@ class PartitionState:
             and self.fetch.offset < position.end
         )
 
-    @property
-    def has_position(self) -> bool:
-        """Whether it is known where to read on, be it not certain yet."""
-        return self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
-
     # Moving.
 
     def seek(self, to: FetchPosition) -> None:

@@ -238,22 +238,11 @@ class SubscriptionState:
     @property
     def initializing(self) -> list[TopicPartition]:
         """Those without a position, for which a committed offset is to be looked up."""
-        return [p for p in self._in(FetchState.INITIALIZING) if not self._assigned[p].uncommitted]
-
-    @property
-    def awaiting_reset(self) -> list[TopicPartition]:
-        return self._in(FetchState.AWAIT_RESET)
-
-    @property
-    def awaiting_validation(self) -> list[TopicPartition]:
-        return self._in(FetchState.AWAIT_VALIDATION)
-
-    def _in(self, wanted: FetchState) -> list[TopicPartition]:
-        return [p for p, state in self._assigned.items() if state.state is wanted]
-
-    @property
-    def has_all_positions(self) -> bool:
-        return all(state.has_position for state in self._assigned.values())
+        return [
+            partition
+            for partition, state in self._assigned.items()
+            if state.state is FetchState.INITIALIZING and not state.uncommitted
+        ]
 
     def initialize(
         self, committed: Mapping[TopicPartition, FetchPosition | None]

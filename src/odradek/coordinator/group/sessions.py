@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.member import Member
-from odradek.coordinator.turn import TimerKey, Turn
+from odradek.coordinator.turn import Turn
 
 HEARTBEAT = "heartbeat"
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A new member cannot send heartbeats before its first join is answered. If its client is gone and
 comes again under another id, the old one must not wait for ever."""
-
-
-def heartbeat_key(group_id: str, member_id: str) -> TimerKey:
-    return (HEARTBEAT, group_id, member_id)
 
 
 def watch(turn: Turn, group: ClassicGroup, member: Member) -> None:
