@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from log_making import batch, new_log, reopen
+from dataclasses import replace
 
+import pytest
+from log_making import SMALL, batch, fill, new_log, reopen
+
+from odradek.log import producer_snapshot
+from odradek.log.index import OFFSET_ENTRY
 from odradek.log.log import Log
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -36,6 +40,24 @@ def test_a_batch_that_comes_again_after_a_restart_is_a_duplicate(clean: bool, ot
     assert sent(again, 7, range(4, 9)) == before[4:]
     assert again.log_end_offset == end
     assert sent(again, 7, range(9, 10)) == [end]
+
+
+@pytest.mark.parametrize("entry", range(12))
+def test_an_index_that_lies_hides_no_batches(entry: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where to begin to look back is found by the index, and so is looked at first."""
+    monkeypatch.setattr(producer_snapshot, "LOOK_BACK_BYTES", 1000)
+    disk = MemoryDisk()
+    config = replace(SMALL, segment_bytes=1 << 20)
+    log = new_log(disk, config)
+    fill(log, 20)
+    before = sent(log, 7, range(5))
+    end = log.flush(checkpoint=True)
+    log.close()
+    index = disk.files[f"data/partition/{0:020d}.index"].content
+    assert len(index) == 12 * OFFSET_ENTRY.size
+    index[entry * OFFSET_ENTRY.size + 7] ^= 1  # of its position
+    again, _ = reopen(disk, config, clean=True, recovery_point=end)
+    assert sent(again, 7, range(5)) == before
 
 
 def test_batches_of_an_older_epoch_are_not_recalled() -> None:
