@@ -66,6 +66,42 @@ def test_a_template_reads_what_it_wrote(run: Run) -> None:
     assert read(run, "t", "-f", r"%k\t%v\n") == b"a\tx y\nb\tz\n"
 
 
+def test_what_is_no_utf_8_goes_through_as_the_bytes_it_is(run: Run) -> None:
+    """Arguments with such bytes come to Python as surrogates."""
+    ff, fe = "\udcff", "\udcfe"
+    run("produce", "t", f"v{ff}", "-k", f"k{ff}", "-H", f"h={fe}")
+    assert read(run, "t", "-f", f"{fe}%k|%v|%h") == b"\xfek\xff|v\xff|h=\xfe"
+    run("produce", "t", "-K", ff, "-D", fe, stdin=b"k1\xffv1\xfek2\xffv2\xfe")
+    run("produce", "t", "-K", r"\xff", stdin=b"k3\xffv3\n")
+    assert read(run, "t", "-o", "1", "-f", r"%k=%v\n") == b"k1=v1\nk2=v2\nk3=v3\n"
+    run("produce", "t", "v4")
+    assert read(run, "t", "-o", "-1", "-f", "%k", "-Z", ff) == b"\xff"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("produce", "\udcff", "v"),
+        ("produce", "t", "v", "-H", "\udcff=v"),
+        ("produce", "t", "v", "-X", "client.id=\udcff"),
+        ("consume", "\udcff"),
+        ("consume", "t", "-g", "\udcff"),
+        ("topic", "create", "\udcff"),
+        ("group", "rm", "\udcff", "-y"),
+    ],
+)
+def test_names_are_utf_8(run: Run, arguments: tuple[str, ...]) -> None:
+    assert "b'\\xff' is not UTF-8" in run(*arguments, code=2).stderr.replace("client.id=", "")
+
+
+def test_formats_have_names_too(run: Run) -> None:
+    run("produce", "t", "v", "-k", "k")
+    for name in ("json", "jsonl"):
+        assert json.loads(read(run, "t", "-f", name))["key"] == "k"
+    assert read(run, "t", "-f", "raw") == b"v\n"
+    assert read(run, "t", "-f", "table").endswith(b"  k  v\n")
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_json_goes_from_topic_to_topic_and_loses_nothing(run: Run, codec: str) -> None:
     lines = [
@@ -146,7 +182,16 @@ def test_what_cannot_be_done_is_said_with_a_code(
     assert said in run(*arguments, stdin=stdin, code=code).stderr
 
 
+def test_of_many_failures_the_first_are_told_and_all_are_counted(run: Run) -> None:
+    limits = ["-X", "max.request.size=200", "-X", "batch.size=100"]
+    lines = b"small\n" + b"".join(b"%d " % n + b"x" * 300 + b"\n" for n in range(1000))
+    said = run("produce", "t", *limits, stdin=lines, code=1).stderr.splitlines()
+    assert said[-1] == "1000 records were not written, 1 were"
+    assert len(said) == 4
+
+
 def test_a_record_that_is_too_large_is_told_and_the_others_are_written(run: Run) -> None:
     large = b"x" * 2_000_000
     done = run("produce", "t", stdin=b"before\n" + large + b"\nafter\n", code=1)
     assert "max.request.size" in done.stderr
+    assert read(run, "t") == b"before\nafter\n"

@@ -12,28 +12,20 @@ Without a group nothing is committed, and all partitions are read at once.
 
 from __future__ import annotations
 
-import sys
-from typing import BinaryIO
-
 import click
 
 from odradek import Admin, Consumer
-from odradek.cli import record_json
-from odradek.cli.brokers import Brokers, broker_options, brokers
+from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.connected import admin, consumer
+from odradek.cli.group_reading import AT_ONCE, WAIT_S, read_as_member
 from odradek.cli.moments import START, From, Position, offset_range, position
 from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.progress import Progress
-from odradek.cli.record_format import Shown, Template
+from odradek.cli.raw_text import must_be_text
+from odradek.cli.record_output import JSON, Writer, chosen_template
 from odradek.cli.topic import now_ms
-from odradek.client.consumer.record import Record
 from odradek.model.ids import TopicPartition
 
-VALUE_LINES = r"%v\n"
-FOR_PEOPLE = r"%t[%p]@%o  %T{rfc3339}  %k  %v\n"
-META_ONLY = r"%t\t%p\t%o\t%T\t%K\t%V\n"
-AT_ONCE = 1000
-WAIT_S = 0.5
 RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 
 
@@ -87,9 +79,11 @@ def consume(
     names = (*topics, *more_topics)
     if not names:
         raise click.UsageError("which topic? odradek consume TOPIC")
+    must_be_text(*names, group or "")
     start, stop = span(where, since, until, tail)
     if at_end and stop is None:
         stop = Position(From.END)
+    as_json = as_json or template in JSON
     writer = Writer(chosen_template(template, meta_only), null, as_json, unbuffered)
     to = brokers(ctx)
     settings = {
@@ -103,7 +97,11 @@ def consume(
                 "a group goes on where it was, to no end: leave out -p, -e and -o (or say start or "
                 "end, for where it begins if it has committed nothing)"
             )
-        read_as_member(to, settings, names, group, writer, num, quiet)
+        with (
+            consumer(to, {**settings, "group.id": group}) as member,
+            Progress("read", quiet=quiet) as progress,
+        ):
+            read_as_member(member, names, writer, num, progress)
         return
     with admin(to) as cluster:
         wanted = cluster.partitions_of(names)
@@ -143,45 +141,6 @@ def ends(
     return None if stop is None else offsets_at(cluster, wanted, stop)
 
 
-def chosen_template(template: str | None, meta_only: bool) -> str:
-    """What was asked for; else for people on a terminal, and values alone in a pipe."""
-    if template is not None:
-        return template
-    if meta_only:
-        return META_ONLY
-    return FOR_PEOPLE if sys.stdout.isatty() else VALUE_LINES
-
-
-class Writer:
-    """Records on stdout, as bytes."""
-
-    def __init__(self, template: str, null: str, as_json: bool, unbuffered: bool) -> None:
-        self.template = Template(template, null.encode())
-        self.as_json = as_json
-        self.unbuffered = unbuffered or sys.stdout.isatty()
-        self.out: BinaryIO = sys.stdout.buffer
-
-    def write(self, record: Record[bytes, bytes]) -> None:
-        shown = Shown(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.timestamp_ms,
-            record.key,
-            record.value,
-            record.headers,
-            record.leader_epoch,
-        )
-        line = record_json.written(shown) + b"\n" if self.as_json else self.template.render(shown)
-        self.out.write(line)
-        if self.unbuffered:
-            self.out.flush()
-
-    def flush(self) -> None:
-        """What was written is out, before it is committed."""
-        self.out.flush()
-
-
 def read_span(
     reader: Consumer[bytes, bytes],
     starts: dict[TopicPartition, int],
@@ -205,30 +164,3 @@ def read_span(
             if progress.count == num:
                 return
         writer.flush()
-
-
-def read_as_member(
-    to: Brokers,
-    settings: dict[str, str],
-    names: tuple[str, ...],
-    group: str,
-    writer: Writer,
-    num: int | None,
-    quiet: bool,
-) -> None:
-    """As one of a group, committing what was written out."""
-    given = {**settings, "group.id": group}
-    with consumer(to, given) as reader, Progress("read", quiet=quiet) as progress:
-        reader.subscribe(names)
-        for batch in reader.batches(AT_ONCE if num is None else min(AT_ONCE, num), WAIT_S):
-            written: dict[TopicPartition, int] = {}
-            for record in batch:
-                writer.write(record)
-                written[TopicPartition(record.topic, record.partition)] = record.offset + 1
-                progress.advance()
-                if progress.count == num:
-                    break
-            writer.flush()
-            reader.commit(written)
-            if progress.count == num:
-                return

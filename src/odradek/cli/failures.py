@@ -60,7 +60,3 @@ def said(brokers: Brokers) -> Iterator[None]:
                 err=True,
             )
         sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # Who reads us has seen enough (`| head`): what is left to say has no reader.
-        sys.stderr.close()
-        sys.exit(exits.DONE)

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 import odradek
+from odradek.cli.ending import ended, written_out
+from odradek.cli.raw_text import must_be_text
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,29 @@ VERBS = {
     "group": Verb("odradek.cli.group", "group", "Consumer groups: members, lag, moving them."),
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
 }
+TAKE_BYTES = ("produce", "consume")
+"""They look at their arguments themselves: keys and values need not be text."""
 ALIASES = {"topics": "topic", "groups": "group", "g": "group"}
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when that command is asked for."""
+    """Imports a command's module when that command is asked for, and sees to how it ends."""
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        with written_out():
+            return super().main(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with ended():
+            return super().invoke(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name not in TAKE_BYTES:
+            must_be_text(*rest)
+        return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
 import click
 
-from odradek.cli import exits, record_json
+from odradek.cli import record_json
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.connected import producer
+from odradek.cli.failures import exit_code
 from odradek.cli.output import tell
 from odradek.cli.progress import Progress
+from odradek.cli.raw_text import must_be_text, raw
 from odradek.cli.record_format import Shown, unescaped
 from odradek.cli.record_input import read_records
-from odradek.client.errors import KafkaError
+from odradek.client.errors import KafkaError, RecordTooLarge
 
 LINE = r"%v\n"
 SHOWN_FAILURES = 3
@@ -75,38 +78,64 @@ def produce(
     """Write records into a topic: VALUE, or what is on stdin, a record a line."""
     name, value = arguments(words, topic)
     if value is not None:
-        records = iter([Shown(value=value.encode())])
+        records = iter([Shown(value=raw(value))])
     elif as_json:
         records = json_records(source)
     else:
         records = text_records(source, template, key_delimiter, delimiter)
     own_headers = [header(text) for text in headers]
     settings = {"compression.type": compression, "acks": acks}
-    failures: list[KafkaError] = []
+    failures = Failures()
     with producer(brokers(ctx), settings) as sender, Progress("produced", quiet=quiet) as progress:
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:
                 progress.advance()
             else:
-                failures.append(error)
+                failures.add(error)
 
         for record in records:
-            sender.send(
-                name,
-                None if tombstone and not record.value else record.value,
-                key=record.key if record.key is not None or key is None else key.encode(),
-                headers=[*record.headers, *own_headers],
-                partition=chosen(partition if partition >= 0 or not keep else record.partition),
-                timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
-                on_delivery=delivered,
-            )
+            with failures.of_single_records():
+                sender.send(
+                    name,
+                    None if tombstone and not record.value else record.value,
+                    key=record.key if record.key is not None or key is None else raw(key),
+                    headers=[*record.headers, *own_headers],
+                    partition=chosen(partition if partition >= 0 or not keep else record.partition),
+                    timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+                    on_delivery=delivered,
+                )
         sender.flush()
-    if failures:
-        for error in failures[:SHOWN_FAILURES]:
+    if failures.count:
+        failures.tell(written=progress.count)
+        ctx.exit(exit_code(failures.first[0]))
+
+
+class Failures:
+    """Records that were not written: how many, and why the first of them were not."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[KafkaError] = []
+
+    def add(self, error: KafkaError) -> None:
+        self.count += 1
+        if len(self.first) < SHOWN_FAILURES:
+            self.first.append(error)
+
+    @contextmanager
+    def of_single_records(self) -> Iterator[None]:
+        """Around a send: what is wrong with one record is no reason not to send the others."""
+        try:
+            yield
+        except RecordTooLarge as error:
+            self.add(error)
+
+    def tell(self, written: int) -> None:
+        """On stderr."""
+        for error in self.first:
             tell(f"odradek: {error}")
-        tell(f"{len(failures)} records were not written")
-        ctx.exit(exits.FAILED)
+        tell(f"{self.count} records were not written, {written} were")
 
 
 def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:
@@ -115,6 +144,7 @@ def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | Non
     name = topic if topic is not None else next(iter(words), None)
     if name is None:
         raise click.UsageError("which topic? odradek produce TOPIC [VALUE]")
+    must_be_text(name)
     if len(rest) > 1:
         raise click.UsageError(f"one VALUE: put quotes around {' '.join(rest)!r}")
     return name, rest[0] if rest else None
@@ -129,7 +159,8 @@ def header(text: str) -> tuple[str, bytes]:
     for separator in "=:":
         name, found, value = text.partition(separator)
         if found and name:
-            return name, value.encode()
+            must_be_text(name)
+            return name, raw(value)
     raise click.UsageError(f"-H {text!r}: write NAME=VALUE")
 
 
@@ -141,7 +172,7 @@ def text_records(
         raise click.UsageError("-f says what ends keys and records: leave out -K and -D")
     if template is None:
         template = LINE if delimiter is None else f"%v{delimiter}"
-    mark = None if key_delimiter is None else unescaped(key_delimiter).encode()
+    mark = None if key_delimiter is None else unescaped(key_delimiter)
     warn_of_waiting(source)
     try:
         for record in read_records(template, source):

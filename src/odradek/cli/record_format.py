@@ -21,11 +21,13 @@ from datetime import UTC, datetime
 
 import click
 
+from odradek.cli.raw_text import raw
+
 Headers = Sequence[tuple[str, bytes | None]]
 
 VERB = re.compile(r"%(?P<verb>[a-zA-Z%])(?:\{(?P<how>[^}]*)\})?")
-ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
-ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
+ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
+ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class BadTemplate(click.UsageError):
@@ -65,25 +67,25 @@ class Template:
 
     def literal(self, text: str) -> None:
         if text:
-            data = unescaped(text).encode("utf-8", "surrogateescape")
+            data = unescaped(text)
             self.parts.append(lambda _: data)
 
     def render(self, record: Shown) -> bytes:
         return b"".join([part(record) for part in self.parts])
 
 
-def unescaped(text: str) -> str:
-    """Escapes replaced; bytes above 0x7F as surrogates, to be encoded with `surrogateescape`."""
+def unescaped(text: str) -> bytes:
+    """What was typed, with escapes replaced."""
 
-    def one(found: re.Match[str]) -> str:
-        name = found[0][1:]
+    def one(found: re.Match[bytes]) -> bytes:
+        name = found[0][1:].decode(errors="replace")
         if len(name) == 3:
-            return bytes([int(name[1:], 16)]).decode("utf-8", "surrogateescape")
+            return bytes([int(name[1:], 16)])
         if name not in ESCAPES:
-            raise BadTemplate(f"{found[0]!r} is not an escape: \\n \\r \\t \\0 \\\\ \\xFF are")
+            raise BadTemplate(f"'\\{name}' is not an escape: \\n \\r \\t \\0 \\\\ \\xFF are")
         return ESCAPES[name]
 
-    return ESCAPE.sub(one, text)
+    return ESCAPE.sub(one, raw(text))
 
 
 def part(verb: str, how: str | None, null: bytes) -> Part:

@@ -23,13 +23,13 @@ def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
     found = list(VERB.finditer(template))
     if not found:
         raise BadTemplate(f"{template!r} has no verb: write at least %v")
-    before = unescaped(template[: found[0].start()]).encode("utf-8", "surrogateescape")
+    before = unescaped(template[: found[0].start()])
     steps = []
     for index, one in enumerate(found):
         if one["verb"] not in READABLE or one["how"] is not None:
             raise BadTemplate(f"{one[0]} cannot be read; %k %v %p %h %T can")
         stop = found[index + 1].start() if index + 1 < len(found) else len(template)
-        end = unescaped(template[one.end() : stop]).encode("utf-8", "surrogateescape")
+        end = unescaped(template[one.end() : stop])
         if not end and index + 1 < len(found):
             raise BadTemplate(f"{template!r}: nothing tells where {one[0]} ends")
         steps.append((one["verb"], end))

@@ -1,0 +1,80 @@
+"""How a command ends that could not say all it had to: nobody reads on, there is no room, Ctrl-C.
+
+    the reader is gone (`| head`)     0: he has seen enough
+    stdout cannot be written          1, with the system's reason
+    Ctrl-C, also at a question        130
+
+Around every command, so that none of them ends with a traceback for it. What is buffered is written
+out before the exit code is settled: Python would do it later, and tell of a failure in its own way.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from odradek.cli import exits
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Around a command: what it raises of all this becomes an exit code."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("odradek: interrupted", err=True)
+        sys.exit(exits.INTERRUPTED)
+    except OSError as error:
+        sys.exit(unwritten(error))
+
+
+@contextmanager
+def written_out() -> Iterator[None]:
+    """Around the whole: what it has said is out before it exits."""
+    replace_closed()
+    try:
+        yield
+    except SystemExit as end:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            sys.exit(end.code or unwritten(error))
+        raise
+    except OSError as error:
+        sys.exit(unwritten(error))
+
+
+def replace_closed() -> None:
+    """Who was started without (`>&-`) has none, and the next socket would get its number. A stdout
+    that cannot be written to says so at the first word; a missing stderr hears nothing.
+    """
+    for name, mode in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, mode)
+            setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w"))
+
+
+def unwritten(error: OSError) -> int:
+    """The exit code; the reason is on stderr, unless nobody wants to know."""
+    drop_output()
+    if isinstance(error, BrokenPipeError):
+        return exits.DONE
+    # Errors of files have their names, and those of sockets are said by the clients.
+    what = error if error.filename else f"the output cannot be written: {error.strerror or error}"
+    click.echo(f"odradek: {what}", err=True)
+    return exits.FAILED
+
+
+def drop_output() -> None:
+    """What is still buffered has nowhere to go; Python is not to try again when it exits."""
+    try:
+        number = sys.stdout.fileno()
+    except ValueError:  # Not a file: a test's.
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -1,0 +1,117 @@
+"""How commands end: nobody reads on, there is no room, Ctrl-C. With a code, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import ODRADEK
+
+from odradek import Admin, Producer
+from odradek.testing.broker import Broker
+
+FULL = Path("/dev/full")
+MORE_THAN_A_PIPE_HOLDS = 30_000
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """Of a broker with a topic `t`."""
+    with Broker() as broker:
+        with Admin(brokers=broker.bootstrap) as admin:
+            admin.create_topic("t")
+        with Producer(brokers=broker.bootstrap) as producer:
+            for number in range(MORE_THAN_A_PIPE_HOLDS):
+                producer.send("t", f"record {number}".encode())
+        yield broker.bootstrap
+
+
+COMMANDS = [
+    ("topic", "ls"),
+    ("topic", "describe", "t", "--json"),
+    ("topic", "--help"),
+    ("--help",),
+    ("consume", "t", "-e"),
+    ("consume", "t", "-e", "--json", "-u"),
+    ("consume", "t", "-g", "full", "-n", "10"),
+]
+
+
+def environment(bootstrap: str) -> dict[str, str]:
+    return {**os.environ, "ODRADEK_BROKERS": bootstrap}
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_output_that_cannot_be_written_is_said(bootstrap: str, arguments: tuple[str, ...]) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [*ODRADEK, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(bootstrap),
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    said = "odradek: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
+def test_what_could_not_be_written_is_not_committed(bootstrap: str) -> None:
+    with FULL.open("w") as full:
+        command = [*ODRADEK, "consume", "t", "-g", "unwritten", "-n", "10", "-b", bootstrap]
+        assert subprocess.run(command, stdout=full, timeout=TIMEOUT_S, check=False).returncode == 1
+    with Admin(brokers=bootstrap) as admin:
+        assert admin.group_offsets("unwritten") == {}
+
+
+@pytest.mark.parametrize("arguments", [("consume", "t"), ("consume", "t", "--json", "-e")])
+def test_a_reader_that_has_seen_enough_ends_it_well(
+    bootstrap: str, arguments: tuple[str, ...]
+) -> None:
+    with subprocess.Popen(
+        [*ODRADEK, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(bootstrap),
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert b"record 0" in process.stdout.readline()
+        process.stdout.close()
+        assert (process.wait(TIMEOUT_S), process.stderr.read()) == (0, b"")
+
+
+@pytest.mark.parametrize("arguments", [("consume", "t"), ("consume", "t", "-g", "interrupted")])
+def test_ctrl_c_has_the_code_that_shells_know(bootstrap: str, arguments: tuple[str, ...]) -> None:
+    with subprocess.Popen(
+        [*ODRADEK, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(bootstrap),
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        for _ in range(MORE_THAN_A_PIPE_HOLDS):
+            assert process.stdout.readline()
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+        assert process.stderr.read() == b"odradek: interrupted\n"
+
+
+def test_without_a_stdout_there_is_nothing_to_write_to(bootstrap: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m odradek topic ls >&-', ODRADEK[0]],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(bootstrap),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    said = "odradek: the output cannot be written: Bad file descriptor\n"
+    assert (done.returncode, done.stderr) == (1, said)

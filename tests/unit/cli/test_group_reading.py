@@ -1,0 +1,142 @@
+"""`consume -g` commits what was written out, also when the group rebalances in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from odradek import Record
+from odradek.cli import group_reading
+from odradek.cli.group_reading import WrittenOut, read_as_member
+from odradek.cli.progress import Progress
+from odradek.client.consumer.record import RecordSource, TimestampType
+from odradek.client.errors import ApiTimeout, CommitFailed, RebalanceInProgress
+from odradek.model.ids import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def record(partition: int, offset: int) -> Record[bytes, bytes]:
+    return Record(RecordSource("t", partition, 0, TimestampType.CREATE_TIME), offset, 0, None, b"v")
+
+
+class Member:
+    """A consumer whose commits end as they are told to; `events` happen in its polls."""
+
+    def __init__(self, *outcomes: Exception | None) -> None:
+        self.outcomes = [*outcomes]
+        self.committed: dict[TopicPartition, int] = {}
+        self.batched: list[list[Record[bytes, bytes]]] = []
+        self.polls = 0
+
+    def subscribe(self, topics: Any, *, on_revoke: Any, on_lost: Any) -> None:
+        self.on_revoke, self.on_lost = on_revoke, on_lost
+
+    def batches(self, most: int, wait_s: float) -> Any:
+        yield from self.batched
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if outcome is not None:
+            raise outcome
+        self.committed.update(offsets)
+
+    def assignment(self) -> list[TopicPartition]:
+        return [A, B]
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        assert partitions == (A, B)
+
+    def poll(self, timeout: float) -> None:
+        self.polls += 1
+
+
+class Out:
+    def __init__(self) -> None:
+        self.lines: list[int] = []
+
+    def write(self, record: Record[bytes, bytes]) -> None:
+        self.lines.append(record.offset)
+
+    def flush(self) -> None:
+        """It is out at once."""
+
+
+def read(member: Any, *batches: list[Record[bytes, bytes]], num: int | None = None) -> Out:
+    member.batched = [*batches]
+    out: Any = Out()
+    with Progress("read", quiet=True) as progress:
+        read_as_member(member, ["t"], out, num, progress)
+    found: Out = out
+    return found
+
+
+def test_what_was_written_out_is_committed() -> None:
+    member = Member()
+    out = read(member, [record(0, 5), record(1, 7)], [record(0, 6)])
+    assert out.lines == [5, 7, 6]
+    assert member.committed == {A: 7, B: 8}
+
+
+def test_of_a_batch_only_what_was_wanted_is_committed() -> None:
+    member = Member()
+    assert read(member, [record(0, 0), record(0, 1), record(0, 2)], num=2).lines == [0, 1]
+    assert member.committed == {A: 2}
+
+
+def test_a_commit_between_two_generations_is_made_up_for_with_the_next() -> None:
+    member = Member(RebalanceInProgress("later"))
+    read(member, [record(0, 5)], [record(1, 7)])
+    assert member.committed == {A: 6, B: 8}
+
+
+def test_at_the_end_the_rebalance_is_waited_for() -> None:
+    member = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
+    read(member, [record(0, 5)], num=1)
+    assert member.committed == {A: 6}
+    assert member.polls == 2
+
+
+def test_a_rebalance_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_reading, "FINISH_S", 0.0)
+    member = Member(*[RebalanceInProgress("never")] * 100)
+    with pytest.raises(ApiTimeout, match="not committed"):
+        read(member, [record(0, 5)], num=1)
+
+
+def test_what_is_given_up_is_committed_first() -> None:
+    member: Any = Member(RebalanceInProgress("later"))
+    written = WrittenOut(member)
+    written.add(record(0, 5))
+    written.add(record(1, 7))
+    written.commit()
+    assert member.committed == {}
+    written.give_up([A])
+    assert member.committed == {A: 6}
+    assert written.offsets == {B: 8}
+
+
+def test_what_others_have_is_never_committed(capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be further already."""
+    member: Any = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
+    written = WrittenOut(member)
+    written.add(record(0, 5))
+    written.commit()
+    written.give_up([A])
+    written.commit()
+    assert (member.committed, written.offsets) == ({}, {})
+    assert "t-0" in capsys.readouterr().err
+    written.add(record(1, 7))
+    written.lost([A, B])
+    assert written.offsets == {}
+
+
+def test_a_member_that_was_thrown_out_says_so_and_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    member = Member(CommitFailed("it took too long"))
+    read(member, [record(0, 5)], [record(1, 7)])
+    assert member.committed == {B: 8}
+    assert "t-0: some records will be read again" in capsys.readouterr().err
