@@ -88,6 +88,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.log.log_reader",
     "odradek.log.offset_map",
     "odradek.log.producer_state",
+    "odradek.log.recent_batches",
     "odradek.log.results",
     "odradek.log.segment",
     "odradek.log.segment_loading",

@@ -30,11 +30,12 @@ from dataclasses import dataclass
 
 from odradek.log.batch_retention import BatchRetention, take_keys
 from odradek.log.cleanable import LogToClean
+from odradek.log.cleaner_sources import Source, groups, sources_of
 from odradek.log.log import Log
 from odradek.log.offset_map import OffsetMap
 from odradek.log.retention import Deletion
 from odradek.log.scan import BadBatch, read_batches
-from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.log.segment import Segment
 from odradek.log.segment_swap import SegmentSwap
 from odradek.log.swap_files import CLEANED_SUFFIX, undo
 from odradek.model.env import Buffer, Disk, File
@@ -61,17 +62,6 @@ class CleanerStats:
     records_kept: int = 0
     segments_before: int = 0
     segments_after: int = 0
-
-
-@dataclass(slots=True, frozen=True)
-class Source:
-    """A segment as it was when the pass began; `end_offset` is where the next one begins."""
-
-    segment: Segment
-    path: str
-    size: int
-    base_offset: int
-    end_offset: int
 
 
 class Cleaner:
@@ -243,15 +233,6 @@ class Cleaner:
         return size
 
 
-def sources_of(plan: LogToClean) -> list[Source]:
-    """The segments of a plan, each with its end."""
-    ends = [segment.base_offset for segment in plan.segments[1:]]
-    return [
-        Source(segment, segment.file.path, segment.size, segment.base_offset, end)
-        for segment, end in zip(plan.segments, [*ends, plan.first_uncleanable_offset])
-    ]
-
-
 def at_once(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader]]:
     """Batches with as many records together as one step looks at."""
     some: list[RecordBatchHeader] = []
@@ -264,21 +245,6 @@ def at_once(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader
         records += header.count
     if some:
         yield some
-
-
-def groups(sources: list[Source], segment_bytes: int) -> Iterator[list[Source]]:
-    """Neighbours that together are no larger than one segment, as many as go together."""
-    group: list[Source] = []
-    for source in sources:
-        if group and (
-            sum(each.size for each in group) + source.size > segment_bytes
-            or source.end_offset - 1 - group[0].base_offset > MAX_RELATIVE_OFFSET
-        ):
-            yield group
-            group = []
-        group.append(source)
-    if group:
-        yield group
 
 
 @contextmanager

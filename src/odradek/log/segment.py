@@ -8,21 +8,20 @@
 Invariants: batches lie in ascending order of offset, the first at or after the base offset; every
 offset is less than 2^31 above it. Only the last segment of a log is appended to.
 
-`position` is always a byte in this segment's `.log` where a batch starts. The positions of the last
-few hundred batches appended are kept in memory, so that followers and tail consumers are served
-without reading; others are found by the index and a short walk. What the walk meets must agree with
-the index entry it started from; if not, the index is made anew from the log.
+`position` is always a byte in this segment's `.log` where a batch starts. Those of the last batches
+appended are in memory (see `recent_batches`); others are found by the index and a short walk. No
+index entry is believed before the batch it names was seen there; if it was not, the index is made
+anew from the log.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
 from odradek.log.fence import LogDamaged
 from odradek.log.index import OffsetIndex, TimeIndex
+from odradek.log.recent_batches import RecentBatches
 from odradek.log.scan import HEADER, SCAN_BYTES, BadBatch, walk
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.record_batch import RecordBatchHeader
@@ -33,7 +32,6 @@ TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
-RECENT_BATCHES: Final = 128
 INDEX_INTERVAL_BYTES: Final = 4096
 
 
@@ -56,8 +54,7 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "offset_index",
-        "recent_offsets",
-        "recent_positions",
+        "recent",
         "size",
         "time_index",
         "unindexed_bytes",
@@ -85,8 +82,7 @@ class Segment:
         self.first_timestamp: int | None = None  # largest of the first batch, ms
         self.created_ms = 0
         self.index_interval_bytes = INDEX_INTERVAL_BYTES
-        self.recent_offsets = array("q")
-        self.recent_positions = array("q")
+        self.recent = RecentBatches()
 
     # Appending
 
@@ -101,12 +97,7 @@ class Segment:
         self, base_offset: int, last_offset: int, position: int, size: int, max_timestamp: int
     ) -> None:
         """Take a batch that is in the file into the indexes and the memory of recent positions."""
-        offsets = self.recent_offsets
-        if len(offsets) >= 2 * RECENT_BATCHES:
-            del offsets[:RECENT_BATCHES]
-            del self.recent_positions[:RECENT_BATCHES]
-        offsets.append(base_offset)
-        self.recent_positions.append(position)
+        self.recent.append(base_offset, position)
         self.index(last_offset, position, size, max_timestamp)
 
     def index(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
@@ -126,8 +117,7 @@ class Segment:
         """Stop being the active segment: last entry of the time index, indexes to their files."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_indexes()
-        self.recent_offsets = array("q")
-        self.recent_positions = array("q")
+        self.recent.forget()
 
     def unload_indexes(self) -> None:
         """Forget the indexes of a sealed segment until they are needed."""
@@ -148,13 +138,9 @@ class Segment:
         At the end of an inactive segment: (-1, its size, 0); the active one must hold `offset`.
         Raises `BadBatch`, `OSError`.
         """
-        offsets = self.recent_offsets
-        slot = bisect_right(offsets, offset) - 1
-        if slot >= 0:
-            positions = self.recent_positions
-            start = positions[slot]
-            end = positions[slot + 1] if slot + 1 < len(positions) else self.size
-            return offsets[slot], start, end - start
+        known = self.recent.locate(offset, self.size)
+        if known is not None:
+            return known
         for position, header in self.headers_from(offset):
             if header.last_offset >= offset:
                 return header.base_offset, position, header.size
@@ -210,17 +196,14 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where to stop so as not to pass `offset`: at the batch that holds it, or the end."""
-        offsets = self.recent_offsets
-        slot = bisect_left(offsets, offset)
-        if slot < len(offsets) and offsets[slot] == offset:
-            return self.recent_positions[slot]
-        return self.locate(offset)[1]
+        known = self.recent.start_of(offset)
+        return known if known >= 0 else self.locate(offset)[1]
 
     def align(self, position: int) -> int:
         """The start of the last batch known to start at or before `position`; 0 if none is."""
-        positions = self.recent_positions
-        if positions and positions[0] <= position:
-            return positions[bisect_right(positions, position) - 1]
+        known = self.recent.last_start(position)
+        if known >= 0:
+            return known
         slot = self.offset_index.slot_at(position)
         if slot < 0:
             return 0

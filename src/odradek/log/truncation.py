@@ -10,8 +10,6 @@ it. Recovery cuts torn tails with the two functions below.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 from odradek.log import producer_snapshot
 from odradek.log.flushed_log import NO_SEGMENT
 from odradek.log.log import Log
@@ -66,9 +64,7 @@ def truncate_segment(segment: Segment, offset: int, position: int) -> None:
     if segment.size > position:
         segment.file.truncate(position)
     segment.size = position
-    keep = bisect_left(segment.recent_positions, position)
-    del segment.recent_offsets[keep:]
-    del segment.recent_positions[keep:]
+    segment.recent.cut(position)
     segment.clear_indexes(position, offset)
     slot = segment.offset_index.lookup(offset)
     start = segment.offset_index.at(slot)[1] if slot >= 0 else 0

@@ -24,14 +24,12 @@ frame that cannot be, a `ProtocolError` or a bug in the handler, without a first
 and no byte taken for `stalled_timeout_ms`. Answers that come later are dropped; the files of all
 unsent answers are released.
 
-Invariants: `_exchanges` are the unanswered ones and those behind them; each answer is queued once;
-the transport is read only when no whole frame waits; interest in writing is registered only while
-the transport is full.
+Invariants: each answer is queued once; the transport is read only when no whole frame waits;
+interest in writing is registered only while the transport is full.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -40,9 +38,10 @@ from odradek.config.addresses import address_text
 from odradek.model.env import Transport
 from odradek.model.errors import ProtocolError
 from odradek.network.deadlines import Deadlines
-from odradek.network.exchange import Exchange, Handler
+from odradek.network.exchange import Exchange, Handler, InProgress
 from odradek.network.framing import Framing
 from odradek.network.output import BLOCKED, YIELDED, OutputQueue, Part, release_all
+from odradek.network.transport import is_lost
 
 if TYPE_CHECKING:
     from odradek.network.server import SocketServer
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Exchange", "Handler"]
 
 log = logging.getLogger(__name__)
-
-BROKEN = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
-"""What `ConnectionError` does not cover of the ways in which a connection is lost."""
 
 
 class Connection:
@@ -94,7 +90,7 @@ class Connection:
         self._transport = transport
         self._framing = Framing(server.limits.max_first_request_bytes)
         self._output = OutputQueue()
-        self._exchanges: list[Exchange] = []  # few: taken from the front all the same
+        self._exchanges = InProgress()
         self._reading, self._writing = True, False
         """The interest that the network knows of."""
         self._in_turn = self._scheduled = False
@@ -199,15 +195,7 @@ class Connection:
         if self.closed:
             release_all(answer)
             return
-        exchanges, output = self._exchanges, self._output
-        if exchanges[0] is not exchange:
-            return
-        exchanges.pop(0)
-        output.append(answer)
-        while exchanges and (behind := exchanges[0]._answer) is not None:
-            exchanges.pop(0)
-            output.append(behind)
-        if not self._in_turn:
+        if self._exchanges.answered(exchange, answer, self._output) and not self._in_turn:
             self._soon()
 
     def _writable(self) -> None:
@@ -292,10 +280,8 @@ class Connection:
 
     def _failed(self, doing: str, error: OSError | MemoryError) -> None:
         """The connection broke; or the disk did, or memory ran out: others go on without it."""
-        broken = isinstance(error, OSError) and (
-            isinstance(error, ConnectionError) or error.errno in BROKEN
-        )
-        self.close(f"{doing} failed: {error!r}", logging.DEBUG if broken else logging.ERROR)
+        level = logging.DEBUG if is_lost(error) else logging.ERROR
+        self.close(f"{doing} failed: {error!r}", level)
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
         """End it, once. `disconnected` is told after the current event."""
@@ -307,10 +293,6 @@ class Connection:
         self._transport.close()
         self._deadlines.cancel()
         self._output.discard()
-        for exchange in self._exchanges:
-            release_all(exchange._answer or ())
-            if exchange.abandoned is not None and not exchange.answered:
-                server.call_soon(exchange.abandoned)
-        self._exchanges.clear()
+        self._exchanges.abandon(server.call_soon)
         log.log(level, "closed the connection of %s: %s", self, reason)
         server.gone(self)

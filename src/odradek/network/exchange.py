@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from odradek.network.output import Part
+from odradek.network.output import OutputQueue, Part, release_all
 
 if TYPE_CHECKING:
     from odradek.network.connection import Connection
@@ -72,3 +72,41 @@ class Exchange:
         takes them.
         """
         self.connection.close_violation(reason)
+
+
+class InProgress:
+    """The exchanges of one connection, oldest first: those that are not answered, and those whose
+    answers wait for them. Few: taken from the front all the same.
+    """
+
+    __slots__ = ("_exchanges",)
+
+    def __init__(self) -> None:
+        self._exchanges: list[Exchange] = []
+
+    def __len__(self) -> int:
+        return len(self._exchanges)
+
+    def append(self, exchange: Exchange) -> None:
+        """The newest."""
+        self._exchanges.append(exchange)
+
+    def answered(self, exchange: Exchange, answer: Sequence[Part], output: OutputQueue) -> bool:
+        """Queue an answer and those behind it; False if an older exchange has none."""
+        exchanges = self._exchanges
+        if exchanges[0] is not exchange:
+            return False
+        exchanges.pop(0)
+        output.append(answer)
+        while exchanges and (behind := exchanges[0]._answer) is not None:
+            exchanges.pop(0)
+            output.append(behind)
+        return True
+
+    def abandon(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        """None of them will be sent: release their files, and tell what waits to answer."""
+        for exchange in self._exchanges:
+            release_all(exchange._answer or ())
+            if exchange.abandoned is not None and not exchange.answered:
+                call_soon(exchange.abandoned)
+        self._exchanges.clear()

@@ -17,6 +17,9 @@ from odradek.model.env import Buffer, File
 MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Linux's flag; where there is none (macOS, the BSDs) the head leaves on its own."""
 
+LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
+"""What `ConnectionError` does not cover of the ways in which a connection is lost."""
+
 READ_FALLBACK_BYTES: Final = 256 * 1024
 """How much of a file without a descriptor is read at once for one `send_file`."""
 
@@ -80,6 +83,13 @@ class SocketTransport:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether a call failed because the other end, or the way there, is gone."""
+    return isinstance(error, ConnectionError) or (
+        isinstance(error, OSError) and error.errno in LOST
+    )
 
 
 def _short(file: File, offset: int, count: int) -> OSError:
