@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from odradek import leaves
 
 if TYPE_CHECKING:
+    from odradek import aio as aio
+    from odradek import errors as errors
     from odradek.client.admin.results import NewTopic
     from odradek.client.blocking.admin import Admin
     from odradek.client.blocking.consumer import Consumer

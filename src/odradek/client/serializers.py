@@ -45,8 +45,12 @@ class Serializing(Protocol[T_contra]):
     ) -> bytes | None: ...
 
 
-SerializerLike = type[T] | Callable[[T], bytes | str | None] | Serializing[T]
-"""What users may give, beside a `SerializerName`."""
+SerializerLike = type[T] | Callable[[T], bytes | None] | Serializing[T]
+"""What users may give, and which type of objects it takes. (A function may give text too; but so
+does `str`, which is a function as well as a type, and type checkers could not tell which.)"""
+
+AnySerializer = SerializerName | SerializerLike[Any] | Callable[[Any], str | None]
+"""The same, without the type."""
 
 
 @final

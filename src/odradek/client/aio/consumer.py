@@ -83,7 +83,9 @@ class Consumer(Client, Generic[K, V]):
         *topics: Topics,
         key: DeserializerLike[Any] | DeserializerName | None = None,
         value: DeserializerLike[Any] | DeserializerName | None = None,
-        **settings: Any,
+        key_deserializer: DeserializerLike[Any] | DeserializerName | None = None,
+        value_deserializer: DeserializerLike[Any] | DeserializerName | None = None,
+        **settings: Unpack[ConsumerOptions],
     ) -> None: ...
     def __init__(
         self, *topics: Topics, key: Any = None, value: Any = None, **settings: Any

@@ -26,7 +26,7 @@ from odradek.client.errors import ClientClosed
 from odradek.client.producer.arguments import milliseconds_of, producer_arguments
 from odradek.client.producer.intake import Intake
 from odradek.client.producer.producer import ProducerCore
-from odradek.client.serializers import SerializerLike, SerializerName
+from odradek.client.serializers import AnySerializer, SerializerLike
 from odradek.config.keywords import ProducerKeywords
 
 K = TypeVar("K")
@@ -89,10 +89,12 @@ class Producer(Sending[K, V]):
         config: Mapping[str, Any] | None = None,
         /,
         *,
-        key: SerializerLike[Any] | SerializerName | None = None,
-        value: SerializerLike[Any] | SerializerName | None = None,
+        key: AnySerializer | None = None,
+        value: AnySerializer | None = None,
+        key_serializer: AnySerializer | None = None,
+        value_serializer: AnySerializer | None = None,
         brokers: str | Sequence[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[ProducerKeywords],
     ) -> None: ...
     def __init__(
         self,

@@ -35,7 +35,7 @@ from odradek.client.producer.intake import Headers, Intake, ManySend
 from odradek.client.producer.producer import ProducerCore
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_record import ProducerRecord
-from odradek.client.serializers import SerializerLike, SerializerName
+from odradek.client.serializers import AnySerializer, SerializerLike
 from odradek.config.keywords import ProducerKeywords
 
 if TYPE_CHECKING:
@@ -107,11 +107,13 @@ class Producer(Client, Generic[K, V]):
         config: Mapping[str, Any] | None = None,
         /,
         *,
-        key: SerializerLike[Any] | SerializerName | None = None,
-        value: SerializerLike[Any] | SerializerName | None = None,
+        key: AnySerializer | None = None,
+        value: AnySerializer | None = None,
+        key_serializer: AnySerializer | None = None,
+        value_serializer: AnySerializer | None = None,
         brokers: str | Sequence[str] | None = None,
         on_full: Literal["block", "raise"] = "block",
-        **settings: Any,
+        **settings: Unpack[ProducerKeywords],
     ) -> None: ...
     def __init__(
         self,

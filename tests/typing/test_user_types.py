@@ -1,0 +1,192 @@
+"""What type checkers say of a user's program: nothing of a right one, and where a wrong one is wrong.
+
+mypy and pyright (as basedpyright, which needs nothing but Python), both strict.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import odradek
+
+RIGHT = """
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_type
+
+import odradek
+from odradek import Admin, Consumer, Delivery, KafkaError, Producer, Record, TopicPartition
+from odradek.errors import DecodeError
+
+
+@dataclass
+class Order:
+    id: int
+    item: str
+
+
+def told(error: KafkaError | None, delivery: Delivery) -> None:
+    print(error, delivery.topic, delivery.partition, delivery.offset, delivery.timestamp)
+
+
+def produce() -> None:
+    with Producer(brokers="localhost:9092", linger_ms=5, compression_type="zstd") as plain:
+        assert_type(plain.send("t", b"v", key="k").result(), Delivery)
+        plain.send("t", "v", headers={"h": b"1"}, timestamp=datetime.now(), on_delivery=told)
+        plain.produce("t", b"v", callback=told)
+        print(plain.flush(1.0))
+    with Producer(brokers=["a:1", "b:2"], key=str, value=Order) as orders:
+        orders.send("orders", Order(1, "pen"), key="7", partition=0)
+        orders.send_many("orders", [Order(1, "pen"), None])
+    with Producer({"bootstrap.servers": "a:1", "acks": 1}) as mapped:
+        mapped.send("t", b"v")
+    with Producer(brokers="a:1", value="json") as anything:
+        anything.send("t", {"id": 1})
+
+
+def assigned(consumer: Consumer[bytes, bytes], partitions: list[TopicPartition]) -> None:
+    print(consumer.assignment(), partitions)
+
+
+def consume() -> None:
+    with Consumer("orders", group="shop", brokers="localhost:9092") as raw:
+        for record in raw:
+            assert_type(record, Record[bytes, bytes])
+            print(record.value, record.key, record.headers, record.timestamp)
+            raw.commit(record)
+        for batch in raw.batches(max_records=10):
+            raw.commit(batch)
+        for columns in raw.arrow(decode="json"):
+            print(columns.num_rows, columns.to_pylist()[0]["value"])
+            raw.commit(columns)
+    with Consumer("orders", brokers="a:1", value=Order, on_decode_error=skipped) as orders:
+        found = orders.poll(1.0)
+        if found is not None and found.value is not None:
+            assert_type(found.value, Order)
+        print(orders.position(("orders", 0)), orders.lag(("orders", 0)))
+        orders.seek(("orders", 0), datetime.now() - timedelta(hours=1))
+    with Consumer({"bootstrap.servers": "a:1", "group.id": "g"}) as mapped:
+        mapped.subscribe(re.compile("orders-.*"), on_assign=assigned)
+        print(mapped.consume(10, 1.0)[0].offset)
+
+
+def skipped(error: DecodeError) -> None:
+    print(error, error.record)
+
+
+def administer() -> None:
+    with Admin(brokers="localhost:9092") as admin:
+        admin.create_topic("orders", partitions=3, config={"retention.ms": "1000"}, exist_ok=True)
+        print([topic.name for topic in admin.topics()])
+        admin.delete_topic("orders", missing_ok=True)
+
+
+async def awaited() -> None:
+    async with odradek.aio.Producer(brokers="a:1", value=Order) as producer:
+        assert_type(await producer.send("orders", Order(1, "pen")), Delivery)
+    async with odradek.aio.Consumer("orders", brokers="a:1", value=Order) as consumer:
+        async for record in consumer:
+            assert_type(record, Record[bytes, Order])
+        async for columns in consumer.arrow():
+            print(columns.num_rows)
+    async with odradek.aio.Admin(brokers="a:1") as admin:
+        await admin.create_topic("orders")
+
+
+table = odradek.read("orders", since="1h", decode="json")
+print(table.num_rows, table.to_pandas())
+asyncio.run(awaited())
+"""
+
+WRONG = """
+from dataclasses import dataclass
+
+import odradek
+from odradek import Consumer, Producer
+
+
+@dataclass
+class Order:
+    id: int
+
+
+with Producer(brokers="a:1", value=Order) as producer:
+    producer.send("orders", "text")  # wrong
+    producer.send("orders", Order(1), key=5)  # wrong
+    producer.send(b"orders", Order(1))  # wrong
+Producer(brokers="a:1", linger_mss=5)  # wrong
+Producer(brokers="a:1", linger_ms="soon")  # wrong
+odradek.aio.Producer(brokers="a:1", linger_mss=5)  # wrong
+with Consumer("orders", brokers="a:1", value=Order) as consumer:
+    for record in consumer:
+        print(record.value.upper())  # wrong
+Consumer("orders", brokers="a:1", auto_ofset_reset="earliest")  # wrong
+Consumer("orders", brokers="a:1", on_decode_error="ignore")  # wrong
+odradek.aio.Consumer("orders", brokers="a:1", auto_ofset_reset="earliest")  # wrong
+"""
+
+
+def mypy(program: Path) -> set[int]:
+    """The lines that mypy complains of."""
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--show-column-numbers",
+    ]
+    cache = program.parent / "cache"
+    done = subprocess.run(
+        [*command, f"--cache-dir={cache}", "--config-file=", program.name],
+        cwd=program.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert not done.stderr, done.stderr
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    print(done.stdout)
+    return {int(line.split(":")[1]) for line in errors}
+
+
+def pyright(program: Path) -> set[int]:
+    """The lines that pyright complains of."""
+    settings = program.parent / "pyrightconfig.json"
+    source = str(Path(odradek.__file__).parents[1])
+    settings.write_text(json.dumps({"typeCheckingMode": "strict", "extraPaths": [source]}))
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "basedpyright",
+            "--outputjson",
+            "-p",
+            str(settings),
+            "--pythonpath",
+            sys.executable,
+        ],
+        cwd=program.parent,
+        capture_output=True,
+        text=True,
+    )
+    found = json.loads(done.stdout)
+    assert found["summary"]["filesAnalyzed"] == 1
+    print(json.dumps(found["generalDiagnostics"], indent=1))
+    return {each["range"]["start"]["line"] + 1 for each in found["generalDiagnostics"]}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("check", [mypy, pyright], ids=["mypy", "pyright"])
+@pytest.mark.parametrize("program", [RIGHT, WRONG], ids=["right", "wrong"])
+def test_a_users_program(check: object, program: str, tmp_path: Path) -> None:
+    assert callable(check)
+    (tmp_path / "program.py").write_text(program)
+    wrong = {n for n, line in enumerate(program.splitlines(), 1) if line.endswith("# wrong")}
+    assert check(tmp_path / "program.py") == wrong
