@@ -31,6 +31,7 @@ from odradek.client.consumer.partition_state import (
     Leader,
     PartitionState,
 )
+from odradek.client.consumer.position import Position
 from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError, UnsupportedVersion, error_for
@@ -55,6 +56,10 @@ CONSUMER_REPLICA_ID = -1
 FIRST_VERSION_FOR_CONSUMERS = 3
 """Of OffsetForLeaderEpoch: before it, only who may alter the cluster may ask."""
 
+Place = tuple[Position, int]
+"""A position in one of its generations. A partition that went and came back has another position,
+whose generations begin anew."""
+
 
 class OffsetFetcher:
     """`changed` is called when positions were found; `failed` with what the application must
@@ -75,8 +80,8 @@ class OffsetFetcher:
         self._held = held
         self._changed = changed
         self._failed = failed
-        self._asked: dict[TopicPartition, int] = {}
-        """The generation of the position for which something is under way."""
+        self._asked: dict[TopicPartition, Place] = {}
+        """For what something is under way."""
         self._alarm = Alarm(engine.timer, self.update_positions)
         self._closed = False
 
@@ -100,7 +105,7 @@ class OffsetFetcher:
                 groups = validations
             else:
                 continue
-            if self._asked.get(state.topic_partition) == state.position.generation:
+            if self._asked.get(state.topic_partition) == place_of(state):
                 continue
             if state.next_retry_ms > now_ms:
                 wake_ms = min(wake_ms, state.next_retry_ms)
@@ -119,20 +124,20 @@ class OffsetFetcher:
         if wake_ms != NEVER_MS:
             self._alarm.set_for(wake_ms)
 
-    def _begin(self, states: Iterable[PartitionState]) -> dict[TopicPartition, int]:
-        """Remember that these are being asked about; their generations."""
-        begun = {state.topic_partition: state.position.generation for state in states}
+    def _begin(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Place]:
+        """Remember that these are being asked about; what they are now."""
+        begun = {state.topic_partition: place_of(state) for state in states}
         self._asked.update(begun)
         return begun
 
-    def _end(self, begun: dict[TopicPartition, int]) -> dict[TopicPartition, PartitionState]:
+    def _end(self, begun: dict[TopicPartition, Place]) -> dict[TopicPartition, PartitionState]:
         """The request is over: of what it was about, what has not moved."""
         current: dict[TopicPartition, PartitionState] = {}
-        for partition, generation in begun.items():
-            if self._asked.get(partition) == generation:
+        for partition, place in begun.items():
+            if self._asked.get(partition) == place:
                 del self._asked[partition]
             state = self._subscriptions.get(partition)
-            if state is not None and state.position.generation == generation:
+            if state is not None and place_of(state) == place:
                 current[partition] = state
         return current
 
@@ -160,7 +165,7 @@ class OffsetFetcher:
         waiter.add_callback(lambda done: self._reset_answered(begun, done))
 
     def _reset_answered(
-        self, begun: dict[TopicPartition, int], done: Waiter[ListOffsetsResponse]
+        self, begun: dict[TopicPartition, Place], done: Waiter[ListOffsetsResponse]
     ) -> None:
         current = self._end(begun)
         if self._closed:
@@ -235,7 +240,7 @@ class OffsetFetcher:
 
     def _validate_answered(
         self,
-        begun: dict[TopicPartition, int],
+        begun: dict[TopicPartition, Place],
         asked: dict[TopicPartition, FetchPosition],
         done: Waiter[OffsetForLeaderEpochResponse],
     ) -> None:
@@ -269,3 +274,7 @@ class OffsetFetcher:
             self._held.truncated(state, -1, NO_EPOCH)
         elif found.end_offset < state.fetch.offset:
             self._held.truncated(state, found.end_offset, found.leader_epoch)
+
+
+def place_of(state: PartitionState) -> Place:
+    return state.position, state.position.generation

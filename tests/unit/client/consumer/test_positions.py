@@ -24,7 +24,7 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.protocol.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from odradek.testing.scheduler import WALL_START_MS
-from odradek.testing.scripted import ScriptedCluster
+from odradek.testing.scripted import Later, ScriptedCluster
 from odradek.testing.scripted_fetch import ScriptedLogs
 from unit.client.consumer.application import Application, numbered, rows
 
@@ -90,6 +90,26 @@ class TestBeginning:
         assert isinstance(application.fail(), TopicAuthorizationError)
         cluster[1].answers[ListOffsetsRequest] = scripted
         cluster.until(lambda: application.drain() == 1, 10 * SECOND)
+
+    def test_an_answer_for_a_partition_that_went_and_came_back_counts_no_more(self) -> None:
+        cluster, logs = one_topic()
+        logs[ORDERS].append(numbered(0, 5))
+        scripted = cluster[1].answers[ListOffsetsRequest]
+        cluster[1].answers[ListOffsetsRequest] = lambda request, version: Later(
+            SECOND, scripted(request, version)
+        )
+        application = Application(cluster, auto_offset_reset="latest")
+        application.assign([ORDERS])
+        cluster.run(SECOND // 2)
+
+        def go_and_come_back() -> None:
+            application.consumer.assign([], {}, {})
+            application.consumer.assign([ORDERS], {}, {})
+            application.consumer.seek_by([ORDERS], RESET_EARLIEST)
+
+        application.side.do(go_and_come_back)
+        application.read(5)
+        assert application.values == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def refused(code: ErrorCode) -> ListOffsetsResponse:

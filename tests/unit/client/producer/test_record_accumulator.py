@@ -411,6 +411,15 @@ class TestExpiring:
         queues.accumulator.expired_batches(queues.clock.now_ms + 1_000)
         assert queues.append(b"b")[1] == 0
 
+    def test_an_open_one_gives_all_its_memory_back(self) -> None:
+        queues = Queues(delivery_timeout_ms=1_000)
+        queues.append(b"a")
+        [batch] = queues.accumulator.expired_batches(queues.clock.now_ms + 1_000)
+        assert queues.pool.charged_bytes == BATCH_BYTES
+        batch.fail(ClientClosed("late"), None)
+        queues.accumulator.finished(batch)
+        assert queues.pool.charged_bytes == 0
+
     def test_what_is_under_way_is_not_for_here(self) -> None:
         queues = Queues(delivery_timeout_ms=1_000)
         queues.append(b"a")
