@@ -1,8 +1,14 @@
 """FindCoordinator: v0-6. Which broker has a group; from version 4 on, of several (KIP-699).
 
 The first who asks makes `__consumer_offsets`, and is answered when it is there. (Kafka answers
-COORDINATOR_NOT_AVAILABLE, and the client asks again.) This broker has no coordinator of
-transactions: COORDINATOR_NOT_AVAILABLE. Share groups are INVALID_REQUEST, as anything else.
+COORDINATOR_NOT_AVAILABLE, and the client asks again.) Share groups are INVALID_REQUEST, as anything
+else.
+
+This broker has no transactions: their coordinator would be found here, by the leader of a partition
+of `__transaction_state`, as that of groups is. Until then the answer is UNSUPPORTED_VERSION, which
+tells a producer at once; upon COORDINATOR_NOT_AVAILABLE it would ask until its time is over. None
+of the requests that only transactions need is listed in ApiVersions, and InitProducerId, which
+idempotence needs as well, refuses a transactional id with the same code.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_SEVERAL = 4
 CREATION_TIMEOUT_MS = 30_000
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+NO_TRANSACTIONS = ErrorCode.UNSUPPORTED_VERSION
 
 
 def handle(
@@ -59,7 +66,7 @@ def is_open(broker: Broker) -> bool:
 def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
     """Where one key is."""
     if key_type == TRANSACTION:
-        return nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return nowhere(key, NO_TRANSACTIONS, "This broker has no transactions.")
     if key_type == SHARE:
         return nowhere(key, ErrorCode.INVALID_REQUEST)
     if key_type != GROUP:
@@ -87,10 +94,11 @@ def nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:
 
 
 def alone(found: Coordinator) -> FindCoordinatorResponse:
-    """The answer below version 4, to one key; its message says what the code says."""
+    """The answer below version 4, to one key; its message says what the code says, or more."""
+    unsupported = found.error_code == NO_TRANSACTIONS
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=ErrorCode(found.error_code).text,
+        error_message=found.error_message if unsupported else ErrorCode(found.error_code).text,
         node_id=found.node_id,
         host=found.host,
         port=found.port,

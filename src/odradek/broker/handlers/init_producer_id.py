@@ -3,7 +3,7 @@
 Without a transactional id every request gets a new producer id with epoch 0, out of a block of ids
 that the controller has granted; a block is granted by a committed record, so no id is ever given
 twice. A transactional id needs a transaction coordinator, which this broker does not have:
-COORDINATOR_NOT_AVAILABLE.
+UNSUPPORTED_VERSION (see `find_coordinator`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import Waiting
+from odradek.broker.handlers.find_coordinator import NO_TRANSACTIONS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -29,7 +30,7 @@ def handle(
     if request.transactional_id is not None:
         if request.transactional_id == "":
             return failed(ErrorCode.INVALID_REQUEST)
-        return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return failed(NO_TRANSACTIONS)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(ErrorCode.INVALID_REQUEST)
     producer_id = broker.producer_ids.take()
