@@ -95,7 +95,7 @@ class RecordAccumulator(RecordAppender):
             for queue in self._active:
                 if queue.leader_id == NO_LEADER:
                     result.unknown_leader_topics[queue.topic_partition.topic] = None
-                elif not queue.muted and queue.leader_id not in result.ready_nodes:
+                elif not queue.muted:
                     delay_ms = queue.delay_ms(hurry, self.settings.linger_ms, now_ms)
                     if delay_ms <= 0:
                         result.ready_nodes[queue.leader_id] = None

@@ -263,6 +263,19 @@ class TestReady:
         assert queues.ready() == [1]
         assert queues.drain() == [batch]
 
+    def test_when_to_look_again_does_not_hang_on_what_else_the_node_leads(self) -> None:
+        """What is ready may not be drained all the same, and then nothing else would wake it."""
+        queues = Queues(leaders=(1, 1))
+        queues.append(b"x", 1)
+        [batch] = queues.drain()
+        queues.append(b"y", 0)
+        queues.accumulator.reenqueue(batch, queues.clock.now_ms)
+        for partition in (0, 1):
+            queues.append(b"behind", partition)
+        check = queues.accumulator.ready(queues.clock.now_ms)
+        assert list(check.ready_nodes) == [1]
+        assert 0 < check.next_check_delay_ms <= 2 * BACKOFF_MS
+
     def test_what_failed_at_once_if_the_leader_is_another(self) -> None:
         queues = Queues()
         queues.append(b"x")
