@@ -2,12 +2,15 @@
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
-from odradek.demo import flights, pipeline, reference, rules
+from odradek.cli.demo import demo
+from odradek.demo import flights, live, pipeline, reference, rules, run
 
 GOOD = {
     "year": 2013,
@@ -99,3 +102,75 @@ def test_a_small_run_proves_itself(tmp_path):
     assert "<svg" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert list((output / "delays").glob("batch=*/*.parquet"))
+
+
+@pytest.fixture
+def demo_here(spark, monkeypatch, tmp_path):
+    """The command in this process, in the session that is there, on its first 2000 flights."""
+    monkeypatch.setattr(run, "new_session", lambda stack, log_file: spark)
+
+    def invoke(*arguments):
+        output = tmp_path / "demo"
+        return CliRunner().invoke(demo, ["--limit", "2000", "--output", str(output), *arguments])
+
+    return invoke
+
+
+@pytest.mark.timeout(300)
+def test_a_result_that_is_not_what_it_must_be_is_exit_code_1(demo_here, monkeypatch):
+    computed = reference.compute
+
+    def one_minute_off(keep):
+        result = computed(keep)
+        window = min(result.windows)
+        delays = result.windows[window]
+        result.windows[window] = delays._replace(arrival_delay=delays.arrival_delay + 1)
+        return result
+
+    monkeypatch.setattr(reference, "compute", one_minute_off)
+    ran = demo_here()
+    assert ran.exit_code == 1, ran.output
+    assert ran.stdout.count("FAILS") == 2
+    assert ran.stdout.count("holds") == 4
+    assert ran.stdout.count("1 lines differ") == 2
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("place", ["warming up", "live"])
+def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkeypatch, place):
+    """At the first look at the queries' progress, or when the screen is drawn."""
+    drawn = []
+    draw, progress = live.draw, run.Flow.progress
+
+    def draw_and_interrupt(*given):
+        drawn.append(given)
+        signal.raise_signal(signal.SIGINT)
+        return draw(*given)
+
+    def interrupt_and_progress(*given):
+        signal.raise_signal(signal.SIGINT)
+        progress(*given)
+
+    monkeypatch.setattr(live, "draw", draw_and_interrupt)
+    if place == "warming up":
+        monkeypatch.setattr(run.Flow, "progress", interrupt_and_progress)
+    handler = signal.getsignal(signal.SIGINT)
+    ran = demo_here("--follow", "--speed", "1")
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.count("holds") == 6
+    assert "stopping: finishing and proving what was sent" in ran.stderr
+    assert len(drawn) == (1 if place == "live" else 0)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_ctrl_c_before_the_first_flight_ends_with_nothing_to_prove(demo_here, monkeypatch):
+    read = flights.events
+
+    def interrupt_and_read(limit):
+        signal.raise_signal(signal.SIGINT)
+        return read(limit)
+
+    monkeypatch.setattr(flights, "events", interrupt_and_read)
+    ran = demo_here("--follow")
+    assert ran.exit_code == 0, ran.output
+    assert "nothing to prove" in ran.stderr

@@ -97,7 +97,9 @@ def delays_in_topic(consumer: Consumer[bytes, bytes]) -> dict[Window, Delays]:
 
 
 def delays_in_parquet(directory: Path) -> dict[Window, Delays]:
-    """The line of the last batch of each window in Parquet."""
+    """The line of the last batch of each window in Parquet; none if no batch was written."""
+    if not directory.exists():
+        return {}
     table = ds.dataset(directory, format="parquet", partitioning="hive").to_table()
     table = table.sort_by("batch")
     hours = table.column("hour").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odradek import Admin, KafkaError, Producer
@@ -62,6 +62,25 @@ def create_topics(bootstrap: str, topics: dict[str, int]) -> None:
             admin.create_topic(name, partitions=count, replication=1, config=KEEP_FOREVER)
 
 
+def due_events(
+    events: Sequence[Event],
+    pace: Pace | None,
+    stopped: threading.Event,
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[Event]:
+    """Each event when its time has come, which without a `pace` is at once; none after
+    `stopped`."""
+    started = now()
+    for event in events:
+        if pace is not None:
+            early_s = started + pace.due(event.reported_ms, events[0].reported_ms) - now()
+            if early_s > 0:
+                stopped.wait(early_s)
+        if stopped.is_set():
+            return
+        yield event
+
+
 def replay(
     bootstrap: str,
     topic: str,
@@ -79,15 +98,11 @@ def replay(
     ended = stopped or threading.Event()
     outcomes = Outcomes()
     report = outcomes.report
-    started = time.monotonic()
     with Producer(BULK, brokers=bootstrap) as producer:
         send = producer.send
-        for index, event in enumerate(events):
-            if outcomes.failure is not None or ended.is_set():
+        for index, event in enumerate(due_events(events, pace, ended)):
+            if outcomes.failure is not None:
                 break
-            if pace is not None:
-                due = started + pace.due(event.reported_ms, events[0].reported_ms)
-                ended.wait(max(0.0, due - time.monotonic()))
             send(
                 topic,
                 event.value,

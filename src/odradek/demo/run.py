@@ -3,10 +3,11 @@
     broker process ─► topics ─► replay ─┬─► queries to their end ─► proof ─► tables, page
     Spark session (meanwhile) ──────────┘
 
-With `follow`, the queries run first and stay, the replay keeps the pace of a faster clock, and a
-table shows the delays as they come back out of the topic. Ctrl-C ends the replay; what was sent by
-then is still finished and proven. A second Ctrl-C ends everything at once. In every case the
-queries, Spark and the broker are stopped before this returns.
+With `follow`, the queries run first and stay: they are warmed up with some flights, then the replay
+keeps the pace of a faster clock, and a table shows the delays as they come back out of the topic.
+Ctrl-C ends it wherever it is; what was sent by then is still finished and proven. A second Ctrl-C
+ends everything at once. In every case the queries, Spark and the broker are stopped before this
+returns.
 
 The output directory is the demo's own: what an earlier run left there is replaced.
 """
@@ -78,6 +79,8 @@ def run(settings: Settings) -> int:
     stages = Stages()
     stopped = threading.Event()
     with contextlib.ExitStack() as stack:
+        if settings.follow:
+            stack.enter_context(first_interrupt(stopped, talk))
         workers = stack.enter_context(ThreadPoolExecutor(3))
         with stages.timed("broker ready"):
             broker = stack.enter_context(BrokerProcess(output / "broker", output / "broker.log"))
@@ -85,9 +88,10 @@ def run(settings: Settings) -> int:
         talk.print(f"broker {broker.bootstrap}, data in {broker.data_dir}")
         spark = workers.submit(new_session, stack, output / "spark.log")
         sent = Flow(settings, Places(broker.bootstrap, output), talk, stages, stopped)
-        if settings.follow:
-            stack.enter_context(first_interrupt(stopped, talk))
         count, late = sent.follow(spark.result) if settings.follow else sent.once(spark.result)
+        if count == 0:
+            talk.print("stopped before the first flight was sent: there is nothing to prove")
+            return 0
         with stages.timed("reference and proof"), talk.status("reading everything back"):
             expected = reference.compute(count)
             consumer = stack.enter_context(readback.open_consumer(broker.bootstrap))
@@ -141,7 +145,9 @@ class Flow:
                 spark = session()
             with self.stages.timed("pipeline"):
                 queries = self.start(spark, live=False)
-                self.progress(queries, bars, sent)
+                self.progress(queries, bars, sent, lambda: not any_active(queries))
+                for query in queries.values():
+                    query.awaitTermination()
         return sent, pipeline.late_rows(queries["delays"])
 
     def follow(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
@@ -149,14 +155,17 @@ class Flow:
         with self.stages.timed("flights read"), self.talk.status("reading the flights"):
             events = flights.events(self.settings.limit)
         with self.stages.timed("Spark started, beyond that"), self.talk.status("starting Spark"):
-            queries = self.start(session(), live=True)
+            spark = session()
+            if self.stopped.is_set():
+                return 0, 0
+            queries = self.start(spark, live=True)
         first, rest = events[:WARM_UP_FLIGHTS], events[WARM_UP_FLIGHTS:]
-        with self.stages.timed("warmed up"), terminal.progress_bars(self.talk) as bars:
-            sent = self.replay(first, bars)
-            queries["delays"].processAllAvailable()
-        pace = replay.Pace(self.settings.hours_per_second)
-        with self.stages.timed("followed"):
-            sent += watch(self.places.bootstrap, rest, pace, self.stopped, queries, self.talk)
+        with self.stages.timed("warmed up"):
+            sent = self.warm_up(first, queries)
+        if not self.stopped.is_set():
+            pace = replay.Pace(self.settings.hours_per_second)
+            with self.stages.timed("followed"):
+                sent += watch(self.places.bootstrap, rest, pace, self.stopped, queries, self.talk)
         with self.stages.timed("pipeline's rest"), self.talk.status("finishing what was sent"):
             for query in queries.values():
                 query.processAllAvailable()
@@ -165,6 +174,21 @@ class Flow:
                 query.stop()
         return sent, late
 
+    def warm_up(self, events: list[flights.Event], queries: dict[str, StreamingQuery]) -> int:
+        """The first flights at full speed, until they are through or `stopped`: the first
+        micro-batch of a query takes many times as long as the next. The number sent."""
+        waits = ThreadPoolExecutor(1)
+        try:
+            with terminal.progress_bars(self.talk) as bars:
+                sent = self.replay(events, bars)
+                through = waits.submit(queries["delays"].processAllAvailable)
+                self.progress(queries, bars, sent, lambda: through.done() or self.stopped.is_set())
+            if through.done():
+                through.result()
+        finally:
+            waits.shutdown(wait=False)
+        return sent
+
     def replay(self, events: list[flights.Event], bars: Progress) -> int:
         bar = bars.add_task("flights produced", total=len(events))
         return replay.replay(
@@ -172,6 +196,7 @@ class Flow:
             FLIGHTS_TOPIC,
             events,
             progress=lambda done: bars.update(bar, completed=done),
+            stopped=self.stopped,
         )
 
     def start(self, spark: SparkSession, *, live: bool) -> dict[str, StreamingQuery]:
@@ -186,21 +211,28 @@ class Flow:
             "rejected": pipeline.start_rejected(checked("rejected"), self.places, live),
         }
 
-    def progress(self, queries: dict[str, StreamingQuery], bars: Progress, sent: int) -> None:
-        """Bars until both queries have ended. Raises what ended one early."""
+    def progress(
+        self,
+        queries: dict[str, StreamingQuery],
+        bars: Progress,
+        sent: int,
+        ended: Callable[[], bool],
+    ) -> None:
+        """Bars of how many flights each query has read, until `ended`."""
         names = {"delays": "checked, joined, aggregated", "rejected": "checked, rejects kept"}
         shown = {name: bars.add_task(names[name], total=sent) for name in queries}
-        while True:
-            active = False
+        last = False
+        while not last:
+            last = ended()
             for name, query in queries.items():
-                active |= query.isActive
                 done = sum(progress.numInputRows for progress in query.recentProgress)
                 bars.update(shown[name], completed=done)
-            if not active:
-                break
-            time.sleep(POLL_SECONDS)
-        for query in queries.values():
-            query.awaitTermination()
+            if not last:
+                self.stopped.wait(POLL_SECONDS)
+
+
+def any_active(queries: dict[str, StreamingQuery]) -> bool:
+    return any(query.isActive for query in queries.values())
 
 
 @contextlib.contextmanager
