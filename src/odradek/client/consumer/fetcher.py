@@ -8,8 +8,9 @@
 The next fetch leaves while the application wakes up to what the last one brought, so broker and
 network work while it decodes. What is kept for the application is bounded: each node that leads
 partitions has a share of `prefetch.max.bytes`, and is not asked for more while less than a fetch
-fits it. The bound is overshot by one batch per node at most. A partition that nobody reads (paused)
-takes no share, and keeps what was fetched for it before.
+fits it. The bound is overshot by one batch per node at most. What was fetched takes room until it
+is handed out, also of a partition that is fetched no more; only one that nobody reads (paused)
+takes none, and keeps what was fetched for it before.
 
 Room is made on the application's thread, at any moment of this one. No room that is made may be
 overlooked, or nobody would ever fetch again. So each side first says and then looks:
@@ -101,10 +102,10 @@ class Fetcher(ConnectionListener):
         """Begin every fetch that there is a position, a leader and room for."""
         if self._closed:
             return
-        leaders, wake_ms = self._by_leader()
         self.starved = True
+        leaders, kept, wake_ms = self._by_leader()
         enough = True
-        share = self._config.prefetch_max_bytes // max(1, len(leaders))
+        share = self._config.prefetch_max_bytes // max(1, len(leaders | kept))
         now_ms = self._engine.now_ms
         for node_id, states in leaders.items():
             node = self._nodes.get(node_id)
@@ -114,38 +115,46 @@ class Fetcher(ConnectionListener):
                 continue
             if node.retry_ms > now_ms:
                 wake_ms = min(wake_ms, node.retry_ms)
-            elif not self._ask(node, states, share):
+            elif not self._ask(node, states, share, kept.get(node_id, 0)):
                 enough = False
         if enough:
             self.starved = False
         if wake_ms != NEVER_MS:
             self._alarm.set_for(wake_ms)
 
-    def _by_leader(self) -> tuple[dict[int, list[PartitionState]], int]:
-        """What can be fetched, by the node to ask; and when there may be more of it."""
+    def _by_leader(self) -> tuple[dict[int, list[PartitionState]], dict[int, int], int]:
+        """What can be fetched, and how many bytes are kept for the application, by the node to ask;
+        and when there may be more to fetch.
+        """
         metadata = self._engine.metadata
         now_ms = self._engine.now_ms
         nodes = metadata.image.nodes
         leaders: dict[int, list[PartitionState]] = {}
+        kept: dict[int, int] = {}
         wake_ms = NEVER_MS
         lost = False
         for state in self._subscriptions.states:
+            node_id = state.leader.node_id
+            if state.buffered_bytes > 0 and not state.position.withheld:
+                kept[node_id] = kept.get(node_id, 0) + state.buffered_bytes
             if not state.is_fetchable:
                 continue
             if state.next_retry_ms > now_ms:
                 wake_ms = min(wake_ms, state.next_retry_ms)
-            elif state.leader.node_id in nodes:
-                leaders.setdefault(state.leader.node_id, []).append(state)
+            elif node_id in nodes:
+                leaders.setdefault(node_id, []).append(state)
             else:
                 lost = True
         if lost and not metadata.update_requested:
             metadata.request_update()
-        return leaders, wake_ms
+        return leaders, kept, wake_ms
 
-    def _ask(self, node: NodeFetches, states: list[PartitionState], share: int) -> bool:
+    def _ask(
+        self, node: NodeFetches, states: list[PartitionState], share: int, kept_bytes: int
+    ) -> bool:
         """Begin a fetch, if the node is ready; False if there is no room for one."""
         config = self._config
-        room = share - sum(state.buffered_bytes for state in states)
+        room = share - kept_bytes
         if room < min(config.max_partition_fetch_bytes, share // 2):
             return False
         if not self._engine.client.ready(node.session.node_id):

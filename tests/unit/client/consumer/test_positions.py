@@ -238,6 +238,22 @@ class TestAhead:
         application.read(400)
         assert [offset for _, offset in application.places] == list(range(400))
 
+    def test_what_was_fetched_to_its_end_takes_room_until_it_is_handed_out(self) -> None:
+        partitions = [("orders", number) for number in range(20)]
+        cluster, logs = one_topic(leaders=(1,) * 20)
+        for partition in partitions:
+            logs[partition].append([(None, b"x" * 100, [], 0)] * 10)
+        batch = len(logs[ORDERS].batches[0].data)
+        application = Application(
+            cluster, prefetch_max_bytes=8 * batch, max_partition_fetch_bytes=2 * batch
+        )
+        application.assign(partitions, ends=dict.fromkeys(partitions, 10))
+        cluster.run(20 * SECOND)
+        held = sum(state.buffered_bytes for state in application.subscriptions.states)
+        assert 4 * batch < held <= 9 * batch
+        application.read(200)
+        assert application.consumer.is_exhausted
+
     def test_every_leader_has_a_share(self) -> None:
         cluster, logs = one_topic(brokers=2, leaders=(1, 2))
         for partition in (0, 1):
