@@ -22,7 +22,7 @@ from mypy_extensions import i64
 
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages import MESSAGES
-from odradek.protocol.primitives import skip_tags
+from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, skip_tags
 
 API_VERSIONS: Final = 18
 NEVER: Final = 32767
@@ -88,7 +88,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     elif size != -1:
         raise ProtocolError(f"client_id has {size} bytes")
     if request_is_flexible(api_key, version):
-        pos = skip_tags(frame, pos)
+        pos, _ = skip_tags(frame, pos, REQUEST_OBJECTS_MAX)
     return RequestHeader(api_key, version, correlation_id, client_id), pos
 
 
@@ -112,5 +112,5 @@ def decode_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
         raise ProtocolError(f"a response of {len(frame)} bytes has no header")
     pos = 4
     if flexible:
-        pos = skip_tags(frame, pos)
+        pos, _ = skip_tags(frame, pos, REQUEST_OBJECTS_MAX)
     return read_i32_be(frame, 0), pos

@@ -121,7 +121,7 @@ class Input:
         if self.flexible:
             at: i64 = self.step(1)
             if self.data[at] != 0:
-                self.pos = skip_tags(self.data, at)
+                self.pos, self.left = skip_tags(self.data, at, self.left)
 
     def has_tags(self) -> bool:
         """Pass over an empty tag section; whether it has fields instead."""

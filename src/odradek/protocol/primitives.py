@@ -9,8 +9,9 @@ Lengths and counts take at most 5 bytes and 32 bits, long integers 10 bytes and 
 reader takes the whole frame and a position and returns the value with the position behind it; a
 value that does not end inside the frame, or is too wide, is a `ProtocolError`.
 
-The limits of decoding are here as well. Objects are the elements of all arrays of one message: a
-request is from a peer that nobody chose, a response (of a large cluster) from one the user did.
+The limits of decoding are here as well. Objects are the elements of all arrays of one message, and
+its tagged fields, known or not (Kafka bounds neither the one nor the other by number): a request is
+from a peer that nobody chose, a response (of a large cluster) from one the user did.
 """
 
 from __future__ import annotations
@@ -77,11 +78,20 @@ def zigzag(value: i64) -> bytes:
     return bytes(out)
 
 
-def skip_tags(data: bytes, pos: i64) -> i64:
-    """Pass over a tag section of which no field is known."""
+def too_many_tags(count: int) -> ProtocolError:
+    """More tagged fields than a message may have objects."""
+    return ProtocolError(f"{count} tagged fields are too many")
+
+
+def skip_tags(data: bytes, pos: i64, left: i64) -> tuple[i64, i64]:
+    """Pass over a tag section of which no field is known, in a message that may have `left` objects
+    more; the position behind it, and how many are left then.
+    """
     count, pos = read_uvarint(data, pos)
+    left -= count
+    if left < 0:
+        raise too_many_tags(count)
     end: i64 = len(data)
-    # Each field takes two bytes at least, so a false count ends at the end of the frame.
     while count > 0:
         _tag, pos = read_uvarint(data, pos)
         size, pos = read_uvarint(data, pos)
@@ -89,7 +99,7 @@ def skip_tags(data: bytes, pos: i64) -> i64:
             raise ProtocolError(f"a tagged field of {size} bytes, {end - pos} are left")
         pos += size
         count -= 1
-    return pos
+    return pos, left
 
 
 _known_ids: dict[bytes, UUID] = {}

@@ -44,6 +44,7 @@ from odradek.protocol.primitives import (
     RESPONSE_OBJECTS_MAX,
     read_uvarint,
     skip_tags,
+    too_many_tags,
     uuid_of,
 )
 from odradek.protocol.schema import (
@@ -94,6 +95,7 @@ class ReaderCode(Code):
             "uuid_of": uuid_of,
             "bad_length": bad_length,
             "garbage": garbage,
+            "too_many_tags": too_many_tags,
             "struct_error": struct_error,
             "unpack_from": unpack_from,
         }
@@ -276,7 +278,7 @@ class ReaderCode(Code):
     def read_tags(self, cls: type[Any], tagged: list[Field], values: dict[str, str]) -> None:
         """Read the tag section: known fields into their locals, over the others."""
         if not tagged:
-            self.emit("if data[pos]: pos = skip_tags(data, pos)")
+            self.emit("if data[pos]: pos, left = skip_tags(data, pos, left)")
             self.emit("else: pos += 1")
             return
         for item in tagged:
@@ -284,6 +286,8 @@ class ReaderCode(Code):
             self.emit(f"{values[item.name]} = {self.literal(item.default)}")
         count, tag, size, stop = (self.name(stem) for stem in ("n", "t", "n", "e"))
         self.read_varint(count)
+        self.emit(f"left -= {count}")
+        self.emit(f"if left < 0: raise too_many_tags({count})")
         with self.block(f"for _ in range({count}):"):
             self.read_varint(tag)
             self.read_varint(size)

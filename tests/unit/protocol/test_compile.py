@@ -328,6 +328,29 @@ def test_the_objects_of_one_message_are_bounded_in_total() -> None:
         decode(ProduceRequest, 9, topics(REQUEST_OBJECTS_MAX + 1))
 
 
+@pytest.mark.parametrize(
+    ("message", "version", "field"),
+    [
+        (FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), 15, b"\x00\x01\x00"),
+        (FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), 15, b"\x01\x0d" + bytes(13)),
+        (FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), 15, b"\x09\x00"),
+        (produce(b""), 9, b"\x09\x00"),
+    ],
+    ids=["a text", "a struct", "unknown", "unknown where none is known"],
+)
+def test_tagged_fields_count_as_objects(message: Any, version: int, field: bytes) -> None:
+    """One may be of two bytes: a large frame of them would keep a broker busy for long."""
+    whole = encode_bytes(message, version)[:-1]
+
+    def tagged(count: int) -> bytes:
+        return whole + uvarint(count) + field * count
+
+    some = REQUEST_OBJECTS_MAX // 2
+    assert decode(type(message), version, tagged(some))
+    with pytest.raises(ProtocolError, match="tagged fields"):
+        decode(type(message), version, tagged(REQUEST_OBJECTS_MAX + 1))
+
+
 def test_bytes_behind_a_response_are_refused() -> None:
     response = ProduceResponse(responses=[])
     with pytest.raises(ProtocolError, match="2 bytes more"):

@@ -72,8 +72,15 @@ def test_signed_varints(value: int, written: str) -> None:
 
 def test_tag_sections_are_passed_over_by_their_sizes() -> None:
     section = b"\x02" + b"\x00\x03abc" + b"\xe4\x58\x00"
-    assert skip_tags(section + b"rest", 0) == len(section)
-    assert skip_tags(b"\x00", 0) == 1
+    assert skip_tags(section + b"rest", 0, 10) == (len(section), 8)
+    assert skip_tags(b"\x00", 0, 10) == (1, 10)
+
+
+def test_tagged_fields_are_bounded_however_small_they_are() -> None:
+    section = b"\x03" + b"\x00\x00" * 3
+    assert skip_tags(section, 0, 3) == (len(section), 0)
+    with pytest.raises(ProtocolError, match="3 tagged fields"):
+        skip_tags(section, 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_tag_sections_are_passed_over_by_their_sizes() -> None:
 )
 def test_false_tag_sections_end_at_the_end_of_the_frame(section: bytes) -> None:
     with pytest.raises(ProtocolError):
-        skip_tags(section, 0)
+        skip_tags(section, 0, 1000)
 
 
 def test_ids_are_the_same_whether_known_or_not() -> None:
