@@ -4,13 +4,15 @@
     group.start("a"); group.start("b"); group.settle()
 
 A member is what a face makes of a `ConsumerGroup`: an application that polls every now and then,
-works on what it owns (it counts positions up, from what is committed), commits, and calls its
-listener. It is a process of its own, which can be killed, paused, or closed.
+works on what it owns (it counts positions up, from what is committed), commits or leaves that to
+its consumer (`auto_commit`), and calls its listener. It is a process of its own, which can be
+killed, paused, or closed.
 
-Held all the while, by every member that notices something:
+Held all the while, by every member that notices something, and by a look at the broker:
 
 - in one generation, nobody is assigned what another member of that generation owns;
 - what is committed is never less than what was confirmed before it was asked for;
+- what the broker has committed never becomes less while it runs;
 - nobody works on a partition that it was told to have lost.
 
 `settle` lets time pass until the group is whole: all members stable in one generation, every
@@ -19,9 +21,10 @@ partition owned once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from odradek.broker.node import Node
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.consumer_coordinator import ConsumerCoordinator
 from odradek.client.consumer.consumer_group import ConsumerGroup
@@ -29,6 +32,7 @@ from odradek.client.consumer.group_config import GroupConfig
 from odradek.client.consumer.group_effects import Callback, Occasion, Raise
 from odradek.client.consumer.group_member import MemberState
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.partition_state import FetchPosition
 from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.engine import Engine
 from odradek.client.errors import FencedInstance, KafkaError
@@ -36,14 +40,17 @@ from odradek.client.waiter import Waiter, spawn
 from odradek.config.broker import BrokerConfig
 from odradek.config.client import ClientConfig
 from odradek.config.offset_reset import EARLIEST
+from odradek.coordinator.group.offset_commit import all_refused
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.testing.history import History
 from odradek.testing.machine import HOST, PORT, Machine, Wiring
 from odradek.testing.network import Fabric
@@ -64,6 +71,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
 }
 SESSION_MS, HEARTBEAT_MS, MAX_POLL_MS = 6_000, 2_000, 20_000
+AUTO_COMMIT_MS = 1_500
 
 
 @dataclass(slots=True)
@@ -74,6 +82,12 @@ class Books:
     """Who took a partition, by generation."""
     confirmed: dict[TopicPartition, int] = field(default_factory=dict)
     """The highest offset of which somebody knows that it is committed."""
+    at_broker: dict[TopicPartition, int] = field(default_factory=dict)
+    """What is committed, by a look at the broker that runs."""
+    worked: dict[TopicPartition, int] = field(default_factory=dict)
+    """How far somebody has read."""
+    found_behind: list[str] = field(default_factory=list)
+    """Who began behind that: what comes twice."""
     wrong: list[str] = field(default_factory=list)
 
     def took(self, who: str, generation: int, partition: TopicPartition) -> None:
@@ -87,32 +101,68 @@ class Books:
 
     def found(self, who: str, partition: TopicPartition, offset: int, floor: int) -> None:
         """Somebody looked up what is committed, when `floor` was confirmed."""
+        if offset < self.worked.get(partition, 0):
+            self.found_behind.append(f"{who}: {partition} at {offset}")
         if offset < floor:
             self.wrong.append(f"{who} finds {partition} at {offset}, and {floor} was confirmed")
+
+    def seen(self, partition: TopicPartition, offset: int) -> None:
+        """The broker has this committed now."""
+        before = self.at_broker.get(partition, 0)
+        if offset < before:
+            self.wrong.append(f"{partition} is committed at {offset}, and was at {before}")
+        self.at_broker[partition] = offset
 
 
 class GroupWorld:
     """One broker, the members of one group, and a seed for all of it."""
 
     def __init__(
-        self, seed: int, topics: Mapping[str, int], strategy: str, link: Link | None = None
+        self,
+        seed: int,
+        topics: Mapping[str, int],
+        strategy: str,
+        link: Link | None = None,
+        *,
+        auto_commit: bool = False,
+        refused_commits: int = 0,
     ) -> None:
         self.scheduler = Scheduler(seed)
         self.chance = self.scheduler.stream("plan")
         self.fabric = Fabric(self.scheduler, link or Link())
         self.topics = topics
         self.strategy = strategy
+        self.auto_commit = auto_commit
         self.books = Books()
+        self._boots_seen = 0
         config = BrokerConfig.load(SETTINGS)
 
         def start(env: Env, process: SimProcess) -> object:
-            return start_node(config, env, process)
+            node = start_node(config, env, process)
+            self._refuse_commits(node, refused_commits)
+            return node
 
         self.machine = Machine(self.scheduler, self.fabric, History(), Wiring(start))
         self.machine.boot()
         self.members: list[SimMember] = []
         self.starts = 0
         self._create_topics()
+
+    def _refuse_commits(self, node: Node, per_mille: int) -> None:
+        """So many commits are to be tried again."""
+        commit_offsets, chance = node.groups.commit_offsets, self.scheduler.stream("refusing")
+
+        def reluctant(
+            request: OffsetCommitRequest,
+            version: int,
+            respond: Callable[[OffsetCommitResponse], None],
+        ) -> None:
+            if chance.chance(per_mille):
+                respond(all_refused(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            else:
+                commit_offsets(request, version, respond)
+
+        node.groups.commit_offsets = reluctant  # type: ignore[method-assign]
 
     def _create_topics(self) -> None:
         side = SimMember(self, "admin", None)
@@ -149,15 +199,31 @@ class GroupWorld:
 
     # Time.
 
+    def _look(self) -> bool:
+        """See what is committed at the broker; whether something is wrong."""
+        node = self.machine.broker
+        if self.machine.boots != self._boots_seen:
+            # What was appended and not confirmed may be gone.
+            self._boots_seen = self.machine.boots
+            self.books.at_broker.clear()
+        if self.machine.running and isinstance(node, Node):
+            for shard in node.groups.runtime.machines():
+                for topic, partitions in shard.offsets.of_group(GROUP).items():
+                    for number, value in partitions.items():
+                        self.books.seen(TopicPartition(topic, number), value.offset)
+        return bool(self.books.wrong)
+
     def run(self, seconds: float) -> None:
-        self.scheduler.run(self.scheduler.now_ns + int(seconds * SECOND))
+        self.scheduler.run(self.scheduler.now_ns + int(seconds * SECOND), self._look)
         assert not self.books.wrong, self.books.wrong
 
     def until(self, condition: object, seconds: int) -> None:
         """Let time pass until it is so."""
         assert callable(condition)
         limit_ns = self.scheduler.now_ns + seconds * SECOND
-        if not condition() and not self.scheduler.run(limit_ns, condition):
+        if not condition() and not self.scheduler.run(
+            limit_ns, lambda: self._look() or bool(condition())
+        ):
             told = "; ".join(member.tell() for member in self.members)
             raise AssertionError(f"not within {seconds} s of virtual time: {told}")
         assert not self.books.wrong, self.books.wrong
@@ -218,7 +284,8 @@ class SimMember:
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
             max_poll_interval_ms=MAX_POLL_MS,
-            enable_auto_commit=False,
+            enable_auto_commit=world.auto_commit,
+            auto_commit_interval_ms=AUTO_COMMIT_MS,
         )
         strategy = assignors(world.strategy.split(","))
         self.coordinator = ConsumerCoordinator(
@@ -261,6 +328,8 @@ class SimMember:
         self.closed = True
 
         def begin() -> None:
+            for partition in self.positions:
+                self.subscriptions.state(partition).position.settle()
             self.group.close(5_000).add_callback(lambda _: self.process.call_soon(self.kill))
             self._serve()
 
@@ -271,6 +340,8 @@ class SimMember:
         if self.closed:
             self._serve()
             return
+        for partition in self.positions:
+            self.subscriptions.state(partition).position.settle()
         if self.wanted:
             self.wanted = False
             self.group.poll()
@@ -304,7 +375,7 @@ class SimMember:
             if call.partitions:
                 self._look_up(list(call.partitions))
             return
-        if call.occasion is Occasion.REVOKED:
+        if call.occasion is Occasion.REVOKED and not self.world.auto_commit:
             self._commit([p for p in call.partitions if p in self.positions])
         for partition in call.partitions:
             self.positions.pop(partition, None)
@@ -324,6 +395,7 @@ class SimMember:
                 books.found(self.name, partition, offset, floor[partition])
                 if self.subscriptions.is_assigned(partition):
                     self.positions[partition] = offset
+                    self.subscriptions.state(partition).seek_unvalidated(FetchPosition(offset))
 
         self.group.committed(partitions, 10_000).add_callback(found)
 
@@ -331,8 +403,14 @@ class SimMember:
         """Read on, and commit now and then."""
         for partition in self.positions:
             assert self.subscriptions.is_assigned(partition), f"{self.name} has lost {partition}"
+            position = self.subscriptions.state(partition).position
+            if position.withheld:
+                continue
             self.positions[partition] += self.chance.below(10)
-        if self.positions and self.chance.chance(300):
+            position.offset = self.positions[partition]
+            worked = self.world.books.worked
+            worked[partition] = max(position.offset, worked.get(partition, 0))
+        if self.positions and not self.world.auto_commit and self.chance.chance(300):
             self._commit(list(self.positions))
 
     def _commit(self, partitions: list[TopicPartition]) -> None:

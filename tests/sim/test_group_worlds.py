@@ -126,11 +126,41 @@ ONCE_FAILED = [1287, 1343]
 next owner's offsets."""
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_with_automatic_commits_nothing_comes_twice_while_members_come_and_go(
+    strategy: str,
+) -> None:
+    world = GroupWorld(9, {"t": 6}, strategy, auto_commit=True)
+    first = world.start("a")
+    world.settle()
+    for name in "bcd":
+        world.start(name)
+        world.run(world.chance.between(50, 4000) / 1000)
+    world.settle()
+    first.close()
+    world.until(lambda: not first.process.alive, 10)
+    world.settle()
+    assert shares(world) == [2, 2, 2]
+    assert sum(world.books.worked.values()) > 0
+    assert world.books.found_behind == []
+
+
 @pytest.mark.parametrize("seed", [*range(100, 112), *ONCE_FAILED])
-def test_whatever_happens(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("auto_commit", "refused_commits"),
+    [(False, 0), (True, 0), (True, 750)],
+    ids=["manual", "automatic", "refused"],
+)
+def test_whatever_happens(seed: int, auto_commit: bool, refused_commits: int) -> None:
     """Joins, clean and sudden ends, pauses, bad connections, broker restarts; then rest."""
     strategy = STRATEGIES[seed % len(STRATEGIES)]
-    world = GroupWorld(seed, {"t": 5, "u": 3}, strategy)
+    world = GroupWorld(
+        seed,
+        {"t": 5, "u": 3},
+        strategy,
+        auto_commit=auto_commit,
+        refused_commits=refused_commits,
+    )
     chance = world.chance
     for name in "ab":
         world.start(name)

@@ -1,8 +1,10 @@
 """Commits: offsets to the coordinator, when asked to and at intervals.
 
 A commit with a deadline is one that somebody blocks on; it is tried until it succeeds, fails for
-good, or time is over. One without is sent once: tried again it could overtake a later one and take
-offsets back.
+good, or time is over. One without is sent once.
+
+Offsets never go back: a commit that is tried again waits for later ones of the same partitions, and
+leaves out those of which a later one was confirmed.
 
 Signed with the generation while the member is active in it. Who is subscribed and is not active may
 not commit: what it has may be somebody else's by now. For the same reason a commit ends with the
@@ -17,7 +19,7 @@ occasion, and is only worth a line in the log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from odradek.client.alarm import NEVER_MS
 from odradek.client.api_versions import RequestBuilder
@@ -50,6 +52,8 @@ class Commit(CoordinatorRequest):
         self.offsets = dict(offsets)
         self.signature = commits.signature()
         """As whom it was begun; or why it could not be."""
+        self.number = commits.started
+        """Among all commits, in the order in which they were started."""
         self.error: KafkaError | None = None
         """Why it failed, once it is over."""
 
@@ -66,8 +70,25 @@ class Commit(CoordinatorRequest):
         config = commits.member.config
         return group_requests.offset_commit(config, signature, self.offsets, as_member=as_member)
 
+    def waits_for(self, other: CoordinatorRequest) -> bool:
+        if not isinstance(other, Commit) or other.number <= self.number:
+            return False
+        return not self.offsets.keys().isdisjoint(other.offsets)
+
+    def leave_out(self, partitions: Collection[TopicPartition]) -> None:
+        """A later commit saw to these."""
+        for partition in partitions:
+            self.offsets.pop(partition, None)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.offsets
+
     def read(self, call: GroupCall, response: OffsetCommitResponse) -> KafkaError | None:
-        return commit_error(self.commits.member, call, response)
+        error = commit_error(self.commits.member, call, response)
+        if error is None:
+            self.commits.confirmed(self)
+        return error
 
     def late(self) -> KafkaError:
         return ApiTimeout(
@@ -93,6 +114,8 @@ class Commits:
         """Those that are not over."""
         self.auto_commit_ms = member.now_ms + member.config.auto_commit_interval_ms
         """When the next automatic commit is due."""
+        self.started = 0
+        """How many commits there were."""
         self._auto: Commit | None = None
 
     def commit(self, offsets: Offsets, deadline_ms: int | None = None) -> Commit:
@@ -100,6 +123,7 @@ class Commits:
         return self._start(Commit(self, offsets, deadline_ms))
 
     def _start(self, commit: Commit) -> Commit:
+        self.started += 1
         wrong = [f"{tp}: {at.offset}" for tp, at in commit.offsets.items() if at.offset < 0]
         if wrong:
             text = f"offsets to commit begin with 0, these do not: {', '.join(wrong)}"
@@ -124,6 +148,12 @@ class Commits:
             f"so it may not commit. What to do: poll, so that it joins; and {CommitFailed.advice}",
             ErrorCode.UNKNOWN_MEMBER_ID,
         )
+
+    def confirmed(self, commit: Commit) -> None:
+        """The coordinator has it: earlier ones that are still tried must not take it back."""
+        for other in self.requests:
+            if isinstance(other, Commit) and other.number < commit.number:
+                other.leave_out(commit.offsets)
 
     def ended(self, commit: Commit) -> None:
         """A commit is over."""

@@ -6,11 +6,14 @@
                                          └─ another error, or no deadline ──────────► over
 
 A request without a deadline is tried once. Each is over exactly once, and its waiter is done then.
+One may have to wait for others (`waits_for`), and what it asks for may come about without it
+(`is_settled`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 from odradek.client.alarm import NEVER_MS
@@ -45,6 +48,15 @@ class CoordinatorRequest(ABC):
     def late(self) -> KafkaError:
         """What to say when the deadline has passed."""
 
+    def waits_for(self, other: CoordinatorRequest) -> bool:
+        """Whether it must not be sent while that one is under way."""
+        return False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what it asks for has come about without it."""
+        return False
+
     def ended(self, error: KafkaError | None) -> None:
         """It is over."""
         return
@@ -65,6 +77,9 @@ class CoordinatorRequests:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __iter__(self) -> Iterator[CoordinatorRequest]:
+        return iter(self._open)
+
     def start(self, request: CoordinatorRequest) -> None:
         """Send it as soon as may be."""
         self._open[request] = None
@@ -73,6 +88,12 @@ class CoordinatorRequests:
     def _send(self, request: CoordinatorRequest) -> None:
         """Send it, or look for the coordinator first."""
         request.retry_ms = NEVER_MS
+        if request.is_settled:
+            self.end(request)
+            return
+        if any(request.waits_for(other) for other in self._open):
+            request.retry_ms = self.member.now_ms + self.member.backoff.backoff_ms(0)
+            return
         if self.member.coordinator is None:
             self.lookup.start(lambda error: self._looked(request, error))
             return
