@@ -235,9 +235,13 @@ class TimeIndex(SparseIndex):
         slots = range(len(entries) // 12)
         return bisect_right(slots, timestamp - 1, key=lambda slot: read(entries, slot * 12)[0]) - 1
 
-    def cut(self, offset: int) -> None:
-        """Drop the entries of offsets at or after `offset`."""
+    def slot_before(self, offset: int) -> int:
+        """Slot of the last entry of an offset below `offset`; -1: none."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 12)
         relative = offset - self.base_offset - 1
-        self.keep(bisect_right(slots, relative, key=lambda slot: read(entries, slot * 12 + 8)[0]))
+        return bisect_right(slots, relative, key=lambda slot: read(entries, slot * 12 + 8)[0]) - 1
+
+    def cut(self, offset: int) -> None:
+        """Drop the entries of offsets at or after `offset`."""
+        self.keep(self.slot_before(offset) + 1)

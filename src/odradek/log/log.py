@@ -223,7 +223,7 @@ class Log(TrimmedLog):
     def offset_for_max_timestamp(self, up_to_offset: int) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all before `up_to_offset`."""
         try:
-            found = time_lookup.latest(self.segments.each(), up_to_offset)
+            found = time_lookup.latest(self.segments, up_to_offset)
         except UNREADABLE as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
         return self._with_epoch(found, up_to_offset)

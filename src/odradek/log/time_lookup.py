@@ -10,10 +10,21 @@ nothing in it to be found.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from odradek.log.segment import Segment
+from odradek.log.segments import Segments
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
+
+
+class Found(NamedTuple):
+    """A batch, and the largest timestamp in it."""
+
+    timestamp: int
+    segment: Segment
+    position: int
+    header: RecordBatchHeader
 
 
 def first_at_or_after(
@@ -33,52 +44,68 @@ def first_at_or_after(
     return None
 
 
-def latest(segments: Iterable[Segment], end_offset: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record with the largest timestamp before `end_offset`."""
-    best: tuple[int, int, Segment] | None = None
-    searched = []
-    for segment in segments:
-        if segment.base_offset >= end_offset:
-            break
-        searched.append(segment)
-        timestamp, offset = segment.max_timestamp, segment.max_timestamp_offset
-        if offset >= end_offset:
-            timestamp, offset = _latest_before(segment, end_offset)
-        if timestamp >= 0 and (best is None or timestamp > best[0]):
-            best = (timestamp, offset, segment)
+def latest(segments: Segments, end_offset: int) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record with the largest timestamp before `end_offset`.
+
+    From the last segment back: where timestamps ascend, one look at the last one is all.
+    """
+    best: Found | None = None
+    for number in reversed(range(segments.number_of(end_offset - 1) + 1)):
+        segment = segments.loaded(number)
+        if best is not None and segment.max_timestamp < best.timestamp:
+            continue
+        found = _latest_of(segment, end_offset)
+        if found is not None and (best is None or found.timestamp >= best.timestamp):
+            best = found
     if best is None:
         return None
-    timestamp, offset, segment = best
+    return _in_batch(best.segment, best.position, best.header, best.timestamp, 0)
+
+
+def _latest_of(segment: Segment, end_offset: int) -> Found | None:
+    """The first batch of a segment with the largest timestamp of those that have records."""
+    timestamp, offset = segment.max_timestamp, segment.max_timestamp_offset
+    if offset >= end_offset:
+        timestamp, offset = _latest_before(segment, end_offset)
+    if timestamp < 0:
+        return None
     for position, header in segment.headers_from(offset):
         if header.last_offset >= offset:
             if header.count > 0:
-                return _in_batch(segment, position, header, timestamp, 0)
+                return Found(timestamp, segment, position, header)
             break
-    return _latest_of_any(searched, end_offset)
-
-
-def _latest_of_any(segments: list[Segment], end_offset: int) -> tuple[int, int] | None:
-    """The same by every header: where the largest timestamp is of a batch without records."""
-    best: tuple[Segment, int, RecordBatchHeader] | None = None
-    for segment in segments:
-        for position, header in segment.headers_from(segment.base_offset):
-            if header.last_offset >= end_offset:
-                break
-            later = best is None or header.max_timestamp > best[2].max_timestamp
-            if header.count > 0 and header.max_timestamp >= 0 and later:
-                best = segment, position, header
-    return None if best is None else _in_batch(*best, best[2].max_timestamp, 0)
+    return _latest_by_header(segment, end_offset)
 
 
 def _latest_before(segment: Segment, end_offset: int) -> tuple[int, int]:
-    """The largest timestamp in a segment's batches that end before `end_offset`."""
-    timestamp, offset = -1, -1
-    for _, header in segment.headers_from(segment.base_offset):
+    """The largest timestamp in a segment's batches that end before `end_offset`; -1: none has one.
+
+    Its time index knows what was largest up to one of its entries. From there it is a walk: a short
+    one, unless timestamps have not grown for long.
+    """
+    slot = segment.time_index.slot_before(end_offset)
+    timestamp, offset = segment.time_index.at(slot) if slot >= 0 else (-1, segment.base_offset)
+    if timestamp >= 0 and not segment.time_agrees(timestamp, offset):
+        segment.rebuild_indexes()
+        return _latest_before(segment, end_offset)
+    for _, header in segment.headers_from(offset):
         if header.last_offset >= end_offset:
             break
         if header.max_timestamp > timestamp:
             timestamp, offset = header.max_timestamp, header.last_offset
     return timestamp, offset
+
+
+def _latest_by_header(segment: Segment, end_offset: int) -> Found | None:
+    """The same by every header, where compaction has emptied the batch that was the latest."""
+    best: Found | None = None
+    for position, header in segment.headers_from(segment.base_offset):
+        if header.last_offset >= end_offset:
+            break
+        timestamp = header.max_timestamp
+        if header.count > 0 and timestamp > (-1 if best is None else best.timestamp):
+            best = Found(timestamp, segment, position, header)
+    return best
 
 
 def _in_batch(

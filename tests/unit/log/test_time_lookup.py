@@ -1,0 +1,42 @@
+"""Looking for a record by time reads a few batches, however many there are."""
+
+from __future__ import annotations
+
+from log_making import batch, new_log
+
+from odradek.log.log_config import LogConfig
+from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.log.scan import LOOK_UP_BYTES
+
+BATCHES = 3000
+A_FEW_LOOKS = 6 * LOOK_UP_BYTES
+
+
+class CountedFile(MemoryFile):
+    def read(self, offset: int, count: int) -> bytes:
+        assert isinstance(self.disk, CountedDisk)
+        data = super().read(offset, count)
+        self.disk.read_bytes += len(data)
+        return data
+
+
+class CountedDisk(MemoryDisk):
+    read_bytes = 0
+
+    def new_file(self, path: str) -> MemoryFile:
+        return CountedFile(self, path)
+
+
+def test_the_latest_record_is_found_from_the_end_when_the_newest_ones_are_not_committed() -> None:
+    """As is always so under load while they are on their way to the disk."""
+    disk = CountedDisk()
+    log = new_log(disk, LogConfig())
+    for number in range(BATCHES):
+        log.append(batch(timestamp=1000 + number // 3), 0, now_ms=0)
+    assert log.size > 4 * A_FEW_LOOKS and len(log.segments) == 1
+    for uncommitted in (1, 2, 3, 10, 50):
+        disk.read_bytes = 0
+        end = BATCHES - uncommitted
+        first_of_its_time = (end - 1) // 3 * 3
+        assert log.offset_for_max_timestamp(end) == (1000 + (end - 1) // 3, first_of_its_time, 0)
+        assert disk.read_bytes <= A_FEW_LOOKS
