@@ -1,0 +1,97 @@
+"""Every array of every API and version: empty, of one element, of the same one several times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clients.asking import create, until
+from clients.bad_input.requests import Filling, Sized, error_codes, request_frame
+from clients.wire import Wire
+from fuzz.tokens import Token, joined, sized
+from odradek.broker.apis import ROWS, Api
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.testing.broker import Broker
+
+TOPIC = "there"
+REFUSED_TWICE = {
+    "ListOffsets",
+    "CreateTopics",
+    "DeleteTopics",
+    "CreatePartitions",
+    "AlterConfigs",
+    "IncrementalAlterConfigs",
+}
+"""As Kafka does it, but for AlterConfigs, which it leaves without an answer."""
+
+
+def filling(wire: Wire, version: int, times: int) -> Filling:
+    """About a topic that exists, whatever was asked for before."""
+    create(wire, (TOPIC, 1))
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
+    (topic,) = wire.ask(asked, 12, MetadataResponse).topics
+    return Filling(version, times, TOPIC, topic.topic_id)
+
+
+def errors(wire: Wire, row: Api, version: int, times: int) -> set[int]:
+    request = filling(wire, version, times).message(row.request)
+    return error_codes(wire.ask(request, version, row.response))
+
+
+@pytest.fixture
+def wire(known: Wire) -> Wire:
+    """Asks a broker that coordinates the group of that name."""
+
+    def coordinates() -> bool:
+        found = known.ask(FindCoordinatorRequest(key=TOPIC), 3, FindCoordinatorResponse)
+        return found.error_code == ErrorCode.NONE
+
+    assert until(coordinates)
+    return known
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_arrays_of_no_element_one_and_several_are_answered(wire: Wire, row: Api) -> None:
+    """Of elements that name nothing."""
+    for version in range(row.min_version, row.max_version + 1):
+        for times in (0, 1, 2, 5):
+            request = Filling(version, times, "", ZERO_UUID).message(row.request)
+            wire.ask(request, version, row.response)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_same_element_twice_is_answered_as_once_or_refused(wire: Wire, row: Api) -> None:
+    for version in range(row.min_version, row.max_version + 1):
+        once, twice = (errors(wire, row, version, times) for times in (1, 2))
+        refused = row.name in REFUSED_TWICE
+        assert twice == ({ErrorCode.INVALID_REQUEST} if refused else once), f"v{version}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_null_where_it_is_forbidden_ends_the_connection(
+    broker: Broker, wire: Wire, row: Api
+) -> None:
+    """In the oldest and the newest version, in place of each array, text or blob."""
+    for version in {row.min_version, row.max_version}:
+        tokens = Sized(row.request, version)
+        tokens.struct(filling(wire, version, 1).message(row.request))
+        for place in tokens.not_nullable:
+            with Wire(broker.bootstrap) as hostile:
+                hostile.send(with_null(row, version, tokens.found, place))
+                assert hostile.closed_by_peer(), f"v{version}, token {place}"
+
+
+def with_null(row: Api, version: int, tokens: list[Token], place: int) -> bytes:
+    """The request with the size at `place` that of null, and without what it was the size of."""
+    was = tokens[place]
+    null = replace(was, data=sized(-1, was.wide))
+    behind = place + 1
+    while behind < len(tokens) and (
+        tokens[behind].depth > was.depth or tokens[behind].kind in ("text", "bytes")
+    ):
+        behind += 1
+    return request_frame(row.key, version, joined([*tokens[:place], null, *tokens[behind:]]))

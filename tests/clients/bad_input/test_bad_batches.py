@@ -1,0 +1,182 @@
+"""Record batches that no honest producer sends: each is refused, and the log keeps its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import lz4.frame
+import pytest
+
+from clients.asking import long_poll, produce, records_in
+from clients.bad_input.memory import MIB, resident_bytes
+from clients.wire import Wire
+from interop.differential.batches import changed, framed, good, section
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.fetch import FetchResponse
+from odradek.protocol.compression import XERIAL_HEADER, CompressionType, compress
+from odradek.protocol.primitives import uvarint, zigzag
+from odradek.protocol.record_batch_builder import assemble, build
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionType
+CODECS = (GZIP, SNAPPY, LZ4, ZSTD)
+CORRUPT, TOO_LARGE = ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE
+
+MAGIC, ATTRIBUTES, LAST_DELTA, PRODUCER_ID, PRODUCER_EPOCH, COUNT = 16, 21, 23, 43, 51, 57
+CONTROL = 0x20
+GOOD = good()
+RECORDS = section(GOOD)
+LIE = 2**31 - 1
+"""How long something says it is that is short."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """`id`: what is wrong with it."""
+
+    id: str
+    batch: bytes
+    error: ErrorCode = ErrorCode.INVALID_RECORD
+
+
+def framed_badly() -> list[Bad]:
+    """Headers and frames."""
+    return [
+        Bad("no batch", b""),
+        Bad("truncated batch", GOOD[:-3]),
+        Bad("two batches", GOOD + GOOD),
+        Bad("another CRC", changed(GOOD, 17, "I", 1234, crc=False), CORRUPT),
+        Bad("CRC of other records", changed(GOOD, 65, "b", 1, crc=False), CORRUPT),
+        Bad("magic 1", changed(GOOD, MAGIC, "b", 1, crc=False)),
+        Bad("length of a header's half", changed(GOOD, 8, "i", 20, crc=False), CORRUPT),
+        Bad("length that is negative", changed(GOOD, 8, "i", -1, crc=False), CORRUPT),
+        Bad("larger than the topic allows", build([(b"k", bytes(2 * MIB), [], 1)]), TOO_LARGE),
+        Bad("count too high", changed(GOOD, COUNT, "i", 4)),
+        Bad("count of 2^31-1", changed(GOOD, COUNT, "i", LIE)),
+        Bad("last offset delta too high", changed(GOOD, LAST_DELTA, "i", 5)),
+        Bad("last offset delta that is negative", changed(GOOD, LAST_DELTA, "i", -1)),
+    ]
+
+
+def forged() -> list[Bad]:
+    """What clients have no business to say."""
+    with_id = changed(GOOD, PRODUCER_ID, "q", 5)
+    return [
+        Bad("control batch", changed(GOOD, ATTRIBUTES, "h", CONTROL)),
+        Bad("producer id without epoch and sequence", with_id),
+        Bad("producer id without sequence", changed(with_id, PRODUCER_EPOCH, "h", 0)),
+        Bad("base offset of a log", changed(GOOD, 0, "q", 77, crc=False)),
+    ]
+
+
+def malformed() -> list[Bad]:
+    """Records that are not what they should be, within a sound header."""
+    overlong = b"\xff" * 9 + b"\x01"
+    return [
+        Bad("records missing", framed(b"", NONE)),
+        Bad("records with garbage behind", framed(RECORDS + b"\1\2\3", NONE)),
+        Bad("record length without end", framed(b"\xff" * 20, NONE)),
+        Bad("record length of ten bytes", framed(overlong + RECORDS[1:], NONE)),
+        Bad("record length that is negative", framed(zigzag(-5) + RECORDS[1:], NONE)),
+        Bad("record longer than the batch", framed(zigzag(LIE) + RECORDS[1:], NONE)),
+        Bad("offset deltas 4, 1, 2", framed(RECORDS[:3] + zigzag(4) + RECORDS[4:], NONE)),
+        Bad("key longer than its record", framed(RECORDS[:4] + zigzag(60) + RECORDS[5:], NONE)),
+        *(
+            Bad(f"records cut within {codec.name}", framed(compress(codec, RECORDS[:-2]), codec))
+            for codec in CODECS
+        ),
+    ]
+
+
+def of_other_codecs() -> list[Bad]:
+    """Records that are compressed in another way than the header says."""
+    return [
+        Bad(f"{said.name} that is {true.name}", framed(compress(true, RECORDS), said))
+        for said in CompressionType
+        for true in CompressionType
+        if said is not true
+    ]
+
+
+def lying() -> list[Bad]:
+    """Compressed records that say they are of 2 GiB, or need as much to be read."""
+    raw_block = compress(SNAPPY, RECORDS)[len(XERIAL_HEADER) + 4 :]
+    gzipped = compress(GZIP, RECORDS)
+    return [
+        Bad("gzip of 2 GiB", framed(gzipped[:-4] + LIE.to_bytes(4, "little"), GZIP)),
+        Bad("snappy of 2 GiB", framed(uvarint(LIE) + raw_block[1:], SNAPPY), TOO_LARGE),
+        Bad(
+            "snappy with a block of 2 GiB",
+            framed(XERIAL_HEADER + LIE.to_bytes(4, "big") + raw_block, SNAPPY),
+        ),
+        Bad("lz4 of 2 GiB", framed(lz4_frame(LIE, len(RECORDS)), LZ4)),
+        Bad("lz4 with a block of 2 GiB", framed(lz4_frame(len(RECORDS), LIE), LZ4)),
+        Bad("zstd of 2 GiB", framed(zstd_frame(b"\xa0" + LIE.to_bytes(4, "little")), ZSTD)),
+        Bad("zstd with a window of 2 GiB", framed(zstd_frame(window(31)), ZSTD)),
+    ]
+
+
+def lz4_frame(content_size: int, block_size: int) -> bytes:
+    """The records in one block that is not compressed."""
+    context = lz4.frame.create_compression_context()
+    head = lz4.frame.compress_begin(context, source_size=content_size, block_linked=False)
+    return head + (block_size | 1 << 31).to_bytes(4, "little") + RECORDS + bytes(4)
+
+
+def zstd_frame(head: bytes) -> bytes:
+    """The records in one block that is not compressed."""
+    block = (len(RECORDS) << 3 | 1).to_bytes(3, "little") + RECORDS
+    return b"\x28\xb5\x2f\xfd" + head + block
+
+
+def window(log: int) -> bytes:
+    """The head of a zstd frame with a window of 2^log bytes."""
+    return bytes([0, log - 10 << 3])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [*framed_badly(), *forged(), *malformed(), *of_other_codecs(), *lying()],
+    ids=lambda bad: bad.id,
+)
+def test_a_bad_batch_is_refused_and_leaves_the_log_as_it_was(
+    known: Wire, new_topic: Callable[..., str], log_files: Callable[[str], bytes], bad: Bad
+) -> None:
+    topic = new_topic()
+    assert produce(known, topic, 0, GOOD) == ErrorCode.NONE
+    before = log_files(topic)
+    assert before
+    assert produce(known, topic, 0, bad.batch) == bad.error
+    assert log_files(topic) == before
+    assert produce(known, topic, 0, GOOD) == ErrorCode.NONE
+    answer = known.ask(long_poll(topic, 0), 12, FetchResponse)
+    assert (answer.responses[0].partitions[0].high_watermark, records_in(answer)) == (
+        6,
+        2 * len(GOOD),
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bomb_after_bomb_holds_no_memory(
+    known: Wire, new_topic: Callable[..., str], codec: CompressionType
+) -> None:
+    """What the broker must decompress to check is let go of again."""
+    topic = new_topic()
+    bomb = assemble(compress(codec, bytes(20 * MIB)), 1, attributes=codec)
+    honest = build([(None, bytes(900_000), [], 1_700_000_000_000)], codec)
+    refused = TOO_LARGE
+    produce(known, topic, 0, bomb)
+    before = resident_bytes()
+    for _ in range(5):
+        assert produce(known, topic, 0, bomb) == refused
+        assert produce(known, topic, 0, honest) == ErrorCode.NONE
+    assert resident_bytes() - before < 48 * MIB
+
+
+def test_the_largest_window_of_a_zstd_encoder_costs_nothing_until_it_is_filled(
+    known: Wire, new_topic: Callable[..., str]
+) -> None:
+    """Level 22 has one of 128 MiB."""
+    before = resident_bytes()
+    assert produce(known, new_topic(), 0, framed(zstd_frame(window(27)), ZSTD)) == ErrorCode.NONE
+    assert resident_bytes() - before < 16 * MIB
