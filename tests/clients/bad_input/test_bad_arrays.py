@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clients.asking import create, until
-from clients.bad_input.requests import Filling, Sized, error_codes, request_frame
+from clients.bad_input.filling import Filling, Sized, error_codes, request_frame
 from clients.wire import Wire
 from fuzz.tokens import Token, joined, sized
 from odradek.broker.apis import ROWS, Api

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from clients.bad_input.filling import Filling, frame, request_frame
 from clients.bad_input.memory import MIB
-from clients.bad_input.requests import Filling, frame, request_frame
 from clients.wire import Wire, request_bytes
 from odradek.broker.apis import ROWS, Api
 from odradek.model.errors import ErrorCode

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from clients.asking import long_poll, produce
+from clients.bad_input.filling import frame
 from clients.bad_input.memory import MIB, resident_bytes
-from clients.bad_input.requests import frame
 from clients.wire import Wire, request_bytes
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
