@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from odradek.log.flush import LogFlush
-from odradek.log.group_append import append_all
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
@@ -82,14 +81,6 @@ class LogMachine(RuleBasedStateMachine):
         active = self.log.segments.active
         self.last_write = (active.file.path, valid.size)
         self.took(info.base_offset, values)
-
-    @rule(many=st.lists(SIZES, min_size=1, max_size=6))
-    def append_several(self, many: list[list[int]]) -> None:
-        made = [self.batch(sizes) for sizes in many]
-        infos = append_all(self.log, [valid for valid, _ in made], 0, 0)
-        for info, (_, values) in zip(infos, made, strict=True):
-            self.took(info.base_offset, values)
-        self.last_write = None
 
     @rule()
     def roll(self) -> None:

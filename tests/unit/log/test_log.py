@@ -8,7 +8,6 @@ import pytest
 from log_making import SMALL, batch, fill, headers, log_files, new_log, offsets, read, reopen
 
 from odradek.log.fence import Fence, LogDirFailure
-from odradek.log.group_append import append_all
 from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk
 from odradek.log.results import LogOffsetMetadata
@@ -41,35 +40,18 @@ def test_an_append_writes_once():
     assert effects == ["append"]
 
 
-def test_several_batches_are_one_write_unless_a_segment_ends_between_them():
-    disk = MemoryDisk()
-    log = new_log(disk)
-    writes: list[str] = []
-    disk.effect = lambda kind, path: writes.append(path) if path.endswith(".log") else None  # type: ignore[method-assign]
-    together = [batch(2, size=100) for _ in range(3)]
-    infos = append_all(log, together, 1, now_ms=0)
-    assert [(info.base_offset, info.last_offset) for info in infos] == [(0, 1), (2, 3), (4, 5)]
-    assert len(writes) == 1
-    infos = append_all(log, together, 1, now_ms=0)
-    assert [info.base_offset for info in infos] == [6, 8, 10]
-    assert len(log.segments) == 2
-    assert offsets(read(log, 0)) == [(n, n + 1) for n in range(0, 12, 2)]
-
-
-def test_a_group_with_duplicates_and_refusals_answers_each_batch():
+def test_duplicates_and_what_is_out_of_order_are_answered_and_not_appended():
     log = new_log()
-    infos = append_all(
-        log,
-        [
+    infos = [
+        log.append(each, 0, now_ms=0)
+        for each in (
             batch(producer=(9, 0, 0)),
             batch(producer=(9, 0, 1)),
             batch(producer=(9, 0, 1)),
             batch(producer=(9, 0, 5)),
             batch(),
-        ],
-        0,
-        now_ms=0,
-    )
+        )
+    ]
     assert [(info.error, info.base_offset, info.duplicate) for info in infos] == [
         (ErrorCode.NONE, 0, False),
         (ErrorCode.NONE, 1, False),
