@@ -139,8 +139,11 @@ class RecordBatchBuilder:
 
     def build(self) -> bytes:
         """The batch. The builder can go on and build again."""
+        section = self._writer.getvalue()
+        if self.codec:  # 0 is none
+            section = compression.compress(self.codec, section, self.level)
         return assemble(
-            compression.compress(self.codec, self._writer.getvalue(), self.level),
+            section,
             self.count,
             base_offset=self.base_offset,
             leader_epoch=self.leader_epoch,

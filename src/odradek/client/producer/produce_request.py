@@ -22,6 +22,7 @@ from odradek.protocol.api.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+    TopicProduceResponse,
 )
 from odradek.protocol.compression import CompressionType
 
@@ -101,12 +102,27 @@ class ProduceBatches:
 
     def outcomes(self, response: ProduceResponse) -> list[tuple[ProducerBatch, Outcome]]:
         """The outcome of every batch, in the order in which they were given."""
+        if len(self.batches) == 1 and len(response.responses) == 1:
+            only = self._only_answer(response.responses[0], self.batches[0])
+            if only is not None:
+                return [(self.batches[0], outcome_of(only))]
         answers = {
             (topic.name or topic.topic_id, answer.index): answer
             for topic in response.responses
             for answer in topic.partition_responses
         }
         return [(batch, outcome_of(self._answer(answers, batch))) for batch in self.batches]
+
+    def _only_answer(
+        self, topic: TopicProduceResponse, batch: ProducerBatch
+    ) -> PartitionProduceResponse | None:
+        """What a request of one batch is answered, most of the time, found without a table."""
+        name, number = batch.topic_partition
+        if len(topic.partition_responses) != 1:
+            return None
+        answer = topic.partition_responses[0]
+        same = topic.name == name if topic.name else topic.topic_id == self._ids.get(name)
+        return answer if same and answer.index == number else None
 
     def _answer(
         self, answers: Mapping[Any, PartitionProduceResponse], batch: ProducerBatch
@@ -117,6 +133,12 @@ class ProduceBatches:
 
     def leader_changes(self, response: ProduceResponse) -> tuple[list[LeaderChange], list[Node]]:
         """The new leaders that the answer names, and where they listen (KIP-951)."""
+        if not any(
+            answer.current_leader is not None
+            for topic in response.responses
+            for answer in topic.partition_responses
+        ):
+            return [], []
         names = {topic_id: name for name, topic_id in self._ids.items()}
         changes = [
             LeaderChange(
