@@ -246,6 +246,16 @@ def test_a_pattern_means_topics_that_come_later_too(broker: Broker, new_topic: N
             until(lambda: has("one", "two"), "the topic that came later")
 
 
+def test_a_pattern_is_assigned_as_soon_as_its_topics_are_known(
+    broker: Broker, new_topic: NewTopic
+) -> None:
+    """Long before metadata.max.age.ms."""
+    topic = new_topic(2)
+    with consumer(broker, topic) as member:
+        member.subscribe(re.compile(f"{topic}|no-such-topic"))
+        until(lambda: member.poll(0.05) is None and len(member.assignment()) == 2, "it has all")
+
+
 def test_who_stays_away_too_long_has_lost_its_partitions(
     broker: Broker, new_topic: NewTopic
 ) -> None:

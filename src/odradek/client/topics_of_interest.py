@@ -48,6 +48,9 @@ class TopicsOfInterest:
         wanted = dict.fromkeys(topics, FOREVER_MS)
         new = {topic: None for topic in wanted if topic not in self._until_ms}
         self._until_ms = wanted
+        if self.all_topics:  # Who asks for all asks for none by name, and waits for none.
+            self._new = {}
+            return False
         self._new = {topic: None for topic in self._new if topic in wanted} | new
         return bool(new)
 

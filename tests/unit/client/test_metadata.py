@@ -173,6 +173,16 @@ def test_all_topics() -> None:
     assert set(knowing.metadata.image.topics) == {"orders", "payments"}
 
 
+def test_of_all_topics_none_is_new_by_its_name() -> None:
+    """Of one that does not exist nothing would ever be answered."""
+    knowing = Knowing()
+    knowing.metadata.set_topics([], all_topics=True)
+    knowing.learn(topic("t", (1, 1)))
+    knowing.metadata.set_topics(["t", "missing"], all_topics=True)
+    assert knowing.metadata.interest.new_names() == []
+    assert not knowing.metadata.update_requested
+
+
 def test_no_topics_is_not_all_topics() -> None:
     assert Knowing().metadata.wanted_topics()[0] == []
 
