@@ -1,0 +1,159 @@
+"""Every group request, answered with every error that Kafka lists for it: the member ends up stable
+with its partitions, or the application is told what Kafka's documentation says, and may go on.
+
+What is played is a whole membership - look for the coordinator, join, sync, find offsets, beat,
+commit - in which one request is answered once with the error.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.model.errors import ErrorCode
+from transcripts.consumer_machine import ConsumerMachine
+
+PROTOCOL = "protocol=range"
+ANSWERS = {
+    "FindCoordinator": "node=1",
+    "JoinGroup": f"generation=1 member=m1 leader=m2 {PROTOCOL}",
+    "SyncGroup": "assigned=t-0,t-1",
+    "OffsetFetch": "t-0=5 t-1=-1",
+    "Heartbeat": "",
+    "OffsetCommit": "",
+    "LeaveGroup": "",
+}
+MOVING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+LOST = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+GONE_ON = {
+    "FindCoordinator": MOVING[:2],
+    "JoinGroup": (*MOVING, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED"),
+    "SyncGroup": (*MOVING, *LOST, "REBALANCE_IN_PROGRESS"),
+    "Heartbeat": (*MOVING, *LOST, "REBALANCE_IN_PROGRESS"),
+    "OffsetFetch": (*MOVING, "UNSTABLE_OFFSET_COMMIT"),
+    "OffsetCommit": (*MOVING, "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION"),
+}
+"""After these the application knows nothing of it."""
+TOLD = {
+    ("FindCoordinator", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
+    ("FindCoordinator", "INVALID_GROUP_ID"): "InvalidGroupId",
+    ("FindCoordinator", "INVALID_REQUEST"): "InvalidRequest",
+    ("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL"): "InconsistentGroupProtocol",
+    ("JoinGroup", "INVALID_GROUP_ID"): "InvalidGroupId",
+    ("JoinGroup", "INVALID_SESSION_TIMEOUT"): "GroupError",
+    ("JoinGroup", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
+    ("JoinGroup", "GROUP_MAX_SIZE_REACHED"): "GroupError",
+    ("JoinGroup", "FENCED_INSTANCE_ID"): "FencedInstance",
+    ("JoinGroup", "UNSUPPORTED_VERSION"): "UnsupportedVersion",
+    ("SyncGroup", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
+    ("SyncGroup", "FENCED_INSTANCE_ID"): "FencedInstance",
+    ("SyncGroup", "INCONSISTENT_GROUP_PROTOCOL"): "InconsistentGroupProtocol",
+    ("Heartbeat", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
+    ("Heartbeat", "FENCED_INSTANCE_ID"): "FencedInstance",
+    ("OffsetFetch", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
+    ("OffsetFetch", "UNKNOWN_MEMBER_ID"): "UnknownMember",
+    ("OffsetCommit", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
+    ("OffsetCommit", "TOPIC_AUTHORIZATION_FAILED"): "TopicAuthorizationError",
+    ("OffsetCommit", "OFFSET_METADATA_TOO_LARGE"): "BrokerError",
+    ("OffsetCommit", "INVALID_COMMIT_OFFSET_SIZE"): "BrokerError",
+    ("OffsetCommit", "ILLEGAL_GENERATION"): "CommitFailed",
+    ("OffsetCommit", "UNKNOWN_MEMBER_ID"): "CommitFailed",
+    ("OffsetCommit", "FENCED_INSTANCE_ID"): "FencedInstance",
+    ("OffsetCommit", "REBALANCE_IN_PROGRESS"): "RebalanceInProgress",
+}
+"""What the application's call raises."""
+
+
+class Membership:
+    """A member and a coordinator that answers one request with an error, once."""
+
+    def __init__(self, api: str, code: str) -> None:
+        self.machine = ConsumerMachine()
+        self.machine.run("consumer topics=t assignors=range")
+        self.failing: tuple[str, str] | None = (api, code)
+        self.told: list[str] = []
+
+    def run(self, line: str) -> None:
+        output = self.machine.run(line)
+        self.told += [text for text in output if "raises" in text or "fails" in text]
+
+    def step(self) -> None:
+        """Answer what is under way; else let the application poll, and time go by."""
+        machine = self.machine
+        if machine.coordinator.rebalance.in_turn:
+            self.run("returned")
+        elif machine.calls:
+            self.answer(machine.calls[0].builder.request_type.__name__.removesuffix("Request"))
+        else:
+            self.run("poll")
+            if not machine.calls and not machine.coordinator.rebalance.in_turn:
+                self.run("wait 1000")
+
+    def answer(self, api: str) -> None:
+        if self.failing is not None and self.failing[0] == api:
+            code, self.failing = self.failing[1], None
+            member = " member=m1" if code == "MEMBER_ID_REQUIRED" else ""
+            self.run(f"answer {api} error={code}{member}")
+        else:
+            self.run(f"answer {api} {ANSWERS[api]}")
+
+    def until_stable(self) -> None:
+        for _ in range(60):
+            if "(stable" in self.machine.state() and "owns t-0, t-1" in self.machine.state():
+                return
+            self.step()
+        raise AssertionError(f"not stable: {self.machine.state()}, told {self.told}")
+
+    def live(self) -> None:
+        """A whole life: join, ask for offsets, beat, commit; whatever comes, be stable again."""
+        self.until_stable()
+        self.run("committed q1 t-0 t-1 within=60000")
+        self.run("commit c1 t-0=7 within=60000")
+        for _ in range(12):
+            self.step()
+        self.until_stable()
+        assert self.failing is None, "the error was never given"
+        assert not self.machine.coordinator.commits.requests
+        assert not self.machine.coordinator.questions
+
+
+@pytest.mark.parametrize(
+    ("api", "code"), [(api, code) for api, codes in GONE_ON.items() for code in codes]
+)
+def test_the_member_goes_on(api: str, code: str) -> None:
+    membership = Membership(api, code)
+    membership.live()
+    # A generation that is lost takes the commit along that was begun in it.
+    if code not in (*LOST, "REBALANCE_IN_PROGRESS"):
+        assert membership.told == []
+    assert all("c1 fails: CommitFailed" in line for line in membership.told)
+
+
+@pytest.mark.parametrize(("api", "code"), TOLD)
+def test_the_application_is_told_and_may_go_on(api: str, code: str) -> None:
+    membership = Membership(api, code)
+    membership.live()
+    assert any(
+        line.endswith((f"raises {kind} ({code})", f"fails: {kind} ({code})"))
+        for line in membership.told
+        for kind in [TOLD[api, code]]
+    ), membership.told
+
+
+@pytest.mark.parametrize(
+    "code", [*MOVING, "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED"]
+)
+def test_whatever_leaving_is_answered_the_consumer_closes(code: str) -> None:
+    membership = Membership("LeaveGroup", code)
+    membership.until_stable()
+    membership.run("close x1 within=5000")
+    for _ in range(5):
+        if membership.failing is not None:
+            membership.step()
+    assert membership.failing is None
+    assert membership.told == []
+    assert membership.machine.kept[-1].done
+
+
+def test_every_error_is_one_of_kafkas() -> None:
+    codes = {code for codes in GONE_ON.values() for code in codes} | {code for _, code in TOLD}
+    assert codes <= set(ErrorCode.__members__)
