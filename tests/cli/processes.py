@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 ODRADEK = (sys.executable, "-m", "odradek")
+PATIENCE_S = 60
+"""For a broker to stop: with many partitions, on a machine that has much else to do."""
 
 
 class Up:
@@ -48,7 +50,7 @@ class Up:
     def stop(self, number: int = signal.SIGINT) -> int:
         """Send the signal and wait; the exit code."""
         os.kill(self.process.pid, number)
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE_S)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
