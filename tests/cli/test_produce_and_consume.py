@@ -151,6 +151,34 @@ def test_a_group_goes_on_where_it_was(run: Run) -> None:
     assert lag == "readers\tt\t0\t4\t4\t0\n"
 
 
+def test_topics_by_pattern(run: Run) -> None:
+    run("produce", "t", "from t")
+    run("produce", "wide", "from wide")
+    assert read(run, "-r", "w.*", "nothing") == b"from wide\n"
+    assert read(run, "-r", ".", "wide") in (b"from t\nfrom wide\n", b"from wide\nfrom t\n")
+    assert run("consume", "-r", "w.*", "-g", "by-pattern", "-n", "1").stdout == "from wide\n"
+    assert "no topic matches" in run("consume", "-r", "x.*", "-e", code=4).stderr
+    assert "not a pattern" in run("consume", "-r", "(", "-e", code=2).stderr
+
+
+def test_what_fingers_know_from_kcat(run: Run) -> None:
+    run("produce", "t", "-K", ":", stdin=b"a:1\nb:2\n")
+    assert read(run, "-t", "t", "-K", ":") == b"a:1\nb:2\n"
+    assert read(run, "-t", "t", "-D", ";", "-c", "1") == b"1;"
+    assert read(run, "-t", "t", "-K", "%", "-D", "%") == b"a%1%b%2%"
+    assert json.loads(read(run, "-t", "t", "-J", "-o", "-1"))["value"] == "2"
+    given = b"".join(b'{"value":"%d","timestamp":%d}\n' % (n, 1000 * n) for n in range(6))
+    run("produce", "wide", "--json", "-p", "0", stdin=given)
+    assert read(run, "-t", "wide", "-o", "s@2", "-o", "e@4") == b"2\n3\n"
+    assert read(run, "-t", "wide", "-o", "e@2") == b"0\n1\n"
+
+
+def test_text_for_terminals_cannot_move_their_cursor(run: Run) -> None:
+    run("produce", "t", "--json", stdin=b'{"value":"\\u001b[2Jred\\n\\u00e9"}\n')
+    run("produce", "t", "\udcff")
+    assert read(run, "t", "-f", r"%v{text}\n").decode() == "\\x1b[2Jred\\n\u00e9\n\\xff\n"
+
+
 def test_sizes_only(run: Run) -> None:
     run("produce", "t", "12345", "-k", "k")
     line = read(run, "t", "--meta-only").split(b"\t")
@@ -165,6 +193,8 @@ def test_sizes_only(run: Run) -> None:
         (["consume"], b"", 2, "which topic"),
         (["consume", "t", "-o", "middle"], b"", 2, "position"),
         (["consume", "t", "-o", "1", "--tail", "2"], b"", 2, "once"),
+        (["consume", "t", "-o", "1", "-o", "2"], b"", 2, "once"),
+        (["consume", "t", "-f", "%v", "-K", ":"], b"", 2, "leave out -K"),
         (["consume", "t", "-f", "%q"], b"", 2, "%q"),
         (["consume", "t", "-g", "g", "-e"], b"", 2, "group"),
         (["produce"], b"", 2, "which topic"),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from processes import ODRADEK
 
-from odradek import Admin
+from odradek import Admin, Producer
 from odradek.cli.main import main
 from odradek.model.ids import TopicPartition
 from odradek.testing.broker import Broker
@@ -76,6 +80,48 @@ def test_json_has_one_object_a_line_with_the_columns_for_keys(run: Run) -> None:
     assert second["partition"] == 1
 
 
+def test_what_was_done_is_json_too(run: Run) -> None:
+    def said(*arguments: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in run(*arguments).stdout.splitlines()]
+
+    assert said("topic", "create", "a", "b", "--json") == [
+        {"topic": "a", "created": True},
+        {"topic": "b", "created": True},
+    ]
+    again = said("topic", "create", "a", "--if-not-exists", "-o", "json")
+    assert again == [{"topic": "a", "created": False}]
+    assert said("topic", "create", "c", "-d", "--json") == [{"topic": "c", "created": False}]
+    assert said("topic", "config", "a", "retention.ms=5", "--json") == [
+        {"topic": "a", "changed": True}
+    ]
+    assert said("topic", "add-partitions", "a", "-n", "2", "--json") == [
+        {"topic": "a", "partitions": 3, "added": 2}
+    ]
+    assert said("topic", "trim", "b", "-o", "end", "-y", "--json") == [
+        {"topic": "b", "partition": 0, "start": 0}
+    ]
+    assert said("group", "seek", "g", "--to", "start", "-t", "b", "--dry-run", "--json") == [
+        {"topic": "b", "partition": 0, "committed": None, "new": 0}
+    ]
+    assert said("group", "seek", "g", "--to", "start", "-t", "b", "-y", "--json") == [
+        {"group": "g", "partitions": 1}
+    ]
+    assert said("group", "rm", "g", "-y", "-o", "jsonl") == [{"group": "g", "deleted": True}]
+    assert said("topic", "rm", "a", "-y", "--json") == [{"topic": "a", "deleted": True}]
+    assert said("topic", "ls", "-o", "json") == [{"topic": "b", "partitions": 1, "replication": 1}]
+
+
+def test_sections_of_a_description(run: Run) -> None:
+    run("topic", "create", "orders", "-p", "2", "-c", "retention.ms=60000")
+    summary = lines(run("topic", "describe", "orders", "-s"))
+    assert [[row[0], *row[2:]] for row in summary] == [["orders", "false", "2", "1", "0"]]
+    both = lines(run("topic", "describe", "orders", "-s", "-c"))
+    assert both[1:] == [["orders", "retention.ms", "60000", "topic"]]
+    everything = lines(run("topic", "describe", "orders", "-a"))
+    assert everything[:3] == [*summary, *lines(run("topic", "describe", "orders", "-p"))]
+    assert len(everything) > 20
+
+
 def test_settings_are_changed_and_taken_back(run: Run) -> None:
     run("topic", "create", "orders")
     run("topic", "config", "orders", "retention.ms=5", "max.message.bytes=2000", "--dry-run")
@@ -109,6 +155,58 @@ def test_a_group_is_moved_looked_at_and_deleted(run: Run, admin: Admin) -> None:
     }
     run("g", "rm", "billing", "-y")
     assert lines(run("groups", "list")) == []
+
+
+def test_a_group_follows_another(run: Run, admin: Admin) -> None:
+    run("topic", "create", "orders", "refunds", "-p", "2")
+    admin.alter_group_offsets("first", {TopicPartition("orders", 0): 0})
+    admin.alter_group_offsets("first", {TopicPartition("refunds", 1): 0})
+    run("group", "seek", "second", "--to-group", "first", "-t", "refunds", "-y")
+    assert lines(run("group", "lag", "second")) == [["second", "refunds", "1", "0", "0", "0"]]
+    run("group", "seek", "second", "--to-group", "first", "-y")
+    assert admin.group_offsets("second").keys() == admin.group_offsets("first").keys()
+    assert "first or" not in run("group", "seek", "second", "-y", code=2).stderr
+    said = run("group", "seek", "second", "--to-group", "third", "-y", code=1).stderr
+    assert "third has committed nothing" in said
+
+
+def test_only_what_lags_is_shown_if_so_wanted(run: Run, admin: Admin, bootstrap: str) -> None:
+    run("topic", "create", "orders", "-p", "2")
+    admin.alter_group_offsets("g", dict.fromkeys(admin.partitions_of(["orders"]), 0))
+    with Producer(brokers=bootstrap) as producer:
+        producer.send("orders", b"v", partition=1)
+    behind = ["g", "orders", "1", "0", "1", "1"]
+    assert lines(run("group", "lag", "g", "-l")) == [behind]
+    assert [row[:6] for row in lines(run("group", "describe", "g", "-l"))] == [behind]
+
+
+WATCHING = [
+    ("topic", "ls"),
+    ("topic", "describe", "orders"),
+    ("group", "ls"),
+    ("group", "describe", "g"),
+    ("group", "lag", "g"),
+]
+
+
+@pytest.mark.parametrize("arguments", WATCHING, ids=" ".join)
+def test_what_is_watched_is_shown_again_and_again(
+    run: Run, admin: Admin, bootstrap: str, arguments: tuple[str, ...]
+) -> None:
+    run("topic", "create", "orders")
+    admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
+    with subprocess.Popen(
+        [*ODRADEK, *arguments, "-w", "10ms", "-b", bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        once = process.stdout.readline()
+        assert [process.stdout.readline() for _ in range(3)] == [once] * 3
+        os.kill(process.pid, signal.SIGINT)
+        process.stdout.close()
+        assert process.wait(60) in (0, 130)
+    assert "not a duration" in run(*arguments, "-w", "often", code=2).stderr
 
 
 @pytest.mark.parametrize(

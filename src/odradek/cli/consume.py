@@ -12,6 +12,9 @@ Without a group nothing is committed, and all partitions are read at once.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import click
 
 from odradek import Admin, Consumer
@@ -24,31 +27,38 @@ from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text
 from odradek.cli.record_output import JSON, Writer, chosen_template
 from odradek.cli.topic import now_ms
+from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
 
+TO = "e@"
+"""kcat's way to say where to stop: `-o s@TIME -o e@TIME`."""
 RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 
 
 @click.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1)
 @click.option("-t", "--topic", "more_topics", multiple=True, hidden=True)
+@click.option("-r", "--regex", is_flag=True, help="Topics are patterns that match whole names.")
 @click.option(
     "-o",
     "--offset",
     "where",
+    multiple=True,
     metavar="POSITION[:POSITION]",
     help="start, end, an offset, +N, -N, @TIME; or from:to.  [default: start; with -g, stored]",
 )
 @click.option("--since", metavar="DURATION|TIME", help="From so long ago, or a time.")
 @click.option("--until", metavar="DURATION|TIME", help="Up to so long ago, or a time.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N of each partition.")
-@click.option("-n", "--num", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("-n", "-c", "--num", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option("-e", "--exit", "at_end", is_flag=True, help="Stop at what is the end now.")
 @click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
 @click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
 @click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As '%p %o %k %v\n'.")
 @click.option("-Z", "--null", default="", metavar="TEXT", help="What to print for null.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="Keys too, followed by this.")
+@click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--meta-only", is_flag=True, help="No keys and values, only their sizes.")
 @click.option("--read-committed", is_flag=True, help="Leave out what transactions took back.")
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each record out at once.")
@@ -59,7 +69,8 @@ def consume(
     ctx: click.Context,
     topics: tuple[str, ...],
     more_topics: tuple[str, ...],
-    where: str | None,
+    regex: bool,
+    where: tuple[str, ...],
     since: str | None,
     until: str | None,
     tail: int | None,
@@ -69,6 +80,8 @@ def consume(
     group: str | None,
     template: str | None,
     null: str,
+    key_delimiter: str | None,
+    delimiter: str | None,
     as_json: bool,
     meta_only: bool,
     read_committed: bool,
@@ -76,15 +89,17 @@ def consume(
     quiet: bool,
 ) -> None:
     """Read records out of topics."""
-    names = (*topics, *more_topics)
+    names: Sequence[str] = (*topics, *more_topics)
     if not names:
         raise click.UsageError("which topic? odradek consume TOPIC")
     must_be_text(*names, group or "")
+    pattern = compiled(names) if regex else None
     start, stop = span(where, since, until, tail)
     if at_end and stop is None:
         stop = Position(From.END)
     as_json = as_json or template in JSON
-    writer = Writer(chosen_template(template, meta_only), null, as_json, unbuffered)
+    chosen = chosen_template(template, key_delimiter, delimiter, meta_only)
+    writer = Writer(chosen, null, as_json, unbuffered)
     to = brokers(ctx)
     settings = {
         "enable.auto.commit": "false",
@@ -101,9 +116,11 @@ def consume(
             consumer(to, {**settings, "group.id": group}) as member,
             Progress("read", quiet=quiet) as progress,
         ):
-            read_as_member(member, names, writer, num, progress)
+            read_as_member(member, pattern or names, writer, num, progress)
         return
     with admin(to) as cluster:
+        if pattern is not None:
+            names = matching(cluster, pattern)
         wanted = cluster.partitions_of(names)
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
@@ -113,19 +130,39 @@ def consume(
         read_span(reader, starts, stops, writer, num, progress)
 
 
+def compiled(patterns: Sequence[str]) -> re.Pattern[str]:
+    """One pattern that matches what any of these does."""
+    try:
+        return re.compile("|".join(f"(?:{each})" for each in patterns))
+    except re.error as error:
+        raise click.UsageError(f"{' '.join(patterns)!r} is not a pattern: {error}") from None
+
+
+def matching(cluster: Admin, pattern: re.Pattern[str]) -> list[str]:
+    """The topics of that name. Raises `UnknownTopicOrPartition` if there is none."""
+    found = [each.name for each in cluster.topics() if pattern.fullmatch(each.name)]
+    if not found:
+        raise UnknownTopicOrPartition(f"no topic matches {pattern.pattern!r}.")
+    return found
+
+
 def span(
-    where: str | None, since: str | None, until: str | None, tail: int | None
+    where: Sequence[str], since: str | None, until: str | None, tail: int | None
 ) -> tuple[Position | None, Position | None]:
     """From where, to where; the ways to say it are one."""
     now = now_ms()
-    start, stop = (None, None) if where is None else offset_range(where, now)
+    starts = [each for each in where if not each.startswith(TO)]
+    start, stop = offset_range(starts[0], now) if starts else (None, None)
+    for each in where:
+        if each.startswith(TO):
+            stop = position(each, now)
     if since is not None:
         start = position(f"@{ago(since)}", now)
     if until is not None:
         stop = position(f"@{ago(until)}", now)
     if tail is not None:
         start = Position(From.END, -tail)
-    if (where is not None) + (since is not None) + (tail is not None) > 1:
+    if len(starts) + (since is not None) + (tail is not None) > 1:
         raise click.UsageError("say where to begin once: -o, --since or --tail")
     return start, stop
 

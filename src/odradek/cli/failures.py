@@ -31,6 +31,17 @@ REFUSED = (
     errors.GroupNotEmpty,
 )
 UNREACHABLE = (errors.Disconnected, errors.KafkaTimeout)
+HINTS: dict[type[BaseException], str] = {
+    errors.UnknownTopicOrPartition: "`odradek topic ls` lists the topics there are.",
+    errors.TopicAlreadyExists: "`--if-not-exists` takes it as it is; `odradek topic describe` "
+    "shows how that is.",
+    errors.GroupNotFound: "`odradek group ls` lists the groups there are.",
+    errors.GroupNotEmpty: "`odradek group describe` shows the members.",
+    errors.InvalidConfig: "`odradek topic config TOPIC --all` lists the settings of a topic.",
+    errors.InvalidReplicationFactor: "`-r 1` works with a single broker.",
+    ConfigError: "`-X list` prints the settings there are.",
+}
+"""What to try next, after the error itself."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -59,4 +70,7 @@ def said(brokers: Brokers) -> Iterator[None]:
                 "KAFKA_BOOTSTRAP_SERVERS, says where another is.",
                 err=True,
             )
+        for kind, hint in HINTS.items():
+            if isinstance(error, kind):
+                click.echo(hint, err=True)
         sys.exit(exit_code(error))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from odradek import Admin
+from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
 from odradek.cli.groups import AliasedGroup
-from odradek.cli.moments import duration_ms, position
-from odradek.cli.output import Listing, show, tell
+from odradek.cli.looks import DRY_RUN, WATCH, YES, json_option, watched
+from odradek.cli.moments import position
+from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import chosen_partitions, offsets_at
-from odradek.cli.topic import DRY_RUN, JSON, YES, now_ms
+from odradek.cli.topic import now_ms
 from odradek.client.admin.results import GroupDescription
 
 
@@ -28,35 +28,47 @@ def group() -> None:
 
 @group.command("ls")
 @click.option("-s", "--state", "states", multiple=True, help="Only those in this state.")
-@JSON
+@WATCH
+@json_option
 @broker_options
 @click.pass_context
-def ls(ctx: click.Context, states: tuple[str, ...], as_json: bool) -> None:
+def ls(ctx: click.Context, states: tuple[str, ...], watch: str | None, as_json: bool) -> None:
     """List groups with their states."""
-    listing = Listing(("group", "state", "type", "protocol"), empty="There are no groups.")
     with admin(brokers(ctx)) as cluster:
-        for each in cluster.groups(states=states):
-            listing.add(each.group_id, each.state, each.type, each.protocol_type)
-    show(listing, as_json=as_json)
+
+        def look() -> None:
+            listing = Listing(("group", "state", "type", "protocol"), empty="There are no groups.")
+            for each in cluster.groups(states=states):
+                listing.add(each.group_id, each.state, each.type, each.protocol_type)
+            show(listing, as_json=as_json)
+
+        watched(watch, look)
 
 
 @group.command("describe")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@JSON
+@click.option("-l", "--lag-only", is_flag=True, help="Only partitions with something to read.")
+@WATCH
+@json_option
 @broker_options
 @click.pass_context
-def describe(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+def describe(
+    ctx: click.Context, names: tuple[str, ...], lag_only: bool, watch: str | None, as_json: bool
+) -> None:
     """Members, what they read, and how far they are."""
     with admin(brokers(ctx)) as cluster:
-        for name, found in cluster.describe_groups(names).items():
-            if not as_json:
-                tell(
-                    f"{name}: {found.state}, {len(found.members)} members, {found.assignor or '-'}"
-                )
-            show(lag_table(cluster, name, found), as_json=as_json)
+
+        def look() -> None:
+            for name, found in cluster.describe_groups(names).items():
+                if not as_json:
+                    members = counted(len(found.members), "member")
+                    tell(f"{name}: {found.state}, {members}, {found.assignor or '-'}")
+                show(lag_table(cluster, name, found, lag_only), as_json=as_json)
+
+        watched(watch, look)
 
 
-def lag_table(cluster: Admin, name: str, found: GroupDescription | None) -> Listing:
+def lag_table(cluster: Admin, name: str, found: GroupDescription | None, lag_only: bool) -> Listing:
     """One row a partition; with members, where `found` describes them."""
     columns = ["group", "topic", "partition", "committed", "end", "lag"]
     readers = {}
@@ -65,6 +77,8 @@ def lag_table(cluster: Admin, name: str, found: GroupDescription | None) -> List
         readers = {each: member for member in found.members for each in member.assignment}
     listing = Listing(tuple(columns), empty=f"{name}: nothing committed, nothing read.")
     for each, lag in cluster.group_lag(name).items():
+        if lag_only and not lag.lag:
+            continue
         row: list[object] = [name, each.topic, each.partition, lag.committed, lag.end, lag.lag]
         if found is not None:
             reader = readers.get(each)
@@ -76,20 +90,22 @@ def lag_table(cluster: Admin, name: str, found: GroupDescription | None) -> List
 
 @group.command("lag")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("-w", "--watch", metavar="DURATION", help="Again and again, so far apart.")
-@JSON
+@click.option("-l", "--lag-only", is_flag=True, help="Only partitions with something to read.")
+@WATCH
+@json_option
 @broker_options
 @click.pass_context
-def lag(ctx: click.Context, names: tuple[str, ...], watch: str | None, as_json: bool) -> None:
+def lag(
+    ctx: click.Context, names: tuple[str, ...], lag_only: bool, watch: str | None, as_json: bool
+) -> None:
     """How far behind groups are."""
     with admin(brokers(ctx)) as cluster:
-        pause_s = None if watch is None else duration_ms(watch) / 1000
-        while True:
+
+        def look() -> None:
             for name in names:
-                show(lag_table(cluster, name, None), as_json=as_json)
-            if pause_s is None:
-                return
-            time.sleep(pause_s)
+                show(lag_table(cluster, name, None, lag_only), as_json=as_json)
+
+        watched(watch, look)
 
 
 @group.command("seek")
@@ -97,42 +113,56 @@ def lag(ctx: click.Context, names: tuple[str, ...], watch: str | None, as_json: 
 @click.option(
     "--to",
     "where",
-    required=True,
     metavar="POSITION",
     help="start, end, an offset, +N or -N from where each partition begins or ends, @TIME.",
 )
+@click.option("--to-group", "model", metavar="GROUP", help="To where this other group is.")
 @click.option("-t", "--topic", "topics", multiple=True, help="Which.  [default: all it reads]")
 @click.option("-p", "--partitions", metavar="0,1,...", help="Of those topics, only these.")
 @YES
 @DRY_RUN
+@json_option
 @broker_options
 @click.pass_context
 def seek(
     ctx: click.Context,
     name: str,
-    where: str,
+    where: str | None,
+    model: str | None,
     topics: tuple[str, ...],
     partitions: str | None,
     yes: bool,
     dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Move a group that has no members to another place in its topics."""
+    if (where is None) == (model is None):
+        raise click.UsageError("where to? --to POSITION, or --to-group GROUP")
     with admin(brokers(ctx)) as cluster:
         committed = cluster.group_offsets(name)
-        wanted = cluster.partitions_of(topics) if topics else list(committed)
+        if model is not None:
+            found = {each: at.offset for each, at in cluster.group_offsets(model).items()}
+            wanted = [each for each in found if not topics or each.topic in topics]
+            source = model
+        else:
+            wanted = cluster.partitions_of(topics) if topics else list(committed)
+            source = name
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
-        targets = offsets_at(cluster, wanted, position(where, now_ms()))
+        if not wanted:
+            tell(f"odradek: {source} has committed nothing; say which topics, with -t")
+            ctx.exit(exits.FAILED)
+        if where is not None:
+            found = offsets_at(cluster, wanted, position(where, now_ms()))
+        targets = {each: found[each] for each in wanted}
         plan = Listing(("topic", "partition", "committed", "new"))
         for each in wanted:
             before = committed[each].offset if each in committed else None
             plan.add(each.topic, each.partition, before, targets[each])
-        if not wanted:
-            tell(f"odradek: {name} has committed nothing; say which topics, with -t")
-            ctx.exit(1)
-        if confirmed(plan, "Move", yes=yes, dry_run=dry_run):
+        if confirmed(plan, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
             cluster.seek_group(name, targets)
-            tell(f"{name}: moved in {len(targets)} partitions")
+            moved = f"{name}: moved in {counted(len(targets), 'partition')}"
+            done(moved, as_json=as_json, group=name, partitions=len(targets))
 
 
 @group.command("rm")
@@ -140,17 +170,24 @@ def seek(
 @click.option("--if-exists", is_flag=True, help="No error if there is none.")
 @YES
 @DRY_RUN
+@json_option
 @broker_options
 @click.pass_context
 def rm(
-    ctx: click.Context, names: tuple[str, ...], if_exists: bool, yes: bool, dry_run: bool
+    ctx: click.Context,
+    names: tuple[str, ...],
+    if_exists: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete groups without members, with what they have committed."""
     with admin(brokers(ctx)) as cluster:
         plan = Listing(("group", "partitions"))
         for name in names:
             plan.add(name, len(cluster.group_offsets(name)))
-        if confirmed(plan, "Delete", yes=yes, dry_run=dry_run):
+        if confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
             for name in names:
                 existed = cluster.delete_group(name, missing_ok=if_exists)
-                tell(f"{name}: {'deleted' if existed else 'there was none'}")
+                said = f"{name}: {'deleted' if existed else 'there was none'}"
+                done(said, as_json=as_json, group=name, deleted=existed)

@@ -12,6 +12,7 @@ it stays so. What somebody else has taken over is his: he may read some records 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +20,7 @@ from odradek import Consumer, Record
 from odradek.cli.output import tell
 from odradek.cli.progress import Progress
 from odradek.cli.record_output import Writer
-from odradek.client.errors import ApiTimeout, CommitFailed, RebalanceInProgress
+from odradek.client.errors import CommitFailed, RebalanceInProgress
 from odradek.model.ids import TopicPartition
 
 AT_ONCE = 1000
@@ -66,12 +67,12 @@ class WrittenOut:
         self.lost(partitions)
 
     def finish(self) -> None:
-        """See to it that all is committed. Raises `ApiTimeout` if the rebalance does not end."""
+        """See to it that all is committed. Raises `RebalanceInProgress` if it does not end."""
         self.commit()
         deadline = time.monotonic() + FINISH_S
         while self.offsets:
             if time.monotonic() > deadline:
-                raise ApiTimeout(
+                raise RebalanceInProgress(
                     "a rebalance does not end, so what was written out last is not committed, and "
                     "will be read again. What to do: look at `odradek group describe`"
                 )
@@ -82,7 +83,7 @@ class WrittenOut:
 
 def read_as_member(
     reader: Consumer[bytes, bytes],
-    topics: Sequence[str],
+    topics: Sequence[str] | re.Pattern[str],
     writer: Writer,
     num: int | None,
     progress: Progress,

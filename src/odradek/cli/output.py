@@ -9,12 +9,15 @@ the terminal's table, in its order.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
 import msgspec
+
+WIDEST = 1000
+"""Columns of a terminal that a table may ask for."""
 
 
 @dataclass(slots=True)
@@ -40,12 +43,25 @@ def show(listing: Listing, *, as_json: bool) -> None:
         for row in listing.rows:
             show_json(dict(zip(listing.columns, row, strict=True)))
     elif not sys.stdout.isatty():
-        for row in listing.rows:
-            click.echo("\t".join(plain(value) for value in row))
+        for line in lines(listing):
+            click.echo(line)
     elif listing.rows:
         show_table(listing)
     else:
         click.echo(listing.empty, err=True)
+
+
+def done(sentence: str, *, as_json: bool, **row: Any) -> None:
+    """Something was done: say so on stderr, or with `--json` as an object on stdout."""
+    if as_json:
+        show_json(row)
+    else:
+        tell(sentence)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 partition`, `1,200 partitions`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def show_json(value: Any) -> None:
@@ -53,7 +69,14 @@ def show_json(value: Any) -> None:
     click.echo(msgspec.json.encode(value).decode())
 
 
-def show_table(listing: Listing) -> None:
+def lines(listing: Listing) -> Iterator[str]:
+    """For a pipe."""
+    for row in listing.rows:
+        yield "\t".join(plain(value) for value in row)
+
+
+def show_table(listing: Listing, *, on_stderr: bool = False) -> None:
+    """For people."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -62,11 +85,15 @@ def show_table(listing: Listing) -> None:
     for index, column in enumerate(listing.columns):
         numbers = all(isinstance(row[index], int) for row in listing.rows)
         table.add_column(
-            column.replace("_", " "), justify="right" if numbers else "left", overflow="fold"
+            column.replace("_", " "), justify="right" if numbers else "left", no_wrap=True
         )
     for row in listing.rows:
         table.add_row(*(cell(value) for value in row))
-    Console(soft_wrap=False).print(table)
+    console = Console(stderr=on_stderr)
+    # A line that is too long is the terminal's to wrap: folded cells cannot be read or copied.
+    widest = console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
+    console.width = max(console.width, widest)
+    console.print(table, soft_wrap=True)
 
 
 def cell(value: Any) -> str:

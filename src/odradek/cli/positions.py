@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from odradek import Admin
 from odradek.cli.moments import From, NotUnderstood, Position
+from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
 
@@ -26,6 +27,16 @@ def offsets_at(
         From.ZERO: dict.fromkeys(partitions, 0),
     }[where.origin]
     return {p: min(max(origins[p] + where.value, starts[p]), ends[p]) for p in partitions}
+
+
+def ends_of(
+    cluster: Admin, topic: Topic
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where the logs of a topic begin and where they end, as far as somebody leads them."""
+    led = [
+        TopicPartition(topic.name, each.partition) for each in topic.partitions if each.leader >= 0
+    ]
+    return cluster.beginning_offsets(led), cluster.end_offsets(led)
 
 
 def partition_numbers(text: str) -> list[int]:

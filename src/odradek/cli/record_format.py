@@ -5,8 +5,9 @@
     %T timestamp in ms (also %d)  %h headers as k=v,k=v   %H how many       %% a percent sign
     \\n \\r \\t \\\\ \\xFF as in kcat
 
-A verb for bytes or a time may be followed by how to write it: `%k{hex}`, `%v{base64}`,
-`%T{rfc3339}`. A null key or value is written as nothing, unless a `null` text is given.
+A verb for bytes or a time may be followed by how to write it: `%k{hex}`, `%v{base64}`, `%v{text}`
+(what a terminal can show), `%T{rfc3339}`. A null key or value is written as nothing, unless another
+text for null is given.
 
 `record_input` reads records with the same templates.
 """
@@ -97,7 +98,7 @@ def part(verb: str, how: str | None, null: bytes) -> Part:
         get = BYTES[verb]
         if how not in ENCODINGS:
             raise BadTemplate(
-                f"%{verb}{{{how}}}: bytes are written as they are, {{hex}}, {{base64}}"
+                f"%{verb}{{{how}}}: bytes are written as they are, {{text}}, {{hex}}, {{base64}}"
             )
         encoding = ENCODINGS[how]
         return lambda record: null if (data := get(record)) is None else encoding(data)
@@ -134,9 +135,21 @@ BYTES: dict[str, Callable[[Shown], bytes | None]] = {
 }
 ENCODINGS: dict[str | None, Callable[[bytes], bytes]] = {
     None: lambda data: data,
+    "text": lambda data: shown_text(data).encode(),
     "hex": lambda data: data.hex().encode(),
     "base64": base64.b64encode,
 }
+
+
+def shown_text(data: bytes) -> str:
+    """For a terminal: what could move its cursor or ring its bell is escaped, and so is what is not
+    UTF-8; a record stays one line.
+    """
+    text = data.decode("utf-8", "backslashreplace")
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def rfc3339(timestamp_ms: int) -> str:

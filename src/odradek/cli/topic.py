@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import click
 
@@ -10,16 +11,14 @@ from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
+from odradek.cli.failures import HINTS
 from odradek.cli.groups import AliasedGroup
+from odradek.cli.looks import DRY_RUN, WATCH, YES, json_flag, json_option, watched
 from odradek.cli.moments import position
-from odradek.cli.output import Listing, show, tell
-from odradek.cli.positions import offsets_at, partition_numbers
-from odradek.cli.topic_tables import config_table, topic_table
-from odradek.model.ids import TopicPartition
-
-JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+from odradek.cli.output import Listing, counted, done, show, tell
+from odradek.cli.positions import chosen_partitions, ends_of, offsets_at
+from odradek.cli.topic_tables import config_table, summary_table, topic_table
+from odradek.client.errors import UnknownTopicOrPartition
 
 BY_BROKER = -1
 
@@ -34,16 +33,21 @@ def topic() -> None:
 
 @topic.command("ls")
 @click.option("-i", "--internal", is_flag=True, help="The cluster's own topics too.")
-@JSON
+@WATCH
+@json_option
 @broker_options
 @click.pass_context
-def ls(ctx: click.Context, internal: bool, as_json: bool) -> None:
+def ls(ctx: click.Context, internal: bool, watch: str | None, as_json: bool) -> None:
     """List topics."""
-    listing = Listing(("topic", "partitions", "replication"), empty="There are no topics.")
     with admin(brokers(ctx)) as cluster:
-        for each in cluster.topics(internal=internal):
-            listing.add(each.name, len(each.partitions), each.replication)
-    show(listing, as_json=as_json)
+
+        def look() -> None:
+            listing = Listing(("topic", "partitions", "replication"), empty="There are no topics.")
+            for each in cluster.topics(internal=internal):
+                listing.add(each.name, len(each.partitions), each.replication)
+            show(listing, as_json=as_json)
+
+        watched(watch, look)
 
 
 @topic.command("create")
@@ -53,6 +57,7 @@ def ls(ctx: click.Context, internal: bool, as_json: bool) -> None:
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A setting.")
 @click.option("--if-not-exists", is_flag=True, help="No error if there is one already.")
 @click.option("-d", "--dry-run", is_flag=True, help="Only have the cluster check it.")
+@json_option
 @broker_options
 @click.pass_context
 def create(
@@ -63,6 +68,7 @@ def create(
     configs: tuple[str, ...],
     if_not_exists: bool,
     dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Create topics. Numbers that are not given are the broker's own."""
     settings = pairs("-c", configs)
@@ -76,30 +82,61 @@ def create(
                 exist_ok=if_not_exists,
                 validate_only=dry_run,
             )
-            done = "could be created" if dry_run else "created"
-            tell(f"{name}: {done}" if created else f"{name}: is there already")
+            said = "could be created" if dry_run else "created"
+            done(
+                f"{name}: {said}" if created else f"{name}: is there already",
+                as_json=as_json,
+                topic=name,
+                created=created and not dry_run,
+            )
 
 
 @topic.command("describe")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-c", "--configs", "settings", is_flag=True, help="Its settings, not its partitions.")
-@click.option("-a", "--all", "everything", is_flag=True, help="With -c: those with defaults too.")
-@JSON
+@click.option("-s", "--summary", is_flag=True, help="A row for each topic.")
+@click.option("-p", "--partitions", is_flag=True, help="Its partitions.  [default]")
+@click.option("-c", "--configs", is_flag=True, help="Its settings that are not defaults.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All of it, and defaults too.")
+@WATCH
+@json_option
 @broker_options
 @click.pass_context
 def describe(
-    ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, as_json: bool
+    ctx: click.Context,
+    names: tuple[str, ...],
+    summary: bool,
+    partitions: bool,
+    configs: bool,
+    everything: bool,
+    watch: str | None,
+    as_json: bool,
 ) -> None:
-    """Partitions with their leaders, replicas and offsets; or settings."""
+    """Partitions with their leaders, replicas and offsets; settings; or a summary."""
+    chosen = Sections(summary, partitions, configs)
+    if not any(chosen):
+        chosen = Sections(everything, True, everything)
     with admin(brokers(ctx)) as cluster:
-        for name, found in cluster.describe_topics(names).items():
-            if settings:
-                show(config_table(name, cluster.topic_config(name), everything), as_json=as_json)
-                continue
-            partitions = [TopicPartition(name, each.partition) for each in found.partitions]
-            led = [p for p, each in zip(partitions, found.partitions) if each.leader >= 0]
-            starts, ends = cluster.beginning_offsets(led), cluster.end_offsets(led)
-            show(topic_table(found, starts, ends), as_json=as_json)
+
+        def look() -> None:
+            for name, found in cluster.describe_topics(names).items():
+                starts, ends = ends_of(cluster, found)
+                if chosen.summary:
+                    show(summary_table(found, starts, ends), as_json=as_json)
+                if chosen.partitions:
+                    show(topic_table(found, starts, ends), as_json=as_json)
+                if chosen.configs:
+                    settings = cluster.topic_config(name)
+                    show(config_table(name, settings, everything), as_json=as_json)
+
+        watched(watch, look)
+
+
+class Sections(NamedTuple):
+    """What of a topic is described."""
+
+    summary: bool
+    partitions: bool
+    configs: bool
 
 
 @topic.command("config")
@@ -107,7 +144,7 @@ def describe(
 @click.argument("changes", metavar="[NAME=VALUE | NAME-]...", nargs=-1)
 @click.option("-a", "--all", "everything", is_flag=True, help="Show those with defaults too.")
 @DRY_RUN
-@JSON
+@json_option
 @broker_options
 @click.pass_context
 def config(
@@ -130,7 +167,8 @@ def config(
     with admin(brokers(ctx)) as cluster:
         if wanted:
             cluster.set_topic_config(name, wanted, validate_only=dry_run)
-            tell(f"{name}: {'could be changed' if dry_run else 'changed'}")
+            said = f"{name}: {'could be changed' if dry_run else 'changed'}"
+            done(said, as_json=as_json, topic=name, changed=not dry_run)
         else:
             show(config_table(name, cluster.topic_config(name), everything), as_json=as_json)
 
@@ -141,15 +179,22 @@ def config(
     "-n", "--num", type=click.IntRange(min=1), required=True, help="How many to add to those."
 )
 @DRY_RUN
+@json_option
 @broker_options
 @click.pass_context
-def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool) -> None:
+def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_json: bool) -> None:
     """Add partitions. Keys may go to other partitions from then on."""
     with admin(brokers(ctx)) as cluster:
         before = len(cluster.describe_topic(name).partitions)
         cluster.create_partitions(name, before + num, validate_only=dry_run)
         verb = "would have" if dry_run else "has"
-        tell(f"{name}: {verb} {before + num} partitions, not {before}")
+        done(
+            f"{name}: {verb} {counted(before + num, 'partition')}, not {before}",
+            as_json=as_json,
+            topic=name,
+            partitions=before + num,
+            added=0 if dry_run else num,
+        )
 
 
 @topic.command("trim")
@@ -165,24 +210,37 @@ def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool) -> No
 @click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
 @YES
 @DRY_RUN
+@json_flag()
 @broker_options
 @click.pass_context
 def trim(
-    ctx: click.Context, name: str, before: str, partitions: str | None, yes: bool, dry_run: bool
+    ctx: click.Context,
+    name: str,
+    before: str,
+    partitions: str | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete the records before a position, in all partitions or some."""
     with admin(brokers(ctx)) as cluster:
         wanted = cluster.partitions_of([name])
         if partitions is not None:
-            wanted = [TopicPartition(name, number) for number in partition_numbers(partitions)]
+            wanted = chosen_partitions(wanted, partitions)
         starts = cluster.beginning_offsets(wanted)
         targets = offsets_at(cluster, wanted, position(before, now_ms()))
         plan = Listing(("topic", "partition", "start", "new_start"))
         for each in wanted:
             plan.add(name, each.partition, starts[each], targets[each])
-        if confirmed(plan, "Delete records", yes=yes, dry_run=dry_run):
+        if confirmed(plan, "Delete records", yes=yes, dry_run=dry_run, as_json=as_json):
             for each, start in cluster.delete_records(targets).items():
-                tell(f"{each}: starts at {start}")
+                done(
+                    f"{each}: starts at {start}",
+                    as_json=as_json,
+                    topic=each.topic,
+                    partition=each.partition,
+                    start=start,
+                )
 
 
 @topic.command("rm")
@@ -190,10 +248,16 @@ def trim(
 @click.option("--if-exists", is_flag=True, help="No error if there is none.")
 @YES
 @DRY_RUN
+@json_option
 @broker_options
 @click.pass_context
 def rm(
-    ctx: click.Context, names: tuple[str, ...], if_exists: bool, yes: bool, dry_run: bool
+    ctx: click.Context,
+    names: tuple[str, ...],
+    if_exists: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete topics with all their records."""
     with admin(brokers(ctx)) as cluster:
@@ -201,17 +265,17 @@ def rm(
         missing = [name for name in names if name not in known]
         if missing and not if_exists:
             tell(f"odradek: no such topic: {', '.join(missing)}")
+            tell(HINTS[UnknownTopicOrPartition])
             ctx.exit(exits.NOT_FOUND)
         found = [known[name] for name in names if name in known]
         plan = Listing(("topic", "partitions", "records"))
         for each in found:
-            partitions = [TopicPartition(each.name, p.partition) for p in each.partitions]
-            ends, starts = cluster.end_offsets(partitions), cluster.beginning_offsets(partitions)
-            plan.add(each.name, len(partitions), sum(ends.values()) - sum(starts.values()))
-        if found and confirmed(plan, "Delete", yes=yes, dry_run=dry_run):
+            starts, ends = ends_of(cluster, each)
+            plan.add(each.name, len(each.partitions), sum(ends.values()) - sum(starts.values()))
+        if found and confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
             for each in found:
                 cluster.delete_topic(each.name, missing_ok=if_exists)
-                tell(f"{each.name}: deleted")
+                done(f"{each.name}: deleted", as_json=as_json, topic=each.name, deleted=True)
 
 
 def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:

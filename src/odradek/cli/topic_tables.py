@@ -30,6 +30,23 @@ def topic_table(
     return listing
 
 
+def summary_table(
+    topic: Topic, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Listing:
+    """The topic in one row."""
+    columns = ("topic", "id", "internal", "partitions", "replication", "records")
+    listing = Listing(columns)
+    listing.add(
+        topic.name,
+        uuid_text(topic.topic_id),
+        topic.internal,
+        len(topic.partitions),
+        topic.replication,
+        sum(ends.values()) - sum(starts.values()),
+    )
+    return listing
+
+
 def config_table(topic: str, found: Mapping[str, ConfigEntry], everything: bool) -> Listing:
     """The settings that differ from their defaults, or all."""
     columns = ("topic", "setting", "value", "source")

@@ -12,7 +12,7 @@ from odradek.cli import group_reading
 from odradek.cli.group_reading import WrittenOut, read_as_member
 from odradek.cli.progress import Progress
 from odradek.client.consumer.record import RecordSource, TimestampType
-from odradek.client.errors import ApiTimeout, CommitFailed, RebalanceInProgress
+from odradek.client.errors import CommitFailed, RebalanceInProgress
 from odradek.model.ids import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -102,7 +102,7 @@ def test_at_the_end_the_rebalance_is_waited_for() -> None:
 def test_a_rebalance_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reading, "FINISH_S", 0.0)
     member = Member(*[RebalanceInProgress("never")] * 100)
-    with pytest.raises(ApiTimeout, match="not committed"):
+    with pytest.raises(RebalanceInProgress, match="not committed"):
         read(member, [record(0, 5)], num=1)
 
 
