@@ -126,9 +126,10 @@ def test_kafka_decodes_our_metadata_log(data_dir: Path, run_tool: RunTool) -> No
     assert '"name":"dumped"' in told
 
 
-def test_the_log_is_sound_after_kills(tmp_path: Path, run_tool: RunTool) -> None:
+@pytest.mark.timeout(400)
+def test_the_log_is_sound_after_twenty_kills(tmp_path: Path, run_tool: RunTool) -> None:
     """Killed under load, started again each time: nothing torn, nothing out of order."""
-    loads = killed_over_and_over(tmp_path / "data", rounds=5, seed=4)
+    loads = killed_over_and_over(tmp_path / "data", rounds=20, seed=4)
     logs = [path for path in files_of(tmp_path / "data", ".log") if "metadata" not in str(path)]
     told = dumped(run_tool, logs, "--deep-iteration", "--print-data-log")
     records = len(re.findall(r"^\| offset: \d+", told, re.M))
