@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from odradek import Admin
 from odradek.cli.main import main
+from odradek.cli.record_format import BYTES, NUMBERS
 from odradek.testing.broker import Broker
 
 Run = Callable[..., Result]
@@ -151,6 +152,13 @@ def test_a_group_goes_on_where_it_was(run: Run) -> None:
     assert lag == "readers\tt\t0\t4\t4\t0\n"
 
 
+@pytest.mark.parametrize("verb", ["produce", "consume"])
+def test_formats_are_explained(run: Run, verb: str) -> None:
+    explained = run(verb, "-f", "help").stdout
+    known = [*NUMBERS, *BYTES, "t", "h", "T{rfc3339}"]
+    assert [each for each in known if f"%{each}" not in explained] == []
+
+
 def test_topics_by_pattern(run: Run) -> None:
     run("produce", "t", "from t")
     run("produce", "wide", "from wide")
@@ -216,7 +224,7 @@ def test_of_many_failures_the_first_are_told_and_all_are_counted(run: Run) -> No
     limits = ["-X", "max.request.size=200", "-X", "batch.size=100"]
     lines = b"small\n" + b"".join(b"%d " % n + b"x" * 300 + b"\n" for n in range(1000))
     said = run("produce", "t", *limits, stdin=lines, code=1).stderr.splitlines()
-    assert said[-1] == "1000 records were not written, 1 were"
+    assert said[-1] == "1,000 records not written, 1 written"
     assert len(said) == 4
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from processes import ODRADEK
 
-from odradek import Admin, Producer
+from odradek import Admin, Consumer, Producer
 from odradek.cli.main import main
 from odradek.model.ids import TopicPartition
 from odradek.testing.broker import Broker
@@ -178,6 +178,22 @@ def test_only_what_lags_is_shown_if_so_wanted(run: Run, admin: Admin, bootstrap:
     behind = ["g", "orders", "1", "0", "1", "1"]
     assert lines(run("group", "lag", "g", "-l")) == [behind]
     assert [row[:6] for row in lines(run("group", "describe", "g", "-l"))] == [behind]
+
+
+def test_a_group_with_members_is_neither_moved_nor_deleted(run: Run, bootstrap: str) -> None:
+    run("topic", "create", "orders")
+    run("group", "seek", "g", "--to", "start", "-t", "orders", "-y")
+    with Consumer("orders", group="g", brokers=bootstrap) as member:
+        while not member.assignment():
+            member.poll(0.1)
+        for arguments in (("seek", "g", "--to", "end", "-y"), ("rm", "g", "-y")):
+            said = run("group", *arguments, code=5).stderr
+            assert "stop the members" in said
+            assert "odradek group describe" in said
+        [row] = lines(run("group", "describe", "g"))
+        assert row[:6] == ["g", "orders", "0", "0", "0", "0"]
+        assert row[6].startswith("odradek-")
+        assert run("group", "describe", "g").stderr == "g: Stable, 1 member, range\n"
 
 
 WATCHING = [

@@ -25,6 +25,7 @@ from odradek.cli.moments import START, From, Position, offset_range, position
 from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text
+from odradek.cli.record_format_help import explained
 from odradek.cli.record_output import JSON, Writer, chosen_template
 from odradek.cli.topic import now_ms
 from odradek.client.errors import UnknownTopicOrPartition
@@ -32,6 +33,7 @@ from odradek.model.ids import TopicPartition
 
 TO = "e@"
 """kcat's way to say where to stop: `-o s@TIME -o e@TIME`."""
+WRITE_HELP = r"As '%p %o %k %v\n', or json, table, raw; `-f help` tells more."
 RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 
 
@@ -54,7 +56,7 @@ RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 @click.option("-e", "--exit", "at_end", is_flag=True, help="Stop at what is the end now.")
 @click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
 @click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
-@click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As '%p %o %k %v\n'.")
+@click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=WRITE_HELP)
 @click.option("-Z", "--null", default="", metavar="TEXT", help="What to print for null.")
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Keys too, followed by this.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")

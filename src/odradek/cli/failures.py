@@ -32,7 +32,8 @@ REFUSED = (
 )
 UNREACHABLE = (errors.Disconnected, errors.KafkaTimeout)
 HINTS: dict[type[BaseException], str] = {
-    errors.UnknownTopicOrPartition: "`odradek topic ls` lists the topics there are.",
+    errors.UnknownTopicOrPartition: "`odradek topic ls` lists the topics, `odradek topic "
+    "describe` their partitions.",
     errors.TopicAlreadyExists: "`--if-not-exists` takes it as it is; `odradek topic describe` "
     "shows how that is.",
     errors.GroupNotFound: "`odradek group ls` lists the groups there are.",

@@ -55,8 +55,5 @@ def chosen_partitions(known: Collection[TopicPartition], text: str) -> list[Topi
     numbers = partition_numbers(text)
     for number in numbers:
         if all(each.partition != number for each in known):
-            raise UnknownTopicOrPartition(
-                f"there is no partition {number}. What to do: `odradek topic describe` shows which "
-                "there are."
-            )
+            raise UnknownTopicOrPartition(f"there is no partition {number}")
     return [each for each in known if each.partition in numbers]

@@ -20,15 +20,17 @@ from odradek.cli import record_json
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.connected import producer
 from odradek.cli.failures import exit_code
-from odradek.cli.output import tell
+from odradek.cli.output import counted, tell
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text, raw
 from odradek.cli.record_format import Shown, unescaped
+from odradek.cli.record_format_help import explained
 from odradek.cli.record_input import read_records
 from odradek.client.errors import KafkaError, RecordTooLarge
 
 LINE = r"%v\n"
 SHOWN_FAILURES = 3
+READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
 
 
 @click.command()
@@ -37,7 +39,7 @@ SHOWN_FAILURES = 3
 @click.option("-k", "--key", help="The key of every record that has none of its own.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header.")
 @click.option("-p", "--partition", type=click.IntRange(min=-1), default=-1, help="Which.")
-@click.option("-f", "--format", "template", metavar="TEMPLATE", help="How to read, as %k %v\\n.")
+@click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=READ_HELP)
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in each line.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
 @click.option("-F", "--file", "source", type=click.File("rb"), default="-", help="Not stdin.")
@@ -135,7 +137,7 @@ class Failures:
         """On stderr."""
         for error in self.first:
             tell(f"odradek: {error}")
-        tell(f"{self.count} records were not written, {written} were")
+        tell(f"{counted(self.count, 'record')} not written, {written:,} written")
 
 
 def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:

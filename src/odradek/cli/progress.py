@@ -13,15 +13,16 @@ from typing import Self
 
 import click
 
+from odradek.cli.output import counted
+
 AFTER_S, EVERY_S = 1.0, 0.25
 
 
 class Progress:
     """Counts records. `advance` may be called from any one thread."""
 
-    def __init__(self, verb: str, *, total: int | None = None, quiet: bool = False) -> None:
+    def __init__(self, verb: str, *, quiet: bool = False) -> None:
         self.verb = verb
-        self.total = total
         self.quiet = quiet
         self.count = 0
         self._begun = time.monotonic()
@@ -44,8 +45,7 @@ class Progress:
 
     def line(self, now: float) -> str:
         rate = self.count / max(now - self._begun, 1e-9)
-        of = "" if self.total is None else f" of {self.total:,}"
-        return f"{self.verb} {self.count:,}{of} records, {rate:,.0f} a second"
+        return f"{self.verb} {counted(self.count, 'record')}, {rate:,.0f} a second"
 
     def __exit__(
         self,

@@ -1,0 +1,126 @@
+"""Commands on a terminal: tables, colours, questions, and text that leaves the terminal alone."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from processes import ODRADEK
+
+from odradek import Admin, Producer
+from odradek.testing.broker import Broker
+
+TIMEOUT_S = 60
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Iterator[Admin]:
+    """Of a cluster with one topic, `orders`."""
+    with Admin(brokers=bootstrap) as client:
+        client.create_topic("orders", partitions=2)
+        yield client
+        for topic in client.topics():
+            client.delete_topic(topic.name)
+
+
+def on_terminal(
+    bootstrap: str, *arguments: str, typed: bytes = b"", columns: int = 80, **environment: str
+) -> tuple[int, str]:
+    """Exit code, and all that the terminal was sent."""
+    ours, theirs = pty.openpty()
+    known = {"TERM": "xterm", "COLUMNS": str(columns), "ODRADEK_BROKERS": bootstrap}
+    with subprocess.Popen(
+        [*ODRADEK, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, **known, **environment},
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        os.write(ours, typed)
+        shown = b"".join(iter(lambda: read(ours), b""))
+        code = process.wait(TIMEOUT_S)
+    os.close(ours)
+    return code, shown.decode().replace("\r\n", "\n")
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # What Linux says when nobody has it open any more.
+        return b""
+
+
+def rows(shown: str) -> list[list[str]]:
+    """Lines of a table that say something."""
+    plain = COLOUR.sub("", shown)
+    return [line.split() for line in plain.splitlines() if line.strip(" ─")]
+
+
+@pytest.mark.usefixtures("admin")
+def test_a_list_is_a_table_with_a_head(bootstrap: str) -> None:
+    code, shown = on_terminal(bootstrap, "topic", "ls")
+    assert code == 0
+    assert rows(shown) == [["topic", "partitions", "replication"], ["orders", "2", "1"]]
+    assert COLOUR.search(shown)
+
+
+@pytest.mark.usefixtures("admin")
+def test_whoever_wants_no_colours_gets_none(bootstrap: str) -> None:
+    _, shown = on_terminal(bootstrap, "topic", "ls", NO_COLOR="1")
+    assert not re.search(r"\x1b\[3[0-9]", shown)
+
+
+@pytest.mark.usefixtures("admin")
+def test_long_rows_stay_whole_on_a_narrow_terminal(bootstrap: str) -> None:
+    """So that they can be read, searched and copied."""
+    _, shown = on_terminal(bootstrap, "topic", "describe", "orders", columns=30)
+    assert [row[:3] for row in rows(shown)[-2:]] == [["orders", "0", "1"], ["orders", "1", "1"]]
+
+
+@pytest.mark.usefixtures("admin")
+def test_nothing_is_a_sentence(bootstrap: str) -> None:
+    assert on_terminal(bootstrap, "group", "ls") == (0, "There are no groups.\n")
+
+
+def test_before_something_is_destroyed_it_is_shown_and_asked_about(
+    bootstrap: str, admin: Admin
+) -> None:
+    code, shown = on_terminal(bootstrap, "topic", "rm", "orders", typed=b"n\n")
+    assert code == 0
+    assert ["orders", "2", "0"] in rows(shown)
+    assert "Delete? [y/N]: " in shown
+    assert [topic.name for topic in admin.topics()] == ["orders"]
+    code, shown = on_terminal(bootstrap, "topic", "rm", "orders", typed=b"y\n")
+    assert shown.endswith("orders: deleted\n")
+    assert admin.topics() == []
+
+
+def test_ctrl_c_at_a_question_does_nothing(bootstrap: str, admin: Admin) -> None:
+    code, _ = on_terminal(bootstrap, "topic", "rm", "orders", typed=b"\x04")
+    assert code == 130
+    assert [topic.name for topic in admin.topics()] == ["orders"]
+
+
+@pytest.mark.usefixtures("admin")
+def test_records_are_lines_that_leave_the_terminal_alone(bootstrap: str) -> None:
+    with Producer(brokers=bootstrap) as producer:
+        producer.send("orders", b"\x1b]0;title\x07two\nlines\xff", key=b"k", partition=0)
+    code, shown = on_terminal(bootstrap, "consume", "orders", "-e")
+    assert code == 0
+    line, count = shown.splitlines()
+    assert line.startswith("orders[0]@0  ")
+    assert line.endswith(r"Z  k  \x1b]0;title\x07two\nlines\xff")
+    assert count.startswith("read 1 record, ")
