@@ -59,6 +59,8 @@ def declare(lib: Any) -> Any:
         ctypes.c_int32,
         ctypes.c_int32,
     ]
+    lib.rd_kafka_mock_coordinator_set.argtypes = [pointer, text, text, ctypes.c_int32]
+    lib.rd_kafka_mock_group_initial_rebalance_delay_ms.argtypes = [pointer, ctypes.c_int32]
     lib.rd_kafka_mock_set_apiversion.argtypes = [
         pointer,
         ctypes.c_int16,
@@ -101,6 +103,16 @@ class MockCluster:
                 self._handle, topic.encode(), partition, broker
             )
         )
+
+    def coordinate(self, group: str, broker: int) -> None:
+        """Make a broker the coordinator of a group; the group itself is known to all of them."""
+        self._check(
+            self._lib.rd_kafka_mock_coordinator_set(self._handle, b"group", group.encode(), broker)
+        )
+
+    def rebalance_delay(self, delay_ms: int) -> None:
+        """How long a group that begins waits for more members; 3 s if nothing is said."""
+        self._lib.rd_kafka_mock_group_initial_rebalance_delay_ms(self._handle, delay_ms)
 
     def versions(self, api_key: int, lowest: int, highest: int) -> None:
         """What versions of an API the brokers know."""

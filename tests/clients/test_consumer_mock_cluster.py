@@ -1,7 +1,7 @@
 """Our consumer meets librdkafka's mock cluster, told to fail: each record comes once, in order.
 
-The mock knows ApiVersions up to 2 only, and neither fetch sessions nor topic ids. It says that it
-knows JoinGroup 6 and cannot read it, so the group is asked for offsets here, and not joined.
+The mock knows ApiVersions up to 2 only, and neither fetch sessions nor topic ids. Here the group is
+asked for offsets only; `test_group_mock_cluster` joins it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ import pytest
 from rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
 
 from odradek import Consumer
-from odradek.client.errors import InvalidRecord, KafkaError, TopicAuthorizationError
+from odradek.client.errors import (
+    InvalidRecord,
+    KafkaError,
+    TopicAuthorizationError,
+    UnsupportedVersion,
+)
 from odradek.model.errors import ErrorCode
 
 LONG_S = 60.0
@@ -31,10 +36,24 @@ PASSING = [
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 ]
+PASSING_FETCHES = [
+    *PASSING,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    DISCONNECT,
+]
+OF_SESSIONS = [
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+]
+OLD, NEW = 6, 11
+"""Of Fetch: from version 7 on the mock gives an error to the response as a whole."""
 TOLD = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: TopicAuthorizationError,
     ErrorCode.CORRUPT_MESSAGE: InvalidRecord,
     ErrorCode.INVALID_REQUEST: KafkaError,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: UnsupportedVersion,
 }
 
 
@@ -75,8 +94,13 @@ def all_of(consumer: Consumer[bytes, bytes], first: int = 0) -> list[bytes]:
 EXPECTED = [b"%d" % number for number in range(COUNT)]
 
 
-@pytest.mark.parametrize("code", [*PASSING, DISCONNECT])
-def test_fetches_that_fail_for_a_while(cluster: MockCluster, code: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "highest"),
+    [(code, OLD) for code in PASSING_FETCHES]
+    + [(code, NEW) for code in (*PASSING_FETCHES, *OF_SESSIONS)],
+)
+def test_fetches_that_fail_for_a_while(cluster: MockCluster, code: int, highest: int) -> None:
+    cluster.versions(FETCH, 4, highest)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         cluster.fail_next(FETCH, code, code)
@@ -89,13 +113,28 @@ def test_fetches_that_fail_for_a_while(cluster: MockCluster, code: int) -> None:
 def test_fetches_that_fail_for_a_reason_are_told_of_and_tried_again(
     cluster: MockCluster, code: int, kind: type[Exception]
 ) -> None:
-    # From version 7 on the mock gives the error to the response as a whole, which is tried again.
-    cluster.versions(FETCH, 4, 6)
+    cluster.versions(FETCH, 4, OLD)
     cluster.fail_next(FETCH, code)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         with pytest.raises(kind):
             next(consumer)
+        assert all_of(consumer) == EXPECTED
+
+
+@pytest.mark.parametrize("code", TOLD)
+def test_fetches_that_fail_as_a_whole_are_tried_again(cluster: MockCluster, code: int) -> None:
+    cluster.fail_next(FETCH, code, code)
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
+        assert all_of(consumer) == EXPECTED
+
+
+def test_a_fetch_that_is_out_of_range_begins_as_set(cluster: MockCluster) -> None:
+    cluster.versions(FETCH, 4, OLD)
+    cluster.fail_next(FETCH, ErrorCode.OFFSET_OUT_OF_RANGE)
+    with reading(cluster) as consumer:
+        consumer.assign([(TOPIC, 0)])
         assert all_of(consumer) == EXPECTED
 
 

@@ -1,0 +1,293 @@
+"""Our consumer as a member of a group of librdkafka's mock cluster, which is told to fail.
+
+Whatever a group request is answered, the consumer ends up with its partition, has read all there is
+without a gap, and commits; or the application is told what it has to know, and may go on.
+
+The mock speaks group requests up to those versions only that `cluster` allows it. Its errors to
+FindCoordinator, JoinGroup and SyncGroup cannot be read (there are nulls where Kafka has none), so
+what is met there is a coordinator that talks nonsense; what each of these errors means is held by
+the unit tests of the coordinator's errors. A member that comes back is kept waiting for a second
+less than its session, so sessions are short here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import confluent_kafka
+import pytest
+from rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
+
+from odradek import Consumer, TopicPartition
+from odradek.client.errors import (
+    BrokerError,
+    CommitFailed,
+    FencedInstance,
+    GroupAuthorizationError,
+    KafkaError,
+    RebalanceInProgress,
+    TopicAuthorizationError,
+)
+from odradek.model.errors import ErrorCode
+
+LONG_S = 90.0
+TOPIC, GROUP = "t", "g"
+PARTITION = TopicPartition(TOPIC, 0)
+COUNT = 20
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
+SESSION_MS = 1_300
+MOVING = [
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+]
+UNREADABLE = [ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_AUTHORIZATION_FAILED, DISCONNECT]
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    lib = library()
+    if lib is None:
+        pytest.skip("confluent-kafka was not installed with its own librdkafka")
+    with mock_cluster(lib, brokers=2) as running:
+        running.create(TOPIC)
+        running.lead(TOPIC, 0, 1)
+        running.coordinate(GROUP, 1)
+        running.rebalance_delay(1)
+        for api_key, highest in ((JOIN_GROUP, 5), (SYNC_GROUP, 3), (HEARTBEAT, 3)):
+            running.versions(api_key, 0, highest)
+        running.versions(LEAVE_GROUP, 0, 1)
+        producer = confluent_kafka.Producer({"bootstrap.servers": running.bootstrap})
+        for number in range(COUNT):
+            producer.produce(TOPIC, b"%d" % number)
+        assert producer.flush(LONG_S) == 0
+        yield running
+
+
+def member(cluster: MockCluster) -> Consumer[bytes, bytes]:
+    """A member of the group that is in a hurry."""
+    return Consumer(
+        TOPIC,
+        brokers=cluster.bootstrap,
+        group=GROUP,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        retry_backoff_ms=1,
+        reconnect_backoff_ms=1,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=50,
+    )
+
+
+class Application:
+    """Reads, and knows how far it came; it may read something again, and may not miss anything."""
+
+    def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
+        self.consumer = consumer
+        self.reached = 0
+        self.deadline = monotonic() + LONG_S
+
+    def poll(self) -> None:
+        assert monotonic() < self.deadline, "the consumer does not come to rest"
+        record = self.consumer.poll(0.05)
+        if record is not None:
+            assert record.offset <= self.reached, "something was passed over"
+            assert record.value == b"%d" % record.offset
+            self.reached = max(self.reached, record.offset + 1)
+
+    def read_everything(self) -> None:
+        while self.reached < COUNT:
+            self.poll()
+
+    def poll_until_told(self) -> None:
+        while True:
+            self.poll()
+
+    def commit_until_refused(self, kind: type[KafkaError]) -> None:
+        """Until a commit raises that; what a rebalance raises in between does not count."""
+        while True:
+            self.poll()
+            try:
+                self.consumer.commit(timeout=LONG_S)
+            except (CommitFailed, RebalanceInProgress) as error:
+                if isinstance(error, kind):
+                    raise
+
+    def commit_everything(self) -> None:
+        """Until it is all committed; between two generations that may take another poll."""
+        while True:
+            self.poll()
+            try:
+                self.consumer.commit(timeout=LONG_S)
+                found = self.consumer.committed(PARTITION)[PARTITION]
+            except (CommitFailed, RebalanceInProgress):
+                continue
+            if found is not None and found.offset == COUNT:
+                return
+
+    def until_it_rejoined(self) -> None:
+        """Until it was told of a loss or revocation, and of an assignment after that."""
+        before = len(CALLS)
+        while CALLS[before:][-1:] != ["assigned"] or len(CALLS) < before + 2:
+            self.poll()
+
+
+CALLS: list[str] = []
+"""Of the listener of the test that runs."""
+
+
+def listen(consumer: Consumer[bytes, bytes]) -> None:
+    CALLS.clear()
+    consumer.subscribe(
+        TOPIC,
+        on_assign=lambda *_: CALLS.append("assigned"),
+        on_revoke=lambda *_: CALLS.append("revoked"),
+        on_lost=lambda *_: CALLS.append("lost"),
+    )
+
+
+@pytest.mark.parametrize("code", UNREADABLE)
+@pytest.mark.parametrize("api_key", [FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP])
+def test_joining_meets_a_coordinator_that_talks_nonsense(
+    cluster: MockCluster, api_key: int, code: int
+) -> None:
+    cluster.fail_next(api_key, code, code)
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        application.commit_everything()
+
+
+@pytest.mark.parametrize("code", [*MOVING, ErrorCode.UNSTABLE_OFFSET_COMMIT, DISCONNECT])
+def test_where_to_begin_cannot_be_told_for_a_while(cluster: MockCluster, code: int) -> None:
+    cluster.fail_next(OFFSET_FETCH, code, code)
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        application.commit_everything()
+
+
+def test_where_to_begin_may_not_be_told(cluster: MockCluster) -> None:
+    cluster.fail_next(OFFSET_FETCH, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        with pytest.raises(GroupAuthorizationError):
+            application.read_everything()
+        application.read_everything()
+        application.commit_everything()
+
+
+@pytest.mark.parametrize("code", [*MOVING, ErrorCode.REQUEST_TIMED_OUT, DISCONNECT])
+def test_commits_fail_for_a_while(cluster: MockCluster, code: int) -> None:
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        cluster.fail_next(OFFSET_COMMIT, code, code)
+        application.commit_everything()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, GroupAuthorizationError),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TopicAuthorizationError),
+        (ErrorCode.OFFSET_METADATA_TOO_LARGE, BrokerError),
+        (ErrorCode.INVALID_COMMIT_OFFSET_SIZE, BrokerError),
+        (ErrorCode.FENCED_INSTANCE_ID, FencedInstance),
+        (ErrorCode.REBALANCE_IN_PROGRESS, RebalanceInProgress),
+        (ErrorCode.ILLEGAL_GENERATION, CommitFailed),
+        (ErrorCode.UNKNOWN_MEMBER_ID, CommitFailed),
+    ],
+)
+def test_a_commit_that_is_refused_is_told_of_and_can_be_made_later(
+    cluster: MockCluster, code: ErrorCode, kind: type[KafkaError]
+) -> None:
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        cluster.fail_next(OFFSET_COMMIT, code)
+        with pytest.raises(kind):
+            application.commit_until_refused(kind)
+        application.commit_everything()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    ],
+)
+def test_a_heartbeat_that_ends_the_generation_makes_it_join_again(
+    cluster: MockCluster, code: ErrorCode
+) -> None:
+    with member(cluster) as consumer:
+        listen(consumer)
+        application = Application(consumer)
+        application.read_everything()
+        cluster.fail_next(HEARTBEAT, code)
+        application.until_it_rejoined()
+        application.commit_everything()
+
+
+@pytest.mark.parametrize("code", [*MOVING, DISCONNECT])
+def test_heartbeats_fail_for_a_while(cluster: MockCluster, code: int) -> None:
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        cluster.fail_next(HEARTBEAT, code, code)
+        application.commit_everything()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, GroupAuthorizationError),
+        (ErrorCode.FENCED_INSTANCE_ID, FencedInstance),
+    ],
+)
+def test_a_heartbeat_that_is_refused_for_good_is_told_of(
+    cluster: MockCluster, code: ErrorCode, kind: type[KafkaError]
+) -> None:
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        cluster.fail_next(HEARTBEAT, code)
+        with pytest.raises(kind):
+            application.poll_until_told()
+        application.commit_everything()
+
+
+@pytest.mark.parametrize("code", [*MOVING, ErrorCode.UNKNOWN_MEMBER_ID, DISCONNECT])
+def test_leaving_fails_and_the_consumer_closes(cluster: MockCluster, code: int) -> None:
+    consumer = member(cluster)
+    application = Application(consumer)
+    application.read_everything()
+    application.commit_everything()
+    cluster.fail_next(LEAVE_GROUP, code)
+    consumer.close()
+
+
+def test_the_coordinator_moves_and_comes_back(cluster: MockCluster) -> None:
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        for broker in (2, 1, 2):
+            application.read_everything()
+            cluster.coordinate(GROUP, broker)
+            application.commit_everything()
+
+
+def test_the_coordinator_is_down_for_a_while(cluster: MockCluster) -> None:
+    cluster.coordinate(GROUP, 2)
+    with member(cluster) as consumer:
+        application = Application(consumer)
+        application.read_everything()
+        cluster.down(2)
+        cluster.coordinate(GROUP, 1)
+        application.commit_everything()
+        cluster.up(2)
+        cluster.coordinate(GROUP, 2)
+        application.commit_everything()
