@@ -105,7 +105,7 @@ class Fetcher(ConnectionListener):
         self.starved = True
         leaders, kept, wake_ms = self._by_leader()
         enough = True
-        share = self._config.prefetch_max_bytes // max(1, len(leaders | kept))
+        share = max(1, self._config.prefetch_max_bytes // max(1, len(leaders | kept)))
         now_ms = self._engine.now_ms
         for node_id, states in leaders.items():
             node = self._nodes.get(node_id)

@@ -1,100 +1,27 @@
-"""An application that waits for its consumer: it is woken by everything it waits for, and once.
-
-Simulated time: who sleeps lets it pass until there is a signal. A sleep that nothing ends is a
-failure, so each of these tests is about a wake-up that must not be lost.
-"""
+"""An application that waits for its consumer: it is woken by everything it waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from odradek.client.consumer.gathering import RecordGathering
 from odradek.client.consumer.listener import RebalanceListener
-from odradek.client.consumer.reading import Reading, run_now
-from odradek.client.consumer.record import Record
+from odradek.client.consumer.reading import run_now
 from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorizationError
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.testing.scheduler import MS
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_fetch import ScriptedLogs
 from unit.client.consumer.application import Application, numbered, rows
-
-T = TypeVar("T")
+from unit.client.consumer.waiting import FOREVER_MS, Reader
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 SECOND = 1000
-FOREVER_MS = 10_000_000
-IN_VAIN_MS = 120_000
-"""Nothing here takes as long."""
-
-
-class SimulatedDriver:
-    """The `Driver` of an application whose thread runs while time stands still."""
-
-    def __init__(self, application: Application) -> None:
-        self._application = application
-        self._seen = 0
-
-    @property
-    def running(self) -> bool:
-        return not self._application.consumer.engine.closed
-
-    def time(self) -> float:
-        return self._application.cluster.now_ms / 1000
-
-    def signal(self) -> None:
-        self._application.woken += 1
-
-    def clear(self) -> None:
-        self._seen = self._application.woken
-
-    def _is_signalled(self) -> bool:
-        return self._application.woken > self._seen
-
-    async def sleep(self, timeout_s: float | None) -> None:
-        cluster = self._application.cluster
-        if timeout_s is None:
-            cluster.until(self._is_signalled, IN_VAIN_MS)
-        elif not self._is_signalled():
-            end_ns = cluster.scheduler.now_ns + round(timeout_s * 1000) * MS
-            cluster.scheduler.run(end_ns, self._is_signalled)
-
-    async def call(self, action: Callable[[], T]) -> T:
-        return self._application.side.do(action)
-
-    async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        callback(*arguments)
-
-
-class Reader:
-    """A cluster with one topic, and a consumer with a face that waits."""
-
-    def __init__(self, leaders: tuple[int, ...] = (1,), brokers: int = 1, **settings: Any) -> None:
-        self.cluster = ScriptedCluster(brokers=brokers)
-        self.cluster.create("orders", leaders=leaders)
-        self.logs = ScriptedLogs(self.cluster)
-        self.application = Application(self.cluster, **settings)
-        self.consumer = self.application.consumer
-        driver = SimulatedDriver(self.application)
-        self.reading = Reading(self, driver, self.consumer)
-
-    def poll(self, timeout_s: float | None = None) -> Record[Any, Any] | None:
-        return run_now(self.reading.poll(timeout_s))
-
-    def all(self) -> list[tuple[int, int]]:
-        """Partition and offset of everything, to the end of a bounded read."""
-        return [(record.partition, record.offset) for record in iter(self.poll, None)]
-
-    def later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Have it happen in the consumer's process, while the application waits or not."""
-        side = self.application.side
-        self.cluster.scheduler.after(delay_ms * MS, "test", "later", lambda: side.do(action))
 
 
 class TestWaking:
@@ -217,7 +144,8 @@ class TestRoom:
     @pytest.mark.parametrize("prefetch_max_bytes", [1, 2, 100, 150])
     def test_however_little_there_is_reading_goes_on(self, prefetch_max_bytes: int) -> None:
         reader = Reader(
-            leaders=(1, 1, 1),
+            leaders=(1, 2, 1),
+            brokers=2,
             prefetch_max_bytes=prefetch_max_bytes,
             metadata_max_age_ms=FOREVER_MS,
         )
