@@ -66,3 +66,11 @@ def test_extensions_that_nobody_vouches_for_are_not_loaded(
 
 def test_every_leaf_exists() -> None:
     assert all(Path(leaves.source_of(leaf)).exists() for leaf in leaves.LEAVES)
+
+
+def test_every_package_with_leaves_is_tested_interpreted_too() -> None:
+    """`scripts/test` names the directories of its last step."""
+    script = Path(__file__).parents[2] / "scripts" / "test"
+    _, _, interpreted = script.read_text().partition("ODRADEK_INTERPRETED=1")
+    packages = {leaf.split(".")[1] for leaf in leaves.LEAVES}
+    assert [name for name in sorted(packages) if f"tests/unit/{name}" not in interpreted] == []
