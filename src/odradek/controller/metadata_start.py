@@ -82,7 +82,9 @@ def _open(
     known_end = ends.get(key)
     known = Known()
     if known_end is not None:
-        known = Known(recovery_point=known_end.recovery_point, durable_end=known_end.offset)
+        known = Known(
+            recovery_point=known_end.recovery_point, durable_end=known_end.offset, exact=True
+        )
     settings = LogConfig(
         segment_bytes=config.metadata_log_segment_bytes,
         segment_ms=config.metadata_log_segment_ms,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odradek.log.cleanable import LogToClean
-from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.log.scan import MAX_RELATIVE_OFFSET
+from odradek.log.segment import Segment
 
 
 @dataclass(slots=True, frozen=True)

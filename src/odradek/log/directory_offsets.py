@@ -93,6 +93,7 @@ class DirectoryOffsets:
         if known_end is not None:
             known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
             known.deleted_before = durable.log_start
+            known.exact = True
         else:
             durable.recovery_point = durable.offset = known.durable_end
         return known, durable

@@ -26,8 +26,8 @@ from odradek.log import time_lookup
 from odradek.log.fence import LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, TimestampAndOffset
-from odradek.log.scan import BadBatch
-from odradek.log.segment import MAX_RELATIVE_OFFSET, Segment
+from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
+from odradek.log.segment import Segment
 from odradek.log.trimmed_log import TrimmedLog
 from odradek.model.env import Buffer
 from odradek.model.errors import ErrorCode

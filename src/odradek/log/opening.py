@@ -40,6 +40,8 @@ class Known:
     `deleted_before`: DeleteRecords raised the log start to there, or it never did.
 
     `compacted`: it was at some time, so offsets may have gaps whatever its settings say now.
+
+    `exact`: the durable end is where one was noted, and so where a batch ends.
     """
 
     clean: bool = False
@@ -48,6 +50,7 @@ class Known:
     log_start_offset: int | None = None
     deleted_before: int = 0
     compacted: bool = False
+    exact: bool = False
 
 
 class Opening:
@@ -103,6 +106,16 @@ class Opening:
         """What was durable is not there."""
         raise LogDamaged(self.directory, what)
 
+    def check_reached(self, start: int, offset: int, end: int) -> None:
+        """Raise unless the batches from `start` to `end` reach the durable end, which is exactly at
+        `offset`, where one of them ends. Base offsets are not under the checksum.
+        """
+        durable = self.known.durable_end
+        if end < durable:
+            self.damaged(f"ends at offset {end}, but {durable} was durable")
+        if self.known.exact and start <= durable != offset:
+            self.damaged(f"has no batch that ends at offset {durable}, which was the durable end")
+
     def from_recovery_point(self, segments: list[Segment]) -> list[Segment]:
         """The segments that recovery reads: the one that holds R, and those after it."""
         first = 0
@@ -135,8 +148,7 @@ class Opening:
         """After a clean stop: active segment and producers as they were; the log end offset."""
         try:
             end = reload_active(segments[-1])
-            if end < self.known.durable_end:
-                self.damaged(f"ends at offset {end}, but {self.known.durable_end} was durable")
+            self.check_reached(segments[0].base_offset, end, end)
             self.restore_producers(segments, end)
             known_epochs = self.epochs.load(self.disk)
             self.epochs.truncate_from_end(end)

@@ -14,6 +14,8 @@ from odradek.model.env import File
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, CorruptBatch, RecordBatchHeader
 
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
+"""How far an offset may be above the base offset of its segment."""
 SCAN_BYTES = 1 << 20
 LOOK_UP_BYTES = 8 << 10
 CRC_START = int(record_batch.CRC_START)
@@ -36,20 +38,23 @@ def walk(
     end: int,
     expected: int,
     *,
+    base_offset: int | None = None,
     verify: bool = False,
     gaps: bool = True,
     chunk_bytes: int = LOOK_UP_BYTES,
 ) -> Iterator[tuple[int, RecordBatchHeader]]:
     """(position, header) of every batch in `start..end` of the file.
 
-    `expected` is the lowest offset the first one may have. With `verify`, checksums too; without
-    `gaps`, every batch must begin where the one before it ends (the base offset is not under the
-    checksum, and only compaction leaves gaps). Raises `BadBatch` where the next one is not sound or
-    not all there; `OSError` if reading fails.
+    `expected` is the lowest offset the first one may have; none may be 2^31 or more above
+    `base_offset`, the segment's, which `expected` is if nothing else is said. With `verify`,
+    checksums too; without `gaps`, every batch must begin where the one before it ends (the base
+    offset is not under the checksum, and only compaction leaves gaps). Raises `BadBatch` where the
+    next one is not sound or not all there; `OSError` if reading fails.
     """
     file.pin()  # recovery walks on workers, and only a pinned file is safe there
     try:
-        yield from _walk(file, start, end, expected, verify, gaps, chunk_bytes)
+        highest = (expected if base_offset is None else base_offset) + MAX_RELATIVE_OFFSET
+        yield from _walk(file, start, end, expected, highest, verify, gaps, chunk_bytes)
     finally:
         file.unpin()
 
@@ -98,7 +103,14 @@ def _sound(data: bytes, position: int, expected: int, end_offset: int) -> list[R
 
 
 def _walk(
-    file: File, start: int, end: int, expected: int, verify: bool, gaps: bool, chunk_bytes: int
+    file: File,
+    start: int,
+    end: int,
+    expected: int,
+    highest: int,
+    verify: bool,
+    gaps: bool,
+    chunk_bytes: int,
 ) -> Iterator[tuple[int, RecordBatchHeader]]:
     position = start
     chunk_start, chunk = start, b""
@@ -122,6 +134,7 @@ def _walk(
             or position + size > end
             or header.last_offset_delta < 0
             or base_offset < expected
+            or base_offset + header.last_offset_delta > highest
             or (base_offset != expected and not gaps)
         ):
             reason = _unsound(header, size, end - position)

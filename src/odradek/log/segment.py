@@ -31,7 +31,6 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
-MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 INDEX_INTERVAL_BYTES: Final = 4096
 
 

@@ -36,6 +36,7 @@ class Verification:
         self.known = opening.known
         self.found = opening.found
         self.unproven: list[tuple[Segment, int]] = []  # from where on a segment is above K
+        self.reached = -1  # where the last batch below K ends, once there was one above it
 
     def recover(self) -> int:
         """Verify from R on, cut a torn tail, make everything derived again; the end offset."""
@@ -59,6 +60,7 @@ class Verification:
         point = self.known.recovery_point
         reading = self.opening.from_recovery_point(self.segments)
         position, offset = self._begin(reading[0])
+        start = offset
         before = len(self.segments) - len(reading)
         if before > 0 and reading[0].base_offset == point:
             seal_again(self.segments[before - 1])
@@ -67,19 +69,18 @@ class Verification:
         for segment in reading:
             if segment is not reading[0]:
                 if segment.base_offset != offset:
-                    self._judge(segment, offset, f"the next segment is {segment.base_offset}")
+                    self._judge(
+                        segment, start, offset, f"the next segment is {segment.base_offset}"
+                    )
                     return self._cut(segment, 0, offset)
                 position = 0
                 segment.clear_indexes(0, segment.base_offset)
             try:
                 offset = self._verify(segment, position, offset)
             except BadBatch as bad:
-                self._judge(segment, bad.offset, str(bad))
+                self._judge(segment, start, bad.offset, str(bad))
                 return self._cut(segment, bad.position, bad.offset)
-        if offset < self.known.durable_end:
-            self.opening.damaged(
-                f"ends at offset {offset}, but {self.known.durable_end} was durable"
-            )
+        self._check_reached(start, offset)
         return offset
 
     def _begin(self, segment: Segment) -> tuple[int, int]:
@@ -104,6 +105,8 @@ class Verification:
             position = bad.position
         if end < point:
             raise LogDamaged(path, f"ends at offset {end}, but {point} was durable")
+        if self.known.exact and segment.base_offset <= point != end:
+            raise LogDamaged(path, f"has a batch up to offset {end}, but one ended at {point}")
         segment.clear_indexes(position, point)
         if not indexes_agree(segment):
             segment.clear_indexes(0, segment.base_offset)
@@ -126,6 +129,7 @@ class Verification:
             position,
             segment.size,
             offset,
+            base_offset=segment.base_offset,
             verify=True,
             gaps=self.opening.config.compact or self.known.compacted,
             chunk_bytes=SCAN_BYTES,
@@ -134,6 +138,8 @@ class Verification:
             segment.index(header.last_offset, start, size, header.max_timestamp)
             epoch = header.partition_leader_epoch
             if header.base_offset >= durable:
+                if self.reached < 0:
+                    self.reached = offset
                 self.unproven.append((segment, start))
                 durable = MAX_OFFSET
             if epoch != epochs.latest and header.base_offset >= point:
@@ -153,12 +159,16 @@ class Verification:
                     count = min(SCAN_BYTES, segment.size - position)
                     segment.file.write(position, segment.file.read(position, count))
 
-    def _judge(self, segment: Segment, offset: int, what: str) -> None:
-        """Damage below K, a torn tail at or above it."""
+    def _check_reached(self, start: int, end: int) -> None:
+        self.opening.check_reached(start, end if self.reached < 0 else self.reached, end)
+
+    def _judge(self, segment: Segment, start: int, offset: int, what: str) -> None:
+        """Damage below K; a torn tail at or above it, if what was read from `start` on did."""
         if offset < self.known.durable_end:
             raise LogDamaged(
                 segment.file.path, f"{what}; offsets below {self.known.durable_end} were durable"
             )
+        self._check_reached(start, offset)
         self.found.torn = f"{segment.file.path}: {what}"
 
     def _cut(self, segment: Segment, position: int, offset: int) -> int:

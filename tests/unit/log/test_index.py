@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from log_making import batch, files, fill, new_log, offsets, read, reopen
+from log_making import batch, files, fill, headers, new_log, offsets, read, reopen
 
+from odradek.log.fence import LogDamaged
 from odradek.log.index import LoadedIndexes, OffsetIndex, TimeIndex
 from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk
@@ -133,6 +134,22 @@ def test_a_time_index_that_lies_is_noticed():
         found = again.offset_for_timestamp(offset * 1000, 120)
         assert found is not None
         assert found.offset == offset
+
+
+def test_an_offset_that_no_index_can_hold_is_damage():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    fill(log, 60)
+    log.roll(0)
+    log.close()
+    name = min(name for name in index_files(disk) if name.endswith(".index"))
+    disk.remove(f"data/partition/{name}")
+    records = disk.files[f"data/partition/{name.removesuffix('.index')}.log"]
+    last = headers(bytes(records.content))[-1]
+    records.content[last.position + 3] ^= 1  # of its base offset: 2^32 more
+    again, _ = reopen(disk, clean=True, recovery_point=120)
+    with pytest.raises(LogDamaged):
+        again.read(0, 1, 120)
 
 
 def test_the_first_record_at_or_after_a_timestamp():

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -186,6 +187,32 @@ def test_a_flipped_bit_is_damage_up_to_the_last_flush_and_a_torn_tail_after_it(
         assert directory.open_log(key(1), SMALL, 0), "other partitions live"
     else:
         assert directory.open_log(key(0), SMALL, 0).log_end_offset == 12
+
+
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("ended", ["cleanly", "killed", "killed behind its recovery point"])
+@pytest.mark.parametrize("batch_number", [4, 5])
+def test_offsets_that_are_not_what_they_were_end_no_log(
+    batch_number: int, ended: str, compact: bool
+):
+    """A base offset is under no checksum. The end of what was durable is known, and a batch ends
+    there: if none does, offsets would be given that nobody expects, or a tail be cut that is none.
+    """
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    config = replace(SMALL, compact=compact)
+    log = directory.open_log(key(0), config, 0)
+    fill(log, 5)
+    log.flush(checkpoint=ended != "killed")
+    fill(log, 1)
+    log.flush()
+    position = log.size // 6 * batch_number + 5
+    if ended == "cleanly":
+        directory.close()
+    crash(disk)
+    damage(disk, position)
+    with pytest.raises(LogDamaged):
+        read(open_directory(disk).open_log(key(0), config, 0), 0, max_bytes=position)
 
 
 def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_scan():

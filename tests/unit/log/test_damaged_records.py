@@ -1,0 +1,177 @@
+"""Whatever becomes of the records themselves, everything that is done to a log ends, and in nothing
+but `LogDamaged`.
+
+What was durable and is damaged is never cut away, moved or written over: when it is found, the
+files are as they were. Who reads gets what is there, for clients have checksums of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from uuid import UUID
+
+import pytest
+from compacting import keyed
+
+from fuzz.budget import seeds
+from fuzz.damage import damaged
+from odradek.log.cleanable import log_to_clean
+from odradek.log.cleaner import UNCLEANABLE, Cleaner
+from odradek.log.fence import LogDamaged
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory import MemoryDisk
+from odradek.log.offset_map import OffsetMap
+from odradek.log.retention import RetentionClock
+from odradek.log.segment_swap import Cut
+from odradek.model.ids import TopicIdPartition
+
+KEY = TopicIdPartition(UUID(int=7 << 64), 0)
+CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, retention_ms=-1)
+BATCHES = 40
+END = 2 * BATCHES
+LATER_MS = 10**9
+
+
+def a_life(*, clean: bool) -> dict[str, bytes]:
+    """The files of a directory with one log, all of which was durable when the process ended."""
+    disk = MemoryDisk()
+    directory = LogDirectory(disk, "data", Random(1), cluster_id="c", node_id=1)
+    log = directory.open_log(KEY, CONFIG, 0)
+    for number in range(BATCHES):
+        producer = (5, 0, 2 * number) if number < 10 else (-1, -1, -1)
+        key, codec = b"%d" % (number % 7), number % 5
+        records = [(key, b"x" * 10), (b"y", b"z" * 9)]
+        valid = keyed(records, 1000 * number, producer=producer, codec=codec)
+        assert log.append(valid, number // 15, now_ms=0).error == 0
+        if number == 25:
+            log.flush(checkpoint=True)
+            directory.checkpoint()()
+    log.flush()
+    if clean:
+        directory.close()
+    return {path: bytes(file.content) for path, file in disk.files.items()}
+
+
+class Life:
+    """A directory some of whose records are damaged."""
+
+    def __init__(self, files: dict[str, bytes], random: Random) -> None:
+        self.disk = MemoryDisk()
+        self.disk.make_directory(f"data/{KEY}")
+        logs = [path for path in files if path.endswith(".log") and files[path]]
+        wrong = set(random.sample(logs, random.choice((1, 1, 2))))
+        self.found: dict[str, bytes] = {}
+        for path, data in files.items():
+            now = damaged(random, data) if path in wrong else data
+            self.disk.replace_file(path, now)
+            if path in logs:
+                self.found[path] = now
+        self.whole = files
+        self.random = random
+        self.directory = LogDirectory(self.disk, "data", random, cluster_id="c", node_id=1)
+
+    def is_as_found(self) -> bool:
+        return all(self.disk.read_file(path) == data for path, data in self.found.items())
+
+    def forgets_what_was_put_behind(self) -> bool:
+        """A start cuts that off; nothing else."""
+        for path, data in self.found.items():
+            now = self.disk.read_file(path)
+            if not data.startswith(now) or len(now) < min(len(data), len(self.whole[path])):
+                return False
+            self.found[path] = now
+        return True
+
+    def use(self, log: Log) -> None:
+        log.high_watermark = log.flushed_offset
+        for action in self.random.sample(ACTIONS, len(ACTIONS)):
+            try:
+                action(self, log)
+            except LogDamaged:
+                assert self.is_as_found(), "what was durable was changed"
+
+
+def read(life: Life, log: Log) -> None:
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        most = life.random.choice((1, 200, 1000))
+        found = log.read(offset, most, log.log_end_offset)
+        for piece in found.slices:
+            piece.read()
+        found.release()
+        offset += 3
+
+
+def look_up_times(life: Life, log: Log) -> None:
+    for number in range(0, BATCHES, 6):
+        log.offset_for_timestamp(1000 * number, log.high_watermark)
+    log.offset_for_max_timestamp(log.high_watermark)
+
+
+def look_up_offsets(life: Life, log: Log) -> None:
+    for offset in range(log.log_start_offset, log.log_end_offset, 7):
+        log.offset_metadata(offset)
+    for epoch in range(4):
+        log.end_offset_for_epoch(epoch)
+
+
+def delete_by_time(life: Life, log: Log) -> None:
+    """It takes segments on purpose, and nothing else goes."""
+    if life.random.random() < 0.7:
+        return
+    log.configure(replace(CONFIG, retention_ms=5000))
+    done = life.directory.retention(RetentionClock(20_000, 0), 20_000, 0)
+    log.configure(CONFIG)
+    if done is not None:
+        done.run()
+        done.close()
+        done.remove()
+        life.found = {path: data for path, data in life.found.items() if life.disk.exists(path)}
+
+
+def compact(life: Life, log: Log) -> None:
+    if life.random.random() < 0.5:
+        return
+    log.configure(replace(CONFIG, compact=True))
+    plan = log_to_clean(log, None, LATER_MS)
+    cleaner = Cleaner(life.disk, plan, OffsetMap(1 << 16, 0.9), now_ms=LATER_MS, chunk_bytes=512)
+    try:
+        for step in cleaner.steps():
+            if not isinstance(step, int):
+                step(log)
+                life.found = {}  # replaced by what was verified before
+    except (*UNCLEANABLE, Cut):
+        assert life.is_as_found()
+    finally:
+        log.cleaning = False
+
+
+ACTIONS: list[Callable[[Life, Log], None]] = [
+    read,
+    look_up_times,
+    look_up_offsets,
+    delete_by_time,
+    compact,
+]
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_damaged_records_are_told_and_left_as_they_are(clean: bool) -> None:
+    files = a_life(clean=clean)
+    for name, random in seeds(250, f"records-{clean}"):
+        try:
+            life = Life(files, random)
+            try:
+                log = life.directory.open_log(KEY, CONFIG, 0)
+            except LogDamaged:
+                assert life.is_as_found(), "what was durable was changed"
+                continue
+            assert log.log_end_offset == END
+            assert life.forgets_what_was_put_behind(), "what was durable was changed"
+            life.use(log)
+        except Exception as error:
+            raise AssertionError(f"{name}: {error!r}") from error
