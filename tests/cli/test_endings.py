@@ -104,6 +104,22 @@ def test_ctrl_c_has_the_code_that_shells_know(bootstrap: str, arguments: tuple[s
         assert process.stderr.read() == b"odradek: interrupted\n"
 
 
+def test_a_member_that_is_terminated_takes_its_leave(bootstrap: str) -> None:
+    """Its partitions are not kept for a session's time."""
+    with subprocess.Popen(
+        [*ODRADEK, "consume", "t", "-g", "terminated", "-b", bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        for _ in range(MORE_THAN_A_PIPE_HOLDS):
+            assert process.stdout.readline()
+        process.terminate()
+        assert (process.wait(TIMEOUT_S), process.stderr.read()) == (143, b"")
+    with Admin(brokers=bootstrap) as admin:
+        assert admin.describe_group("terminated").members == ()
+
+
 def test_without_a_stdout_there_is_nothing_to_write_to(bootstrap: str) -> None:
     done = subprocess.run(
         ["sh", "-c", '"$0" -m odradek topic ls >&-', ODRADEK[0]],

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from processes import Up, data_dir, run
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
+from processes import ODRADEK, Up, data_dir, run
 
 import odradek
+
+
+NEVER_STOPS = """
+import signal
+from odradek.cli.up import stop_on_signals
+
+class Server:
+    def request_stop(self, progress):
+        print("asked to stop", flush=True)
+
+stop_on_signals(Server())
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
 
 
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
@@ -39,6 +58,57 @@ def test_the_json_line_says_where_it_is(tmp_path: Path) -> None:
             "version": odradek.__version__,
         }
         produce(up.bootstrap, "t", b"x")
+
+
+def test_people_are_told_where_it_is_and_what_to_do_next(tmp_path: Path) -> None:
+    command = [*ODRADEK, "up", "--port", "0", "--data-dir", data_dir(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
+        try:
+            assert up.stdout is not None
+            ready, following = up.stdout.readline(), up.stdout.readline()
+            found = re.fullmatch(
+                rf"Odradek {odradek.__version__} is ready: "
+                rf"bootstrap\.servers=(127\.0\.0\.1:\d+)  data: {data_dir(tmp_path)}\n",
+                ready,
+            )
+            assert found, ready
+            assert f"kcat -b {found[1]} -L" in following and "Ctrl-C" in following
+            produce(found[1], "t", b"x")
+            up.send_signal(signal.SIGINT)
+            assert up.stdout.read() == "", "nothing else is said there"
+            assert up.wait(60) == 0
+        finally:
+            up.kill()
+
+
+def test_a_setting_holds_and_is_shown_as_given() -> None:
+    with Up("--port", "0", "--memory", "--set", "num.partitions=3") as up:
+        admin = AdminClient({"bootstrap.servers": up.bootstrap})
+        broker = ConfigResource(ResourceType.BROKER, "1")
+        shown = admin.describe_configs([broker])[broker].result(60)["num.partitions"]
+        assert (shown.value, shown.source) == ("3", ConfigSource.STATIC_BROKER_CONFIG.value)
+        produce(up.bootstrap, "t", b"x")
+        assert len(admin.list_topics("t", timeout=60).topics["t"].partitions) == 3
+
+
+def test_a_second_signal_does_not_wait_for_the_stop() -> None:
+    """Of a broker whose disk does not answer, say: this one never comes to an end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", NEVER_STOPS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGTERM)
+            assert "stopping (again to stop at once)" in process.stderr.readline()
+            assert process.stdout.readline() == "asked to stop\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -36,6 +36,9 @@ def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
         timeout=110,
         cwd=tmp_path,
     )
+    version = [environment / "bin" / "odr", "--version"]
+    said = subprocess.run(version, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said.startswith("odradek ")
     command = (str(environment / "bin" / "odradek"),)
     with Up("--port", "0", "--memory", command=command) as up:
         assert up.ready["data_dir"] is None

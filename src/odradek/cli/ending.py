@@ -3,6 +3,7 @@
     the reader is gone (`| head`)     0: he has seen enough
     stdout cannot be written          1, with the system's reason
     Ctrl-C, also at a question        130
+    SIGTERM                           143, and a group's member takes its leave
 
 Around every command, so that none of them ends with a traceback for it. What is buffered is written
 out before the exit code is settled: Python would do it later, and tell of a failure in its own way.
@@ -11,9 +12,12 @@ out before the exit code is settled: Python would do it later, and tell of a fai
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import click
 
@@ -24,12 +28,30 @@ from odradek.cli import exits
 def ended() -> Iterator[None]:
     """Around a command: what it raises of all this becomes an exit code."""
     try:
-        yield
+        with leaving_when_terminated():
+            yield
     except (KeyboardInterrupt, click.Abort):
         click.echo("odradek: interrupted", err=True)
         sys.exit(exits.INTERRUPTED)
     except OSError as error:
         sys.exit(unwritten(error))
+
+
+@contextmanager
+def leaving_when_terminated() -> Iterator[None]:
+    """SIGTERM ends a command as an exception does: what is open is closed on the way."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(exits.TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Signals are none of a thread's business.
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 @contextmanager

@@ -1,0 +1,109 @@
+"""The commands at a real Apache Kafka and at our broker: the same lines, the same exit codes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interop.apache_kafka import ApacheKafka
+from odradek.cli.main import main
+from odradek.testing.broker import Broker
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+Run = Callable[..., Result]
+PATIENCE_S = 60
+names = itertools.count()
+
+
+@pytest.fixture(params=["Apache Kafka", "ours"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """`run("topic", "ls", code=0, stdin=b"")` at either broker; `code=None`: whatever it is."""
+    if request.param == "ours":
+        ours: Broker = request.getfixturevalue("ours")
+        bootstrap = ours.bootstrap
+    else:
+        kafka: ApacheKafka = request.getfixturevalue("kafka")
+        bootstrap = kafka.bootstrap
+
+    def call(*arguments: str, stdin: bytes = b"", code: int | None = 0) -> Result:
+        done = CliRunner().invoke(main, [*arguments, "-b", bootstrap], input=stdin)
+        assert code in (None, done.exit_code), (arguments, done.output, done.exception)
+        return done
+
+    return call
+
+
+@pytest.fixture
+def topic(run: Run) -> str:
+    """A new one, with one partition."""
+    name = f"cli-{next(names)}"
+    run("topic", "create", name, "-c", "retention.ms=60000")
+    until(lambda: [name, "1", "1"] in lines(run("topic", "ls")))
+    return name
+
+
+def until(settled: Callable[[], bool]) -> None:
+    """Kafka's brokers hear of changes a moment after they were made."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not settled():
+        assert time.monotonic() < deadline
+
+
+def lines(result: Result) -> list[list[str]]:
+    return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+def test_the_life_of_a_topic(run: Run, topic: str) -> None:
+    def retention() -> list[list[str]]:
+        return [row for row in lines(run("topic", "config", topic)) if row[1] == "retention.ms"]
+
+    run("topic", "create", topic, code=5)
+    run("topic", "create", topic, "--if-not-exists")
+    assert retention() == [[topic, "retention.ms", "60000", "topic"]]
+    run("topic", "config", topic, "retention.ms-")
+    until(lambda: retention() == [])
+    run("topic", "config", topic, "no.such.setting=1", code=5)
+    run("topic", "add-partitions", topic, "-n", "1")
+    run("produce", topic, "-p", "1", stdin=b"1\n2\n3\n")
+    run("topic", "trim", topic, "-p", "1", "-o", "2", "-y")
+    described = lines(run("topic", "describe", topic))
+    assert [[row[1], *row[6:]] for row in described] == [["0", "0", "0"], ["1", "2", "3"]]
+    assert lines(run("topic", "rm", topic, "--dry-run")) == [[topic, "2", "1"]]
+    run("topic", "rm", topic, "-y")
+    until(lambda: run("topic", "describe", topic, code=None).exit_code == 4)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_go_in_and_come_out(run: Run, topic: str, codec: str) -> None:
+    run("produce", topic, "-K", ":", "-H", "h=1", "-z", codec, stdin=b"a:1\nb:2\nc:\xff\n")
+    read = run("consume", topic, "-e", "-f", r"%o %k %v %h\n").stdout_bytes
+    assert read == b"0 a 1 h=1\n1 b 2 h=1\n2 c \xff h=1\n"
+    run("produce", topic, "--json", stdin=run("consume", topic, "-eJ").stdout_bytes)
+    twice = [json.loads(line) for line in run("consume", topic, "-eJ").stdout.splitlines()]
+    assert [line.pop("offset") for line in twice] == list(range(6))
+    assert twice[:3] == twice[3:]
+    assert run("consume", "-r", f"x|{topic}", "-o", "-1", "-e").stdout_bytes == b"\xff\n"
+    assert run("consume", topic, "-o", "1:2").stdout == "2\n"
+
+
+def test_the_life_of_a_group(run: Run, topic: str) -> None:
+    run("produce", topic, stdin=b"1\n2\n3\n4\n")
+    group, copy = f"{topic}-group", f"{topic}-copy"
+    run("group", "lag", group, code=4)
+    assert run("consume", topic, "-g", group, "-n", "3").stdout == "1\n2\n3\n"
+    cooperative = ["-X", "partition.assignment.strategy=cooperative-sticky"]
+    assert run("consume", topic, "-g", group, "-n", "1", *cooperative).stdout == "4\n"
+    assert [group, "Empty", "classic", "consumer"] in lines(run("group", "ls"))
+    run("group", "seek", group, "--to", "-1", "-y")
+    assert lines(run("group", "lag", group, "-l")) == [[group, topic, "0", "3", "4", "1"]]
+    run("group", "seek", copy, "--to-group", group, "-y")
+    assert run("consume", topic, "-g", copy, "-n", "1").stdout == "4\n"
+    for name in (group, copy):
+        run("group", "rm", name, "-y")
+        run("group", "describe", name, code=4)
