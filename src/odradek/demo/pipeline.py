@@ -27,6 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
@@ -264,7 +265,8 @@ def late_rows(query: StreamingQuery) -> int:
 
 
 def airlines_table(spark: SparkSession) -> DataFrame:
-    """Carrier and name, small enough to be sent to every task."""
-    return spark.createDataFrame(
-        sorted(flights.airlines().items()), "airline_carrier string, airline string"
-    )
+    """Carrier and name, small enough to be sent to every task. Given as Arrow they become a part of
+    the plan; rows of Python objects would be read by Python workers in every micro-batch."""
+    airlines = flights.airlines()
+    columns = {"airline_carrier": list(airlines), "airline": list(airlines.values())}
+    return spark.createDataFrame(pa.table(columns))
