@@ -15,7 +15,6 @@ from processes import ODRADEK, Up, data_dir, run
 
 import odradek
 
-
 NEVER_STOPS = """
 import signal
 from odradek.cli.up import stop_on_signals
