@@ -1,4 +1,4 @@
-"""What type checkers say of a user's program: nothing of a right one, and where a wrong one is wrong.
+"""What type checkers say of a user's program: nothing of a right one; of a wrong one, where it is.
 
 mypy and pyright (as basedpyright, which needs nothing but Python), both strict.
 """
