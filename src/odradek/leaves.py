@@ -76,6 +76,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.client.producer.sender_settings",
     "odradek.client.producer.splitting",
     "odradek.client.producer.transaction_manager",
+    "odradek.client.sampled_stat",
     "odradek.client.serializers",
     "odradek.client.waiter",
     "odradek.log.batch_retention",

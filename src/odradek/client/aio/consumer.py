@@ -262,6 +262,12 @@ class Consumer(Client, Generic[K, V]):
             if not gathering.is_empty:
                 yield await self._reading.counted(partial(record_batch, gathering, values))
 
+    # Looking.
+
+    def metrics(self) -> dict[str, float]:
+        """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
+        return self._core.snapshot()
+
     # The end.
 
     async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:

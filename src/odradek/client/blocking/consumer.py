@@ -244,6 +244,12 @@ class Consumer(Client, Generic[K, V]):
         values = None if decode is None else JsonValues(decode, on_error)
         return ArrowBatches(take, counted, values)
 
+    # Looking.
+
+    def metrics(self) -> dict[str, float]:
+        """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
+        return self._thread.call(self._core.snapshot)
+
     # The end.
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:

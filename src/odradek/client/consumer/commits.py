@@ -52,6 +52,7 @@ class Commit(CoordinatorRequest):
         self.offsets = dict(offsets)
         self.signature = commits.signature()
         """As whom it was begun; or why it could not be."""
+        self.began_ms = commits.member.now_ms
         self.number = commits.started
         """Among all commits, in the order in which they were started."""
         self.error: KafkaError | None = None
@@ -88,6 +89,7 @@ class Commit(CoordinatorRequest):
         error = commit_error(self.commits.member, call, response)
         if error is None:
             self.commits.confirmed(self)
+            self.commits.member.metrics.committed(self.began_ms, self.commits.member.now_ms)
         return error
 
     def late(self) -> KafkaError:
@@ -99,6 +101,8 @@ class Commit(CoordinatorRequest):
 
     def ended(self, error: KafkaError | None) -> None:
         self.error = error
+        if error is not None:
+            self.commits.member.metrics.failed_commit_total += 1
         self.commits.ended(self)
 
 

@@ -203,6 +203,22 @@ class ConsumerEngine:
             self._fetcher.starved = False
             self._post(self._fetcher.pump)
 
+    def snapshot(self) -> dict[str, float]:
+        """The metrics, with how many records there are behind what was handed out: of a partition
+        by the name `topic-0.records-lag`, once it is known.
+        """
+        found = self._fetcher.metrics.snapshot(self.engine.now_ms)
+        states = self.subscriptions.states
+        lags = {str(s.topic_partition): s.lag(self.config.read_committed) for s in states}
+        known = {name: lag for name, lag in lags.items() if lag is not None}
+        found["assigned-partitions"] = len(states)
+        found["buffered-bytes"] = sum(state.buffered_bytes for state in states)
+        found["requests-in-flight"] = self.engine.client.in_flight.total
+        found["records-lag-max"] = max(known.values(), default=0)
+        for name, lag in known.items():
+            found[f"{name}.records-lag"] = lag
+        return {**found, **self.group.metrics()}
+
     # What is wanted.
 
     def subscribe(self, topics: Iterable[str]) -> None:

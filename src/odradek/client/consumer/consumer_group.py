@@ -108,6 +108,11 @@ class ConsumerGroup:
         self._run()
         return waiter
 
+    def metrics(self) -> dict[str, float]:
+        """What there is to watch of the group's side."""
+        metrics = self.coordinator.member.metrics
+        return metrics.snapshot(self.heartbeat.last_poll_ms, self.engine.now_ms)
+
     def unsubscribe(self) -> Waiter[None]:
         """Leave the group, and want nothing."""
         waiter = self.coordinator.unsubscribe(self.engine.now_ms)

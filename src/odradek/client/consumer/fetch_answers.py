@@ -19,6 +19,7 @@ from odradek.client.cluster_image import Node
 from odradek.client.consumer.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetch_sessions import FetchSession, Wanted
 from odradek.client.consumer.held_decisions import HeldDecisions
+from odradek.client.consumer.metrics import FetchMetrics
 from odradek.client.consumer.partition_state import FetchState, PartitionState
 from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.errors import error_for
@@ -53,12 +54,14 @@ class FetchAnswers:
         config: ConsumerConfig,
         incoming: deque[CompletedFetch],
         held: HeldDecisions,
+        metrics: FetchMetrics,
     ) -> None:
         self._metadata = metadata
         self._subscriptions = subscriptions
         self._config = config
         self._incoming = incoming
         self._held = held
+        self._metrics = metrics
 
     def partitions(
         self, session: FetchSession, response: FetchResponse
@@ -120,10 +123,14 @@ class FetchAnswers:
 
     def _take_records(self, state: PartitionState, records: Span, data: PartitionData) -> None:
         last = None
+        count = 0
         corrupt: CorruptBatch | None = None
         try:
             for header in batches(records.data, records.start, records.end):
                 last = header
+                if not header.is_control:
+                    # Of the first batch, some may be before what was asked for.
+                    count += min(header.count, max(0, header.next_offset - state.fetch.offset))
         except CorruptBatch as error:
             corrupt = error
         if last is not None and last.next_offset > state.fetch.offset:
@@ -137,6 +144,7 @@ class FetchAnswers:
                 aborted,
                 self._config.check_crcs,
             )
+            self._metrics.took(count, fetch.size)
             state.fetched(last.next_offset, last.partition_leader_epoch, fetch.size)
             self._incoming.append(fetch)
             self._subscriptions.move_to_end(state.topic_partition)

@@ -36,6 +36,7 @@ from odradek.client.consumer.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetch_answers import FetchAnswers
 from odradek.client.consumer.fetch_sessions import LAST_VERSION_BY_NAME, FetchSession, Wanted
 from odradek.client.consumer.held_decisions import HeldDecisions
+from odradek.client.consumer.metrics import FetchMetrics
 from odradek.client.consumer.partition_state import PartitionState
 from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.engine import Engine
@@ -87,7 +88,10 @@ class Fetcher(ConnectionListener):
         self._held = held
         self._incoming = incoming
         self._arrived = arrived
-        self._answers = FetchAnswers(engine.metadata, subscriptions, config, incoming, held)
+        self.metrics = FetchMetrics()
+        self._answers = FetchAnswers(
+            engine.metadata, subscriptions, config, incoming, held, self.metrics
+        )
         self._nodes: dict[int, NodeFetches] = {}
         self._alarm = Alarm(engine.timer, self.pump)
         self._closed = False
@@ -215,6 +219,10 @@ class Fetcher(ConnectionListener):
         if self._incoming:
             # The application's thread wakes while the next fetch is being sent.
             self._arrived()
+        if call.error is None:
+            now_ms = self._engine.now_ms
+            throttle_ms = call.response.throttle_time_ms
+            self.metrics.answered(now_ms - call.sent_ms, throttle_ms, now_ms)
         self.pump()
 
     def _answered(self, node: NodeFetches, asked: Asked, response: FetchResponse) -> None:

@@ -32,6 +32,7 @@ from odradek.client.consumer.group_effects import (
     Raise,
     Send,
 )
+from odradek.client.consumer.metrics import GroupMetrics
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 
@@ -70,6 +71,7 @@ class GroupMember:
         self.failure: BaseException | None = None
         """What the application's next poll raises."""
         self.poll_wanted = False
+        self.metrics = GroupMetrics()
         self.backoff = ExponentialBackoff(
             config.retry_backoff_ms, config.retry_backoff_max_ms, random
         )

@@ -75,6 +75,7 @@ class Joining:
         member, config = self.member, self.member.config
         assert member.coordinator is not None
         member.state = MemberState.PREPARING_REBALANCE
+        member.metrics.joining(member.now_ms)
         self.under_way = True
         builder = group_requests.join_group(
             config, member.generation.member_id, protocols, member.rejoin_reason
@@ -158,6 +159,7 @@ class Joining:
             member.state = MemberState.STABLE
             member.rejoin_needed = False
             member.rejoin_reason = ""
+            member.metrics.rebalanced(member.now_ms)
             self.under_way = False
             self._attempts = 0
             self.assignment = response.assignment
@@ -189,6 +191,7 @@ class Joining:
         self.leader.dismiss()
         code = error.code if isinstance(error, KafkaError) else None
         if code is not ErrorCode.MEMBER_ID_REQUIRED:
+            member.metrics.failed_rebalance_total += 1
             name = error.name if isinstance(error, KafkaError) else type(error).__name__
             member.request_rejoin(f"rebalance failed due to {name}")
         if code in AT_ONCE:

@@ -91,6 +91,7 @@ class Membership:
             self.leave("consumer poll timeout has expired.")
         elif heartbeat.is_due(member.now_ms):
             heartbeat.sent(member.now_ms)
+            member.metrics.beating(member.now_ms)
             builder = group_requests.heartbeat(member.config, member.generation)
             member.send(member.coordinator, builder, self._heartbeat_answered)
 
@@ -108,6 +109,8 @@ class Membership:
     ) -> None:
         member, heartbeat = self.member, self.heartbeat
         code = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
+        if response is not None:
+            member.metrics.beat_answered(member.now_ms)
         if response is None:
             member.lose_coordinator(str(error), call.node)
         elif code in COORDINATOR_MOVED:

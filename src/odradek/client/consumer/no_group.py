@@ -93,6 +93,10 @@ class NoGroup:
         """Nothing is."""
         return completed(dict.fromkeys(partitions))
 
+    def metrics(self) -> dict[str, float]:
+        """Nothing happens that could be watched."""
+        return {}
+
     def unsubscribe(self) -> Waiter[None]:
         """Want nothing."""
         self._subscriptions.unsubscribe()

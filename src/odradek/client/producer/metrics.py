@@ -1,7 +1,7 @@
 """What users of a producer watch, by the names Kafka's own producer gives them.
 
-Totals count since the start. Averages and maxima are of the last half minute to minute: each is
-kept in two windows of 30 s, and what is older than both is forgotten. Times are in ms.
+Totals count since the start. Averages and maxima are of the last half minute to minute
+(`SampledStat`). Times are in ms.
 
 Everything is recorded once per batch or request, never per record. Owner thread only; `snapshot`
 may be taken on any thread, and is then as consistent as the moment allows.
@@ -9,56 +9,12 @@ may be taken on any thread, and is then as consistent as the moment allows.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
 from odradek.client.producer.producer_batch import ProducerBatch
-
-WINDOW_MS: Final[i64] = 30_000
-
-
-@final
-class SampledStat:
-    """Average and maximum of what was recorded lately."""
-
-    def __init__(self) -> None:
-        self._since_ms: i64 = 0
-        self._count: i64 = 0
-        self._sum: i64 = 0
-        self._max: i64 = 0
-        self._old_count: i64 = 0
-        self._old_sum: i64 = 0
-        self._old_max: i64 = 0
-
-    def record(self, value: i64, now_ms: i64) -> None:
-        self._roll(now_ms)
-        self._count += 1
-        self._sum += value
-        if value > self._max:
-            self._max = value
-
-    def _roll(self, now_ms: i64) -> None:
-        passed = now_ms - self._since_ms
-        if passed < WINDOW_MS:
-            return
-        if passed < 2 * WINDOW_MS:
-            self._old_count, self._old_sum, self._old_max = self._count, self._sum, self._max
-        else:
-            self._old_count = self._old_sum = self._old_max = 0
-        self._count = self._sum = self._max = 0
-        self._since_ms = now_ms
-
-    def average(self, now_ms: i64) -> float:
-        """0.0 if there was nothing."""
-        self._roll(now_ms)
-        count = self._count + self._old_count
-        return float(self._sum + self._old_sum) / float(count) if count else 0.0
-
-    def maximum(self, now_ms: i64) -> float:
-        """0.0 if there was nothing."""
-        self._roll(now_ms)
-        return float(max(self._max, self._old_max))
+from odradek.client.sampled_stat import SampledStat
 
 
 @final

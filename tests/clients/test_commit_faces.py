@@ -1,0 +1,113 @@
+"""Commits with notes, commits that nobody waits for, and what consumers tell of themselves: at both
+faces, against our broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from time import monotonic
+
+import pytest
+from confluent_kafka import Producer
+
+from odradek import Consumer, TopicPartition
+from odradek.client.aio.consumer import Consumer as AwaitedConsumer
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.testing.broker import Broker
+
+LONG_S = 60.0
+COUNT = 20
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One that does not wait for further members of a new group."""
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
+    """With records."""
+    name = new_topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(COUNT):
+        producer.produce(name, b"%d" % number)
+    assert producer.flush(LONG_S) == 0
+    return name
+
+
+def settings(broker: Broker, topic: str) -> dict[str, object]:
+    return {
+        "brokers": broker.bootstrap,
+        "group": f"group of {topic}",
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+    }
+
+
+def check(found: dict[str, float], topic: str) -> None:
+    """What a consumer tells that has read everything, and committed."""
+    assert found["records-consumed-total"] == COUNT
+    assert found["bytes-consumed-total"] > 0
+    assert found["fetch-total"] >= 1
+    assert found["fetch-latency-max"] >= 0
+    assert found["records-lag-max"] == found[f"{topic}-0.records-lag"] == 0
+    assert found["assigned-partitions"] == 1
+    assert found["commit-total"] >= 1
+    assert found["failed-commit-total"] == 0
+    assert found["rebalance-total"] >= 1
+    assert found["last-rebalance-seconds-ago"] >= 0
+
+
+def test_notes_come_back_with_the_offsets(broker: Broker, topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    at = OffsetAndMetadata(3, "up to the third", 0)
+    with Consumer(topic, **settings(broker, topic)) as consumer:
+        assert consumer.poll(LONG_S) is not None
+        assert consumer.commit({partition: at}) == {partition: at}
+        assert consumer.committed(partition) == {partition: at}
+
+
+def test_nobody_waits_for_an_asynchronous_commit(broker: Broker, topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    with Consumer(topic, **settings(broker, topic)) as consumer:
+        for _ in range(5):
+            assert consumer.poll(LONG_S) is not None
+        assert consumer.commit(asynchronous=True) is None
+        # One that is waited for is later than the others, which were sent ahead of it.
+        consumer.commit({partition: OffsetAndMetadata(5, "later", 0)})
+        assert consumer.metrics()["commit-total"] == 2
+        assert consumer.commit({partition: 4}, asynchronous=True) is None
+        deadline = monotonic() + LONG_S
+        while consumer.committed(partition)[partition] != OffsetAndMetadata(4):
+            assert monotonic() < deadline
+
+
+def test_what_a_consumer_tells(broker: Broker, topic: str) -> None:
+    with Consumer(topic, **settings(broker, topic)) as consumer:
+        assert consumer.metrics()["records-consumed-total"] == 0
+        for _ in range(COUNT):
+            next(consumer)
+        consumer.commit()
+        check(consumer.metrics(), topic)
+
+
+def test_the_awaited_face_does_the_same(broker: Broker, topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    at = OffsetAndMetadata(3, "up to the third", 0)
+
+    async def use() -> None:
+        async with AwaitedConsumer(topic, **settings(broker, topic)) as consumer:
+            for _ in range(COUNT):
+                assert await consumer.poll(LONG_S) is not None
+            assert await consumer.commit({partition: at}) == {partition: at}
+            assert await consumer.committed(partition) == {partition: at}
+            assert await consumer.commit(asynchronous=True) is None
+            deadline = monotonic() + LONG_S
+            while (await consumer.committed(partition))[partition] == at:
+                assert monotonic() < deadline
+            check(consumer.metrics(), topic)
+
+    asyncio.run(use())
