@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from serving import Asked, Serving
 
 from odradek.model.errors import ErrorCode
@@ -120,6 +122,32 @@ def test_before_the_topic_is_there_nobody_has_groups() -> None:
     assert serving.ask(joining("g"), 9, JoinGroupResponse).error_code == (ErrorCode.NOT_COORDINATOR)
     listed = serving.ask(ListGroupsRequest(), 4, ListGroupsResponse)
     assert (listed.error_code, listed.groups) == (ErrorCode.NONE, [])
+
+
+class Looked(list[str]):
+    """Counts how often somebody goes through it."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_filters_are_looked_at_once_however_many_shards_there_are() -> None:
+    """They may be as long as a request: once for each of fifty shards would take seconds."""
+    serving = Serving(offsets_topic_num_partitions="50")
+    find(serving, "g")
+    serving.settle()
+    assert joined(serving, "g").member_id
+    states, types = Looked(["STABLE", "completingrebalance"]), Looked(["Classic"])
+    answers: list[ListGroupsResponse] = []
+    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    serving.node.broker.groups.list_groups(request, answers.append)
+    serving.settle()
+    (answer,) = answers
+    assert [group.group_id for group in answer.groups] == ["g"]
+    assert (states.times, types.times) == (1, 1)
 
 
 def test_a_group_stays_where_it_is_when_partitions_are_added() -> None:

@@ -15,7 +15,7 @@ from odradek.coordinator.group.gathering import Gathering
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.heartbeat import heartbeat
 from odradek.coordinator.group.join import join
-from odradek.coordinator.group.listing import describe, described_error, listed
+from odradek.coordinator.group.listing import Wanted, describe, described_error
 from odradek.coordinator.group.member import Caller
 from odradek.coordinator.group.offset_commit import all_refused, commit
 from odradek.coordinator.group.offset_deletion import delete_offsets, refused
@@ -38,7 +38,7 @@ from odradek.protocol.api.describe_groups import (
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from odradek.protocol.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from odradek.protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
@@ -160,6 +160,7 @@ class GroupCoordinator:
     ) -> None:
         """The groups of all shards that are here; an error while one of them is loading."""
         numbers = self.runtime.numbers
+        wanted = Wanted(request.states_filter, request.types_filter)
 
         def whole(parts: list[ListGroupsResponse]) -> None:
             errors = [part.error_code for part in parts if part.error_code]
@@ -171,15 +172,11 @@ class GroupCoordinator:
 
         gathering = Gathering[ListGroupsResponse](len(numbers), whole)
         for index, number in enumerate(numbers):
-            self._list(number, request, gathering.part(index, list_refused))
+            self._list(number, wanted, gathering.part(index, list_refused))
 
-    def _list(
-        self, number: int, request: ListGroupsRequest, reply: Reply[ListGroupsResponse]
-    ) -> None:
+    def _list(self, number: int, wanted: Wanted, reply: Reply[ListGroupsResponse]) -> None:
         def operation(shard: GroupShard, turn: Turn) -> None:
-            groups: list[ListedGroup] = [
-                *listed(shard.groups, request.states_filter, request.types_filter)
-            ]
+            groups = wanted.of(shard.groups)
             turn.answer(reply, ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
 
         self.runtime.write_to(number, operation, reply.refuse)

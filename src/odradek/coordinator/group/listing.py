@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable
 
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.groups import Groups
@@ -66,18 +66,28 @@ def described_member(group: ClassicGroup, member: Member) -> DescribedGroupMembe
     )
 
 
-def listed(
-    groups: Groups, states: Collection[str], types: Collection[str]
-) -> Iterator[ListedGroup]:
-    """The groups in these states and of these types, in any case of letters; empty: all."""
-    wanted_states = {state.lower() for state in states}
-    if types and CLASSIC not in {kind.lower() for kind in types}:
-        return
-    for group in groups:
-        if not wanted_states or group.state.value.lower() in wanted_states:
-            yield ListedGroup(
+class Wanted:
+    """Which groups to list: in these states and of these types, in any case of letters; empty: all.
+
+    It is made once for all shards, because a request may name very many.
+    """
+
+    def __init__(self, states: Iterable[str], types: Iterable[str]) -> None:
+        kinds = {kind.lower() for kind in types}
+        self.states = {state.lower() for state in states}
+        self.classic = not kinds or CLASSIC in kinds
+
+    def of(self, groups: Groups) -> list[ListedGroup]:
+        """Those among the groups of a shard."""
+        if not self.classic:
+            return []
+        return [
+            ListedGroup(
                 group_id=group.id,
                 protocol_type=group.protocol_type or "",
                 group_state=group.state.value,
                 group_type=CLASSIC,
             )
+            for group in groups
+            if not self.states or group.state.value.lower() in self.states
+        ]
