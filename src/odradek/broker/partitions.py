@@ -152,16 +152,19 @@ class Partitions:
         self._refused[key] = None
 
     def _open_again(self) -> None:
-        """Those that are still offline and wanted."""
+        """Those that were refused, in slices."""
         refused, self._refused = self._refused, {}
-        if self._stopped:
-            return
         for key in refused:
-            topic = self._broker.image.topic_by_id(key.topic_id)
-            known = self._broker.replicas.by_id.get(key)
-            if topic is not None and known is not None and known.failure:
-                registration = topic.partitions[key.partition]
-                self._lead(topic, key.partition, registration, self.config_of(topic.name))
+            self._later.add(partial(self._open_refused, key))
+
+    def _open_refused(self, key: TopicIdPartition) -> None:
+        """If it is still offline and wanted."""
+        topic = self._broker.image.topic_by_id(key.topic_id)
+        known = self._broker.replicas.by_id.get(key)
+        if topic is None or known is None or not known.failure or self._stopped:
+            return
+        registration = topic.partitions[key.partition]
+        self._lead(topic, key.partition, registration, self.config_of(topic.name))
 
     def topic_deleted(self, topic: TopicImage) -> None:
         """Its partitions answer as unknown from now on; their files are removed by a worker."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 
 import pytest
 from serving import Serving
 
 from odradek.broker.partitions import OPEN_AGAIN_MS
+from odradek.broker.slices import TURN_JOBS
 from odradek.log.memory import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
@@ -131,6 +133,25 @@ def test_a_log_that_found_no_room_is_not_opened_any_more_during_a_stop():
     serving.settle()
     assert stopped == [True]
     assert not [path for path in disk.files if path.endswith(OF_SECOND_LOG)]
+
+
+def test_many_logs_that_found_no_room_are_opened_again_a_few_at_a_time():
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    disk.full_for = tuple(f"-{number}/{0:020d}.log" for number in range(1, 100))
+    serving.create("t", partitions=100)
+    disk.full_for = ()
+    logs = serving.node.directory.logs
+    assert len(logs) == 1
+    serving.clock.passed_ms += OPEN_AGAIN_MS
+    serving.timer.advance_clock(serving.clock.passed_ms)
+    opened = [1, len(logs)]
+    while serving.soon:
+        serving.turn()
+        opened.append(len(logs))
+    assert max(after - before for before, after in pairwise(opened)) == TURN_JOBS
+    assert len(logs) == 100
+    assert serving.produced("t", index=99) == 0
 
 
 def test_log_dirs_are_described_with_a_partition_offline():
