@@ -214,6 +214,34 @@ class TestBoundedRead:
         assert not more, "there will never be more"
 
 
+class TestInterruption:
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, LookupError])
+    def test_gives_back_what_was_gathered_so_far(self, kind: type[BaseException]) -> None:
+        reader = Reader()
+        reader.logs[ORDERS].append(numbered(0, 3))
+        reader.application.assign([ORDERS], ends={ORDERS: 5})
+        reader.cluster.run(SECOND)
+        reader.driver.interruption = kind()
+        collector = reader.application.collector
+        with pytest.raises(kind):
+            run_now(reader.reading.gather(RecordGathering(collector, 100), None))
+        assert reader.application.position(ORDERS) == 0
+        reader.logs[ORDERS].append(numbered(3, 2))
+        gathering = RecordGathering(collector, 100)
+        run_now(reader.reading.gather(gathering, None))
+        assert [record.offset for record in gathering.records] == [0, 1, 2, 3, 4]
+
+    def test_of_a_poll_loses_nothing(self) -> None:
+        reader = Reader()
+        reader.application.assign([ORDERS])
+        reader.driver.interruption = KeyboardInterrupt()
+        with pytest.raises(KeyboardInterrupt):
+            reader.poll()
+        reader.logs[ORDERS].append(numbered(0, 1))
+        record = reader.poll()
+        assert record is not None and record.offset == 0
+
+
 class TestCallbacks:
     def subscribed(self, on_assign: Callable[..., object]) -> Reader:
         reader = Reader()

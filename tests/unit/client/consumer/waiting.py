@@ -27,6 +27,8 @@ class SimulatedDriver:
     """The `Driver` of an application whose thread runs while time stands still."""
 
     def __init__(self, application: Application) -> None:
+        self.interruption: BaseException | None = None
+        """What the next sleep is broken off by."""
         self._application = application
         self._seen = 0
 
@@ -48,6 +50,9 @@ class SimulatedDriver:
 
     async def sleep(self, timeout_s: float | None) -> None:
         cluster = self._application.cluster
+        interruption, self.interruption = self.interruption, None
+        if interruption is not None:
+            raise interruption
         if timeout_s is None:
             cluster.until(self._is_signalled, IN_VAIN_MS)
         elif not self._is_signalled():
@@ -70,8 +75,8 @@ class Reader:
         self.logs = ScriptedLogs(self.cluster)
         self.application = Application(self.cluster, **settings)
         self.consumer = self.application.consumer
-        driver = SimulatedDriver(self.application)
-        self.reading = Reading(self, driver, self.consumer)
+        self.driver = SimulatedDriver(self.application)
+        self.reading = Reading(self, self.driver, self.consumer)
 
     def poll(self, timeout_s: float | None = None) -> Record[Any, Any] | None:
         return run_now(self.reading.poll(timeout_s))
