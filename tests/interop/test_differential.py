@@ -17,6 +17,7 @@ from interop.differential.known_differences import KNOWN
 from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts import SCRIPTS
 from odradek.broker.apis import ROWS
+from odradek.protocol.messages import MESSAGES
 from odradek.testing.broker import Broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
@@ -24,6 +25,9 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 SHOWN = 30
 ONLY_IN_4_4 = {(18, 5), (42, 3)}
 compared: dict[str, list[Difference]] = {}
+answered: set[tuple[int, int]] = set()
+"""Keys and versions of requests that both brokers have answered, and whose answers were compared.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +72,18 @@ def test_answers_are_those_of_kafka(name: str, peers: tuple[Peer, Peer]) -> None
     SCRIPTS[name](kafka)
     differences = compare(name, ours.steps, kafka.steps)
     compared[name] = differences
+    answered.update(ours.answered & kafka.answered)
     strange = unknown(differences, KNOWN)
     shown = "\n".join(str(each)[:500] for each in strange[:SHOWN])
     assert not strange, f"{len(strange)} unknown differences in {len(ours.steps)} steps:\n{shown}"
+
+
+def test_every_request_was_asked_in_every_version(versions: dict[int, range]) -> None:
+    if len(compared) < len(SCRIPTS):
+        pytest.skip("needs all scripts in the same run")
+    served = {(key, version) for key, both in versions.items() for version in both}
+    missing = [(MESSAGES[key].name, version) for key, version in sorted(served - answered)]
+    assert not missing, f"nothing was compared of {missing}"
 
 
 def test_every_known_difference_is_still_there() -> None:

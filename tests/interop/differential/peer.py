@@ -57,7 +57,9 @@ SYNC_TOPIC = "sync"
 
 
 class Peer:
-    """`versions` are those that both brokers serve, by key. `steps` is the transcript."""
+    """`versions` are those that both brokers serve, by key. `steps` is the transcript, `answered`
+    the keys and versions of the requests whose answers are in it.
+    """
 
     def __init__(self, name: str, port: int, versions: dict[int, range], seed: int = 1) -> None:
         self.name = name
@@ -66,6 +68,7 @@ class Peer:
         self.names = Names()
         self.random = random.Random(seed)
         self.steps: dict[str, Plain] = {}
+        self.answered: set[tuple[int, int]] = set()
         self.topic_ids: dict[str, UUID] = {}
         self._socket: socket.socket | None = None
         self._correlation_id = 0
@@ -97,8 +100,15 @@ class Peer:
         response, outcome = self._exchange(
             request, version, SHORT_PATIENCE_S if hangs else PATIENCE_S
         )
-        self.note(label, outcome if response is None else self.plain(response))
+        self._note_answer(label, request, version, response, outcome)
         return response
+
+    def _note_answer(
+        self, label: str, request: Any, version: int, response: Any, outcome: str
+    ) -> None:
+        self.note(label, outcome if response is None else self.plain(response))
+        if response is not None:
+            self.answered.add((declaration(type(request)).api, version))
 
     def ask(self, request: Any, version: int) -> Any:
         """Ask without noting; the response, which there must be."""
@@ -155,7 +165,7 @@ class Peer:
     def begin(self, request: Any, version: int) -> Begun:
         """Ask on a connection of its own, without waiting for the answer: it may take others."""
         aside = Peer(self.name, self.port, self.versions)
-        aside.names, aside.steps = self.names, self.steps
+        aside.names, aside.steps, aside.answered = self.names, self.steps, self.answered
         aside._send(request, version)
         begun = Begun(aside, request, version)
         self._begun.append(begun)
@@ -298,7 +308,7 @@ class Begun:
         patience_s = SHORT_PATIENCE_S if hangs else PATIENCE_S
         response, outcome = peer._answer(self._request, self._version, patience_s)
         peer.close()
-        peer.note(label, outcome if response is None else peer.plain(response))
+        peer._note_answer(label, self._request, self._version, response, outcome)
         return response
 
 
