@@ -16,8 +16,8 @@ from __future__ import annotations
 from clients.libraries.aio import Aiokafka
 from clients.libraries.confluent import ConfluentKafka
 from clients.libraries.kafka_python import KafkaPython
-from clients.libraries.library import LONG_WAIT_MS, Library, Row
+from clients.libraries.library import LONG_WAIT_MS, PATIENCE_S, Library, Row
 
-__all__ = ["LIBRARIES", "LONG_WAIT_MS", "Library", "Row"]
+__all__ = ["LIBRARIES", "LONG_WAIT_MS", "PATIENCE_S", "Library", "Row"]
 
 LIBRARIES = (ConfluentKafka(), KafkaPython(), Aiokafka())
