@@ -208,6 +208,7 @@ def test_sizes_only(run: Run) -> None:
         (["produce"], b"", 2, "which topic"),
         (["produce", "t", "a", "b"], b"", 2, "quotes"),
         (["produce", "t", "-H", "x", "v"], b"", 2, "NAME=VALUE"),
+        (["produce", "t", "-K", ""], b"a:1", 2, "what ends the key"),
         (["produce", "t", "--json"], b"{", 1, "line 1"),
         (["produce", "t", "-f", r"%p %v\n"], b"x y\n", 1, "not a number"),
         (["produce", "bad name", "v"], b"", 5, "bad name"),

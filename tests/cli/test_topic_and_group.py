@@ -153,6 +153,9 @@ def test_a_group_is_moved_looked_at_and_deleted(run: Run, admin: Admin) -> None:
         TopicPartition("orders", 0),
         TopicPartition("orders", 1),
     }
+    assert lines(run("group", "ls", "-s", "empty", "-s", "Stable")) == lines(run("group", "ls"))
+    assert lines(run("group", "ls", "-s", "stable")) == []
+    assert "PreparingRebalance" in run("group", "ls", "-s", "asleep", code=2).stderr
     run("g", "rm", "billing", "-y")
     assert lines(run("groups", "list")) == []
 

@@ -17,6 +17,18 @@ from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.topic import now_ms
 from odradek.client.admin.results import GroupDescription
 
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+"""Of groups of every protocol: a cluster may have kinds that this broker does not."""
+
 
 @click.group(
     cls=AliasedGroup,
@@ -27,7 +39,14 @@ def group() -> None:
 
 
 @group.command("ls")
-@click.option("-s", "--state", "states", multiple=True, help="Only those in this state.")
+@click.option(
+    "-s",
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    help="Only those in this state.",
+)
 @WATCH
 @json_option
 @broker_options

@@ -172,6 +172,8 @@ def text_records(
     """Records of lines, or of a template."""
     if template is not None and (key_delimiter is not None or delimiter is not None):
         raise click.UsageError("-f says what ends keys and records: leave out -K and -D")
+    if key_delimiter == "":
+        raise click.UsageError("-K says what ends the key, so it cannot be nothing")
     if template is None:
         template = LINE if delimiter is None else f"%v{delimiter}"
     mark = None if key_delimiter is None else unescaped(key_delimiter)
