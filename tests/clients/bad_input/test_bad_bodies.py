@@ -35,6 +35,17 @@ def test_bytes_behind_a_request_are_passed_over(known: Wire, row: Api) -> None:
         assert known.frame() is not None, f"v{version}"
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_request_that_is_cut_short_ends_its_connection(broker: Broker, row: Api) -> None:
+    for version in {row.min_version, row.max_version}:
+        request = Filling(version, 1, "name", ZERO_UUID).message(row.request)
+        whole = encode_bytes(request, version)
+        for size in {len(whole) // 2, len(whole) - 1} if whole else ():
+            with Wire(broker.bootstrap) as wire:
+                wire.send(request_frame(row.key, version, whole[:size]))
+                assert wire.closed_by_peer(), f"v{version}, {size} of {len(whole)} bytes"
+
+
 def array(count: int, element: bytes) -> bytes:
     """In a flexible version."""
     return uvarint(count + 1) + element * count
