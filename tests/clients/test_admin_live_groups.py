@@ -1,0 +1,116 @@
+"""What an administrator sees of a group with members, and what it refuses while there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from odradek import Admin, Consumer, TopicPartition
+from odradek.client.admin.results import Group, Lag
+from odradek.client.errors import GroupNotEmpty, UnknownMember
+from odradek.testing.broker import Broker
+
+LONG_S = 60.0
+COUNT = 5
+PARTITIONS = 2
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One that does not wait for further members of a new group."""
+    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
+    """With records in all partitions."""
+    name = new_topic(PARTITIONS)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(COUNT * PARTITIONS):
+        producer.produce(name, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(LONG_S) == 0
+    return name
+
+
+@pytest.fixture
+def member(broker: Broker, topic: str) -> Iterator[Consumer[bytes, bytes]]:
+    """The only one of the group `topic`; it has read everything and committed of partition 0."""
+    with Consumer(
+        topic,
+        brokers=broker.bootstrap,
+        group=topic,
+        client_id="a client",
+        group_instance_id="seat",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+        for _ in range(COUNT * PARTITIONS):
+            assert consumer.poll(LONG_S) is not None
+        consumer.commit({TopicPartition(topic, 0): COUNT - 2})
+        yield consumer
+
+
+@pytest.fixture
+def admin(broker: Broker) -> Iterator[Admin]:
+    with Admin(brokers=broker.bootstrap) as running:
+        yield running
+
+
+@pytest.fixture
+def new_topic(admin: Admin, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """`new_topic(partitions)`: named after the test."""
+
+    def make(partitions: int) -> str:
+        name: str = request.node.name
+        admin.create_topic(name, partitions=partitions)
+        return name
+
+    return make
+
+
+def test_a_member_is_described_with_all_it_has(
+    admin: Admin, member: Consumer[bytes, bytes], topic: str
+) -> None:
+    group = admin.describe_group(topic)
+    assert (group.group_id, group.state, group.protocol_type) == (topic, "Stable", "consumer")
+    assert group.assignor == "range"
+    [one] = group.members
+    assert one.instance_id == "seat"
+    assert one.member_id.startswith("seat-")
+    assert one.client_id == "a client"
+    assert one.host == "/127.0.0.1"
+    assert list(one.assignment) == member.assignment()
+    assert Group(topic, "Stable", "classic", "consumer") in admin.groups(states=["Stable"])
+
+
+def test_lag_is_of_what_members_read_too(
+    admin: Admin, member: Consumer[bytes, bytes], topic: str
+) -> None:
+    lags = admin.group_lag(topic)
+    assert lags == {
+        TopicPartition(topic, 0): Lag(COUNT - 2, 0, COUNT),
+        TopicPartition(topic, 1): Lag(None, 0, COUNT),
+    }
+    assert [lag.lag for lag in lags.values()] == [2, COUNT]
+
+
+def test_what_members_go_on_with_is_left_alone(
+    admin: Admin, member: Consumer[bytes, bytes], topic: str
+) -> None:
+    first = TopicPartition(topic, 0)
+    before = admin.group_offsets(topic)
+    with pytest.raises(GroupNotEmpty, match="stop the members"):
+        admin.delete_group(topic)
+    with pytest.raises(GroupNotEmpty, match="1 members"):
+        admin.seek_group(topic, "start")
+    with pytest.raises(GroupNotEmpty, match=f"{topic}-0.*stop the members"):
+        admin.delete_group_offsets(topic, [first])
+    with pytest.raises(UnknownMember):
+        admin.alter_group_offsets(topic, {first: 1})
+    assert admin.group_offsets(topic) == before
+    plan = admin.seek_group(topic, "start", dry_run=True)
+    assert plan[first] == (COUNT - 2, 0)
+    assert admin.describe_group(topic).state == "Stable"
