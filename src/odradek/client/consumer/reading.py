@@ -197,8 +197,8 @@ class Reading:
         return raised
 
     async def finish(self, make: Callable[[], Waiter[T]]) -> T:
-        """Begin something on the engine's thread in which callbacks may run, and see it to its
-        end.
+        """Begin something on the engine's thread in which callbacks may run, and see it to its end;
+        what else there is to raise is raised then.
         """
 
         def begin() -> Waiter[T]:
@@ -207,13 +207,20 @@ class Reading:
             return waiter
 
         waiter = await self._driver.call(begin)
+        failure: Exception | None = None
         while not waiter.done:
             self._driver.clear()
-            await self._run_callbacks()
+            try:
+                await self._run_callbacks()
+            except Exception as error:
+                failure = failure or error
             if not waiter.done:
                 await self._driver.sleep(None)
         self.collector.refresh()
-        return waiter.result()
+        result = waiter.result()
+        if failure is not None:
+            raise failure
+        return result
 
     async def close(self, timeout: float) -> None:
         """Take leave of the group within so many seconds, and end the engine's part. Whoever waits
