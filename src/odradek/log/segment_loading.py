@@ -37,10 +37,10 @@ def check_end(segment: Segment, next_base: int) -> None:
         for _, header in segment.headers_from(next_base - 1):
             end = header.next_offset
             latest = max(latest, header.max_timestamp)
+        if segment.time_index.last()[0] < latest or not last_time_agrees(segment):
+            segment.rebuild_indexes()
     except BadBatch as bad:
         raise LogDamaged(segment.file.path, str(bad)) from bad
-    if segment.time_index.last()[0] < latest or not last_time_agrees(segment):
-        segment.rebuild_indexes()
     if end != next_base:
         raise LogDamaged(
             segment.file.path, f"ends before offset {end}, but the next segment is {next_base}"

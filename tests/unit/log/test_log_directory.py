@@ -337,6 +337,25 @@ def test_a_flipped_digit_in_the_checkpoint_of_log_starts_removes_no_records():
     assert "cannot start at 92" in directory.take_problems()[0]
 
 
+def test_a_log_that_retention_finds_damaged_keeps_no_other_from_its_turn():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    for number in (0, 1):
+        log = directory.open_log(key(number), SMALL, 0)
+        for timestamp in (1000, 9000, *[2000] * 18):
+            log.append(batch(2, timestamp), 0, now_ms=0)
+        log.roll(0)
+    directory.close()
+    damage(disk, 16)  # the first batch, which is read to find the one with the largest timestamp
+    directory = open_directory(disk)
+    for number in (0, 1):
+        log = directory.open_log(key(number), SMALL, 0)
+        log.high_watermark = log.log_end_offset
+    assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
+    assert [directory.logs[key(n)].log_start_offset for n in (0, 1)] == [0, 40]
+    assert "retention of" in directory.take_problems()[0]
+
+
 def test_a_failed_checkpoint_fences_the_directory_and_a_fenced_one_leaves_no_clean_marker():
     disk = MemoryDisk()
     directory = open_directory(disk)
