@@ -19,6 +19,9 @@ going back):
     not sound at or above K                        a **torn tail**: what the dying process or the
                                                    power loss left of unsynced appends. The log is
                                                    cut there; whole segments after it are removed.
+    no batch ends at K                             a base offset, which is under no checksum, is not
+                                                   what it was: **damage**. Not asked of a K that is
+                                                   known from the checkpoint only.
 
 So nothing that was durable is ever cut away, and nothing that was not is ever waited for. In what
 is above K, the order of sound and unsound batches says nothing (pages reach the disk in any order);
