@@ -54,7 +54,8 @@ def test_a_line_is_a_record_and_an_empty_one_too(run: Run) -> None:
     run("produce", "t", stdin=b"one\n\nthree")
     assert read(run, "t", "-f", "<%v>") == b"<one><><three>"
     run("produce", "t", "-Z", stdin=b"\n")
-    assert read(run, "t", "-o", "-1", "-f", "%V", "-Z", "NULL") == b"-1"
+    assert read(run, "t", "-o", "-1", "-f", "%V%v", "-Z", "none") == b"-1none"
+    assert read(run, "-o", "-1", "-Z", "-t", "t") == b"NULL\n"
 
 
 def test_keys_are_cut_off_lines_that_have_one(run: Run) -> None:

@@ -57,7 +57,15 @@ RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 @click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
 @click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
 @click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=WRITE_HELP)
-@click.option("-Z", "--null", default="", metavar="TEXT", help="What to print for null.")
+@click.option(
+    "-Z",
+    "--null",
+    is_flag=False,
+    flag_value="NULL",
+    default="",
+    metavar="TEXT",
+    help="What to print for null.  [NULL if not said]",
+)
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Keys too, followed by this.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")

@@ -86,7 +86,7 @@ def up(
     spare_the_collector()
     click.echo(ready_line(server, as_json))
     sys.stdout.flush()
-    server.run()
+    server.run(signals=True)
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
