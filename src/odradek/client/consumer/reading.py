@@ -214,6 +214,7 @@ class Reading:
                 await self._run_callbacks()
             except Exception as error:
                 failure = failure or error
+                continue  # There may be more behind it.
             if not waiter.done:
                 await self._driver.sleep(None)
         self.collector.refresh()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.client.consumer.gathering import RecordGathering
-from odradek.client.consumer.group_effects import Raise
+from odradek.client.consumer.group_effects import Callback, Occasion, Raise
 from odradek.client.consumer.listener import RebalanceListener
 from odradek.client.consumer.reading import run_now
 from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorizationError
@@ -281,10 +281,12 @@ class TestCallbacks:
         assert run_now(reader.reading.finish(lambda: waiter)) == 7
 
     def test_what_is_to_be_raised_does_not_keep_a_close_from_being_seen_to_its_end(self) -> None:
-        reader = self.subscribed(lambda *given: None)
         waiter: Waiter[None] = Waiter()
-        reader.later(SECOND, lambda: waiter.complete(None))
-        reader.consumer.group.for_application.append(Raise(LookupError("of before")))
+        reader = Reader()
+        reader.reading.listener = RebalanceListener(lambda *given: waiter.complete(None))
+        group = reader.consumer.group
+        group.for_application.append(Raise(LookupError("of before")))
+        group.for_application.append(Callback(Occasion.ASSIGNED, [ORDERS]))
         with pytest.raises(LookupError, match="of before"):
             run_now(reader.reading.finish(lambda: waiter))
         assert waiter.done
