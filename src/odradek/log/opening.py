@@ -131,9 +131,14 @@ class Opening:
     def _recorded_start(self) -> int:
         return max(self.known.log_start_offset or 0, self.known.deleted_before)
 
-    def begin_at_log_start(self, segments: list[Segment], now_ms: int) -> int:
-        """The log ends before it starts: it begins anew at its start, which is returned."""
+    def begin_at_log_start(self, segments: list[Segment], end: int, now_ms: int) -> int:
+        """The log ends before it starts: it begins anew at its start, which is returned.
+
+        Not because of what only the checkpoint says, which has no checksum, if there are bytes.
+        """
         start = self.log_start(segments)
+        if start > self.known.deleted_before and any(segment.size for segment in segments):
+            self.damaged(f"ends at offset {end}, before its start, {start}")
         self.found.torn = f"{self.directory}: what was before its start, {start}, is lost"
         for segment in segments:
             self.found.truncated_bytes += segment.size

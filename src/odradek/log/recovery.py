@@ -31,8 +31,8 @@ a torn tail would be: for that a disk must damage acknowledged bytes and the pow
 interval.
 
 Records may be deleted before they are durable (`log.durability=os`). If a power loss then takes
-more of them than the recorded log start knows of, nothing is left that may be read, and the log
-begins anew, empty, at its start: offsets are never given twice.
+more of them than the noted log start knows of, nothing is left that may be read, and the log begins
+anew, empty, at its start: offsets are never given twice.
 
 Damage below R is found when it is met, not here: a closed segment is checked on first use (its last
 batch must end with the file and just before the next segment; index entries must point to the
@@ -99,7 +99,7 @@ def open_log(
             else Verification(opening, segments).recover()
         )
         if end < opening.log_start(segments):
-            end = opening.begin_at_log_start(segments, now_ms)
+            end = opening.begin_at_log_start(segments, end, now_ms)
             is_new = True
         log = Log(
             disk,

@@ -304,7 +304,7 @@ def test_after_a_clean_stop_only_the_tail_is_read():
 def test_a_log_that_lost_more_than_was_deleted_begins_anew_at_its_start(kept_bytes: int):
     disk = crashed(9, durable=2)
     del last_log(disk)[kept_bytes:]
-    log, found = reopen(disk, ONE_SEGMENT, log_start_offset=14)
+    log, found = reopen(disk, ONE_SEGMENT, deleted_before=14)
     assert (log.log_start_offset, log.log_end_offset, log.size) == (14, 14, 0)
     assert (log.flushed_offset, log.recovery_point) == (14, 14)
     assert "14" in found.torn
@@ -314,6 +314,17 @@ def test_a_log_that_lost_more_than_was_deleted_begins_anew_at_its_start(kept_byt
     again, _ = reopen(disk, ONE_SEGMENT, log_start_offset=14)
     assert (again.log_start_offset, again.log_end_offset) == (14, 18)
     assert again.epochs.entries() == [(3, 14)]
+
+
+def test_a_log_does_not_begin_anew_because_of_what_only_a_checkpoint_says():
+    disk = crashed(9, durable=2)
+    before = files(disk, ".log")
+    with pytest.raises(LogDamaged, match="ends at offset 18, before its start, 90"):
+        reopen(disk, ONE_SEGMENT, log_start_offset=90)
+    assert files(disk, ".log") == before
+    last_log(disk).clear()
+    log, _ = reopen(disk, ONE_SEGMENT, log_start_offset=90)
+    assert (log.log_start_offset, log.log_end_offset) == (90, 90), "nothing is lost by that"
 
 
 def test_a_deletion_that_no_checkpoint_has_recorded_yet_holds():
