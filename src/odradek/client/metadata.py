@@ -239,10 +239,6 @@ class Metadata:
 
     # What is learnt elsewhere.
 
-    def last_seen_epoch(self, partition: TopicPartition) -> int:
-        """The newest leader epoch anybody told; `NO_EPOCH` if nobody did."""
-        return self._epochs.get(partition)
-
     def saw_epoch(self, partition: TopicPartition, epoch: int) -> bool:
         """A leader epoch that was met in records or answers; if it is newer, an update is
         requested. Whether it was.

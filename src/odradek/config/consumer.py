@@ -175,11 +175,6 @@ class ConsumerConfig(ClientConfig, GroupSettings, OffsetSettings, FetchSettings)
         return offset_reset(self.auto_offset_reset)
 
     @property
-    def commits_by_itself(self) -> bool:
-        """`enable.auto.commit`, which without a group means nothing."""
-        return self.enable_auto_commit and self.group_id is not None
-
-    @property
     def read_committed(self) -> bool:
         """Whether only what was committed is read."""
         return self.isolation_level == "read_committed"

@@ -96,11 +96,6 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         """The shards there are, whether they serve or not."""
         return sorted(self._shards)
 
-    def state_of(self, number: int) -> ErrorCode:
-        """Why a shard serves nobody; NONE if it does."""
-        found = self._shards.get(number)
-        return ErrorCode.NOT_COORDINATOR if found is None else found[0].error()
-
     def machines(self) -> Iterator[M]:
         """The states of the shards that serve, to look at."""
         for number in self.numbers:

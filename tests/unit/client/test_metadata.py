@@ -231,7 +231,7 @@ def test_epochs_of_old_brokers_do_not_count() -> None:
     _, token = knowing.metadata.wanted_topics()
     knowing.metadata.updated(response(topic("orders", (1, 5))), 8, token)
     assert knowing.metadata.image.leader_epoch("orders", 0) == NO_EPOCH
-    assert knowing.metadata.last_seen_epoch(TopicPartition("orders", 0)) == NO_EPOCH
+    assert knowing.metadata.saw_epoch(TopicPartition("orders", 0), 3), "it is the first"
 
 
 def test_a_newer_epoch_met_elsewhere_is_a_reason_to_ask() -> None:

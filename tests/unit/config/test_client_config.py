@@ -255,8 +255,6 @@ def test_derived_values() -> None:
     assert ProducerConfig.load({"compression.type": "lz4"}).compression_level is None
     leveled = ProducerConfig.load({"compression.type": "zstd", "compression.zstd.level": 9})
     assert leveled.compression_level == 9
-    assert not ConsumerConfig.load({}).commits_by_itself
-    assert ConsumerConfig.load({"group.id": "g"}).commits_by_itself
     assert ConsumerConfig.load({"isolation.level": "READ_COMMITTED"}).read_committed
 
 
