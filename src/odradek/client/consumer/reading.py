@@ -216,6 +216,8 @@ class Reading:
                 failure = failure or error
                 continue  # There may be more behind it.
             if not waiter.done:
+                if not self._driver.running:
+                    raise failure or ClientClosed("the consumer is closed")
                 await self._driver.sleep(None)
         self.collector.refresh()
         result = waiter.result()
