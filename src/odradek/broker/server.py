@@ -8,6 +8,7 @@ in.
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Mapping
 
 from odradek.broker.node import Node, StartFailed
@@ -125,13 +126,21 @@ class Server:
             self._close()
             raise
 
-    def run(self) -> None:
-        """Serve until `request_stop`, then stop cleanly. On the owner thread."""
+    def run(self, *, signals: bool = False) -> None:
+        """Serve until `request_stop`, then stop cleanly. On the owner thread.
+
+        `signals`: that is the main thread, and signals end its sleep. Without, one that comes just
+        when the loop is about to sleep is handled when something else wakes it.
+        """
         if isinstance(self._disk, LocalDisk):
             self._disk.own()
+        if signals:
+            signal.set_wakeup_fd(self._reactor.wakeup_fd, warn_on_full_buffer=False)
         try:
             self._reactor.run()
         finally:
+            if signals:
+                signal.set_wakeup_fd(-1)
             self._close()
 
     def request_stop(self, progress: Progress | None = None) -> None:

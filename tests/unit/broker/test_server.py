@@ -1,0 +1,29 @@
+"""The broker's process: what its signals do to its sleep."""
+
+from __future__ import annotations
+
+import signal
+
+from odradek.broker.server import Server
+from odradek.network.selector import Reactor
+
+
+def test_while_it_runs_a_signal_ends_the_sleep_at_once() -> None:
+    """Else one that comes between the last look and the sleep waits for the end of the sleep."""
+    server = Server({}, host="127.0.0.1", port=0, data_dir=None)
+    server.start()
+    reactor = server.node.env.network
+    assert isinstance(reactor, Reactor)
+    woken_by: list[int] = []
+
+    def look() -> None:
+        descriptor = signal.set_wakeup_fd(-1)
+        woken_by.append(descriptor)
+        signal.set_wakeup_fd(descriptor)
+        server.request_stop()
+
+    reactor.call_soon(look)
+    expected = reactor.wakeup_fd
+    server.run(signals=True)
+    assert woken_by == [expected]
+    assert signal.set_wakeup_fd(-1) == -1, "its descriptors are closed"
