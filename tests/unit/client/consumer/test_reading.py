@@ -294,6 +294,6 @@ class TestCallbacks:
     def test_what_nobody_will_finish_any_more_is_not_waited_for(self) -> None:
         reader = Reader()
         reader.reading.listener = RebalanceListener(lambda *given: reader.consumer.close())
-        reader.consumer.group.for_application.append(Callback(Occasion.REVOKED, [ORDERS]))
+        reader.consumer.group.for_application.append(Callback(Occasion.ASSIGNED, [ORDERS]))
         with pytest.raises(ClientClosed):
             run_now(reader.reading.finish(Waiter[None]))
