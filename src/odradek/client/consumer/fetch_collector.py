@@ -51,7 +51,7 @@ class FetchCollector:
         self.attention = False
         """The engine has something else for the application: no records until it has looked."""
         self.polls: i64 = 0
-        """How often the application asked for a record: the engine watches whether it is there."""
+        """How often the application asked for records: the engine watches whether it is there."""
         self._incoming = incoming
         self._released = released
         self._ahead: i64 = AHEAD if deserializers.at_once else AHEAD_OF_CALLS
@@ -92,6 +92,7 @@ class FetchCollector:
         """Add records that are there already until there are `limit`. Raises what fetches raise
         when `into` is empty; else that waits for the next call.
         """
+        self.polls += 1
         while len(into) < limit:
             wanted: i64 = limit - len(into)
             fetch = self._current
@@ -115,6 +116,7 @@ class FetchCollector:
         self, columns: RecordColumns, runs: list[Run], max_count: int, max_data_bytes: int
     ) -> None:
         """Add what is there already until there are so many rows or bytes. Raises as `take`."""
+        self.polls += 1
         self._current = None
         while columns.count < max_count and columns.data_bytes <= max_data_bytes:
             fetch = self._front()

@@ -1,0 +1,46 @@
+"""An application is seen to poll, however it takes records: else its group would drop it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from odradek.client.consumer.fetch_collector import FetchCollector
+from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
+from odradek.client.consumer.presence import LOOKS, Presence
+from odradek.client.deserializers import Deserializers, deserializer
+from odradek.timing import SystemTimer
+
+MAX_POLL_MS = 2_000
+
+
+def one_record(collector: FetchCollector) -> None:
+    collector.next_record()
+
+
+def records(collector: FetchCollector) -> None:
+    RecordGathering(collector, 5).add()
+
+
+def columns(collector: FetchCollector) -> None:
+    ColumnGathering(collector, 5).add()
+
+
+@pytest.mark.parametrize("take", [one_record, records, columns])
+def test_taking_records_is_polling(take: Callable[[FetchCollector], None]) -> None:
+    seen_ms: list[int] = []
+    timer = SystemTimer(0)
+    bytes_ = deserializer(bytes)
+    collector = FetchCollector(deque(), Deserializers(bytes_, bytes_), lambda: None)
+    presence = Presence(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
+    presence.start()
+    look_ms = MAX_POLL_MS // LOOKS
+    timer.advance_clock(look_ms)
+    assert seen_ms == []
+    take(collector)
+    timer.advance_clock(2 * look_ms)
+    assert seen_ms == [2 * look_ms]
+    timer.advance_clock(3 * look_ms)
+    assert seen_ms == [2 * look_ms]
