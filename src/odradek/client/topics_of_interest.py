@@ -45,7 +45,7 @@ class TopicsOfInterest:
 
     def set(self, topics: Iterable[str]) -> bool:
         """Exactly these, until the next call; whether some were not known before."""
-        wanted = dict.fromkeys(topics, FOREVER_MS)
+        wanted = dict.fromkeys(sorted(topics), FOREVER_MS)  # A set has another order every time.
         new = {topic: None for topic in wanted if topic not in self._until_ms}
         self._until_ms = wanted
         if self.all_topics:  # Who asks for all asks for none by name, and waits for none.

@@ -165,6 +165,13 @@ def test_topics_that_were_set_stay_until_others_are_set() -> None:
     assert knowing.metadata.wanted_topics()[0] == ["payments"]
 
 
+def test_topics_are_asked_for_in_the_same_order_every_time() -> None:
+    """Subscriptions are sets, whose order a process of its own has."""
+    knowing = Knowing()
+    knowing.metadata.set_topics(frozenset(f"t{number}" for number in range(9)))
+    assert knowing.metadata.wanted_topics()[0] == [f"t{number}" for number in range(9)]
+
+
 def test_all_topics() -> None:
     knowing = Knowing()
     knowing.metadata.set_topics([], all_topics=True)
