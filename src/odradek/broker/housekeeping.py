@@ -107,10 +107,8 @@ class Housekeeping:
         for problem in self._directory.take_problems():
             log.error("housekeeping: %s", problem)
         for partition in self._replicas:
-            if not partition.failure:
-                self._replicas.log_start_moved(partition)
-                if partition.log.checkpoint_due:
-                    self._replicas.flusher.wants(partition, checkpoint=True)
+            if not partition.failure and partition.log.checkpoint_due:
+                self._replicas.flusher.wants(partition, checkpoint=True)
         if done is not None:
             self._delete(done)
 

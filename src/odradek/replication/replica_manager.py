@@ -198,7 +198,7 @@ class ReplicaManager:
         return DeleteRecordsStatus(partition, -1, False, ErrorCode.NONE, start)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """The log start of a trim is durable, or retention raised it."""
+        """The log start of a trim is durable."""
         self.delete_records_purgatory.check_and_complete(partition.topic_partition)
 
     # -- failure ---------------------------------------------------------------------------------
