@@ -12,6 +12,7 @@ ones wait for the next.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from odradek.log.fence import LogDirFailure
 from odradek.model.env import Env
@@ -58,13 +59,11 @@ class LogStarts:
                 self._failed(error)
                 return
             assert error is None, f"log starts: {error!r}"
-            try:
-                for partition, offset in starts.items():
-                    log = partition.log
-                    log.durable_log_start = max(log.durable_log_start, offset)
-                for partition in starts:
-                    self._durable(partition)
-            finally:
-                self._start()
+            for partition, offset in starts.items():
+                log = partition.log
+                log.durable_log_start = max(log.durable_log_start, offset)
+                # Each in an event of its own: an answer that raises is nobody else's trouble.
+                self._env.call_soon(partial(self._durable, partition))
+            self._start()
 
         self._env.offload.submit(work, lambda _: ended(None), ended)

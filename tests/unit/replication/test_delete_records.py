@@ -89,6 +89,7 @@ def test_one_that_comes_during_a_sync_waits_for_the_next():
     leading.begin_flushes()
     assert len(leading.work) == 1
     leading.end_flush()
+    leading.begin_flushes()
     assert (first.pending, first.low_watermark) == (False, 1)
     assert second.pending
     leading.settle()
@@ -166,21 +167,25 @@ def test_a_start_that_only_the_files_tell_of_is_noted_for_the_answer():
     assert (status.pending, status.error, status.low_watermark) == (False, 0, 4)
 
 
-def test_an_answer_that_fails_does_not_keep_those_who_wait_for_the_next_sync():
-    leading, _ = leading_with_records(2)
+def test_an_answer_that_fails_keeps_no_other_from_theirs():
+    leading, _ = leading_with_records(3)
 
     def fail(_: object) -> None:
         raise RuntimeError("the answer of somebody else")
 
     wait(leading, [leading.replicas.delete_records("t", 0, 1)], fail)
+    with_it = leading.replicas.delete_records("t", 1, 1)
+    wait(leading, [with_it], lambda _: None)
     leading.begin_flushes()
-    second = leading.replicas.delete_records("t", 1, 2)
-    wait(leading, [second], lambda _: None)
+    after_it = leading.replicas.delete_records("t", 2, 2)
+    wait(leading, [after_it], lambda _: None)
     leading.begin_flushes()
+    leading.end_flush()
     with pytest.raises(RuntimeError, match="somebody else"):
-        leading.end_flush()
+        leading.begin_flushes()
     leading.settle()
-    assert (second.pending, second.error, second.low_watermark) == (False, 0, 2)
+    assert (with_it.pending, with_it.error, with_it.low_watermark) == (False, 0, 1)
+    assert (after_it.pending, after_it.error, after_it.low_watermark) == (False, 0, 2)
 
 
 def test_what_a_killed_process_had_noted_is_synced_before_the_next_one_answers():
@@ -216,6 +221,7 @@ def test_a_sync_covers_what_was_noted_when_it_began_and_no_more():
     partition.log.raise_log_start(4)  # and noted nowhere
     leading.begin_flushes()
     leading.end_flush()
+    leading.begin_flushes()
     assert (first.pending, first.low_watermark) == (False, 2)
     (second,) = delete(leading, 3)
     assert second.pending
