@@ -120,6 +120,30 @@ def test_a_member_that_is_terminated_takes_its_leave(bootstrap: str) -> None:
         assert admin.describe_group("terminated").members == ()
 
 
+@pytest.mark.parametrize("group", [(), ("-g", "deleted")])
+def test_a_topic_that_is_deleted_meanwhile_is_not_made_anew(
+    bootstrap: str, group: tuple[str, ...]
+) -> None:
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic("short-lived")
+        with Producer(brokers=bootstrap) as producer:
+            producer.send("short-lived", b"v").result(TIMEOUT_S)
+        with subprocess.Popen(
+            [*ODRADEK, "consume", "short-lived", *group, "-X", "default.api.timeout.ms=5000"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(bootstrap),
+        ) as process:
+            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout.readline() == b"v\n"
+            while group and not admin.group_offsets("deleted"):
+                """It is about to commit."""
+            admin.delete_topic("short-lived")
+            assert process.wait(TIMEOUT_S) == 4
+            assert b"short-lived" in process.stderr.read()
+        assert "short-lived" not in [topic.name for topic in admin.topics()]
+
+
 def test_without_a_stdout_there_is_nothing_to_write_to(bootstrap: str) -> None:
     done = subprocess.run(
         ["sh", "-c", '"$0" -m odradek topic ls >&-', ODRADEK[0]],

@@ -198,6 +198,7 @@ def test_sizes_only(run: Run) -> None:
     ("arguments", "stdin", "code", "said"),
     [
         (["consume", "nope", "-e"], b"", 4, "nope"),
+        (["consume", "nope", "-g", "g"], b"", 4, "nope"),
         (["consume", "t", "-p", "99"], b"", 4, "partition 99"),
         (["consume"], b"", 2, "which topic"),
         (["consume", "t", "-o", "middle"], b"", 2, "position"),

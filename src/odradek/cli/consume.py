@@ -113,6 +113,7 @@ def consume(
     to = brokers(ctx)
     settings = {
         "enable.auto.commit": "false",
+        "allow.auto.create.topics": "false",
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         "auto.offset.reset": RESETS.get((start or START).origin, "none"),
     }
@@ -122,6 +123,9 @@ def consume(
                 "a group goes on where it was, to no end: leave out -p, -e and -o (or say start or "
                 "end, for where it begins if it has committed nothing)"
             )
+        if pattern is None:
+            with admin(to) as cluster:
+                cluster.partitions_of(names)  # A misspelt name is to be told at once.
         with (
             consumer(to, {**settings, "group.id": group}) as member,
             Progress("read", quiet=quiet) as progress,
