@@ -8,6 +8,7 @@ standard input (so none outlives the test that started it).
     {"owned": [0, 3]}     after every rebalance, the partitions it has now
     {"read": ["a", "b"]}  the values of records, in the order they came
     {"raised": "..."}     what polling raised
+    {"called": "assigned", "with": [0]}   a call of its rebalance listener (odradek and Java only)
 """
 
 from __future__ import annotations
@@ -88,11 +89,20 @@ def odradek_member(wish: Wish) -> None:
 
     with Consumer(dotted(wish)) as consumer:
 
-        def changed(_: object, partitions: Sequence[Any]) -> None:
-            changes.set()
+        def told(occasion: str) -> Callable[[object, Sequence[Any]], None]:
+            def changed(_: object, partitions: Sequence[Any]) -> None:
+                tell(called=occasion, **{"with": sorted(each.partition for each in partitions)})
+                changes.set()
+
+            return changed
 
         changes = threading.Event()
-        consumer.subscribe([wish.topic], on_assign=changed, on_revoke=changed, on_lost=changed)
+        consumer.subscribe(
+            [wish.topic],
+            on_assign=told("assigned"),
+            on_revoke=told("revoked"),
+            on_lost=told("lost"),
+        )
         while not ended.is_set():
             read(record.value for record in consumer.consume(500, POLL_S))
             if changes.is_set():

@@ -34,6 +34,8 @@ class Member:
         self.owned: list[int] | None = None
         self.read: list[str] = []
         self.raised: list[str] = []
+        self.calls: list[tuple[str, list[int]]] = []
+        """Of its listener, if it tells of them."""
         self.rebalances = 0
         self.ended = False
         self._members = members
@@ -61,6 +63,8 @@ class Member:
                 self.rebalances += 1
             case {"read": list(values)}:
                 self.read += values
+            case {"called": str(occasion), "with": list(partitions)}:
+                self.calls.append((occasion, partitions))
             case {"raised": str(error)}:
                 self.raised.append(error)
 

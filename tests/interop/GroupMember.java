@@ -47,11 +47,19 @@ public class GroupMember {
             consumer.subscribe(List.of(args[2]), new ConsumerRebalanceListener() {
                 @Override
                 public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                    called("revoked", partitions);
+                    changed.set(true);
+                }
+
+                @Override
+                public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                    called("lost", partitions);
                     changed.set(true);
                 }
 
                 @Override
                 public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                    called("assigned", partitions);
                     changed.set(true);
                 }
             });
@@ -64,12 +72,19 @@ public class GroupMember {
                     System.out.println("{\"read\": [" + values + "]}");
                 }
                 if (changed.getAndSet(false)) {
-                    TreeSet<Integer> owned = consumer.assignment().stream()
-                        .map(TopicPartition::partition).collect(Collectors.toCollection(TreeSet::new));
-                    System.out.println("{\"owned\": " + owned + "}");
+                    System.out.println("{\"owned\": " + numbers(consumer.assignment()) + "}");
                 }
             }
         }
+    }
+
+    private static void called(String occasion, Collection<TopicPartition> partitions) {
+        System.out.println("{\"called\": \"" + occasion + "\", \"with\": " + numbers(partitions) + "}");
+    }
+
+    private static TreeSet<Integer> numbers(Collection<TopicPartition> partitions) {
+        return partitions.stream()
+            .map(TopicPartition::partition).collect(Collectors.toCollection(TreeSet::new));
     }
 
     private static String assignor(String name) {

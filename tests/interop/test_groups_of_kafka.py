@@ -41,13 +41,22 @@ def topic(bootstrap: str) -> str:
 
 
 @pytest.fixture
-def java(jars: str) -> Callable[[Members], Member]:
-    """`java(group)` -> a member that is Kafka's own client."""
+def java(jars: str) -> Callable[..., Member]:
+    """`java(group)`, or `java(group, "instance id")` -> a member that is Kafka's own client."""
 
-    def start(group: Members) -> Member:
+    def start(group: Members, *instance_id: str) -> Member:
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-        command = ["java", *options, quiet, "-cp", jars, str(SOURCE), *group.arguments]
+        command = [
+            "java",
+            *options,
+            quiet,
+            "-cp",
+            jars,
+            str(SOURCE),
+            *group.arguments,
+            *instance_id,
+        ]
         return group.add("Java", command)
 
     return start
@@ -65,7 +74,7 @@ def produce(bootstrap: str, topic: str, label: str, count: int = 200) -> list[st
 
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_leadership_changes_between_java_and_ours(
-    bootstrap: str, topic: str, java: Callable[[Members], Member], strategy: str
+    bootstrap: str, topic: str, java: Callable[..., Member], strategy: str
 ) -> None:
     """Whoever leads, the others go on with what he assigns, and with what they had."""
     with Members(bootstrap, topic, topic, strategy) as group:
@@ -84,7 +93,7 @@ def test_leadership_changes_between_java_and_ours(
 
 
 def test_a_mixed_group_loses_nothing(
-    bootstrap: str, topic: str, java: Callable[[Members], Member]
+    bootstrap: str, topic: str, java: Callable[..., Member]
 ) -> None:
     with Members(bootstrap, topic, topic, "range") as group:
         ours, theirs = group.start("odradek"), java(group)
@@ -101,7 +110,7 @@ def test_a_mixed_group_loses_nothing(
 
 
 def test_our_static_member_restarts_unnoticed(
-    bootstrap: str, topic: str, java: Callable[[Members], Member]
+    bootstrap: str, topic: str, java: Callable[..., Member]
 ) -> None:
     with Members(bootstrap, topic, topic, "range", session_ms=60_000) as group:
         ours = group.start("odradek", "one")
@@ -114,3 +123,40 @@ def test_our_static_member_restarts_unnoticed(
         group.await_whole(PARTITIONS, again, theirs)
         group.await_read(produce(bootstrap, topic, "on"))
         assert (again.owned, theirs.rebalances) == (had, rebalances)
+
+
+def calls_of(
+    group: Members, rebalances: int, start: Callable[[Members, str], Member]
+) -> list[list[tuple[str, list[int]]]]:
+    """What the listeners of two members are told: one has everything, the other comes, both end."""
+    first = start(group, "a")
+    group.await_whole(PARTITIONS, first)
+    second = start(group, "b")
+    group.await_whole(PARTITIONS, first, second)
+
+    def told() -> bool:
+        return sum(what == "assigned" for what, _ in first.calls) >= rebalances
+
+    group.until(told, f"the first is told of {rebalances} assignments")
+    first.close()
+    second.close()
+    return [first.calls, second.calls]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "rebalances"), [("range", 2), ("sticky", 2), ("cooperative-sticky", 3)]
+)
+def test_our_listener_is_called_as_that_of_java(
+    bootstrap: str, topic: str, java: Callable[..., Member], strategy: str, rebalances: int
+) -> None:
+    """But for how often the second one is told of nothing: it may be too late for a rebalance
+    that is followed by another at once.
+    """
+    with Members(bootstrap, f"{topic}-java", topic, strategy, session_ms=60_000) as group:
+        expected = calls_of(group, rebalances, java)
+    with Members(bootstrap, f"{topic}-ours", topic, strategy, session_ms=60_000) as group:
+        found = calls_of(group, rebalances, lambda group, seat: group.start("odradek", seat))
+    assert found[0] == expected[0]
+    nothing: tuple[str, list[int]] = ("assigned", [])
+    seconds = [[call for call in calls if call != nothing] for _, calls in (found, expected)]
+    assert seconds[0] == seconds[1]
