@@ -41,7 +41,6 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.client import ClientConfig
 from odradek.config.offset_reset import EARLIEST
 from odradek.coordinator.group.offset_commit import all_refused
-from odradek.log.memory import MemoryDisk
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -51,15 +50,14 @@ from odradek.protocol.api.create_topics import (
     CreateTopicsResponse,
 )
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from odradek.testing.client_process import ClientProcess
 from odradek.testing.history import History
 from odradek.testing.machine import HOST, PORT, Machine, Wiring
 from odradek.testing.network import Fabric
-from odradek.testing.offload import SimOffload
 from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock, SimulationError
+from odradek.testing.scheduler import MS, SECOND, Scheduler, SimulationError
 from odradek.testing.transport import Link
 from odradek.testing.wiring import DATA_DIRECTORY, start_node
-from odradek.timing import SystemTimer
 
 GROUP = "sim"
 SETTINGS = {
@@ -263,20 +261,10 @@ class SimMember:
         self.world = world
         self.name = name
         self.chance = scheduler.stream(f"application/{name}")
-        self.process = SimProcess(scheduler, name, SimClock(scheduler))
-        self.timer = SystemTimer(self.process.clock.monotonic_ms())
-        self.process.drive(self.timer)
-        chance = scheduler.stream(f"client/{name}")
-        env = Env(
-            clock=self.process.clock,
-            random=chance,
-            network=world.fabric.network(self.process, name),
-            disk=MemoryDisk(),
-            offload=SimOffload(self.process, scheduler.stream(f"offload/{name}")),
-            call_soon=self.process.call_soon,
-        )
+        self.side = ClientProcess(scheduler, world.fabric, name)
+        self.process = self.side.process
         config = ClientConfig.load({"bootstrap.servers": f"{HOST}:{PORT}"})
-        self.engine = Engine(env, self.timer, config, on_bug=bug)
+        self.engine = Engine(self.side.env, self.side.timer, config, on_bug=bug)
         self.subscriptions = SubscriptionState(EARLIEST)
         settings = GroupConfig(
             GROUP,
@@ -289,7 +277,11 @@ class SimMember:
         )
         strategy = assignors(world.strategy.split(","))
         self.coordinator = ConsumerCoordinator(
-            settings, self.subscriptions, strategy, chance, self.timer.now_ms
+            settings,
+            self.subscriptions,
+            strategy,
+            self.side.env.random,
+            self.side.timer.now_ms,
         )
         self.group = ConsumerGroup(self.engine, self.coordinator, self._wanted)
         self.process.run(self.engine.start)
@@ -314,13 +306,11 @@ class SimMember:
 
     def kill(self) -> None:
         """kill -9."""
-        self.process.kill()
-        network = self.engine.env.network
-        network.process_ended()  # type: ignore[attr-defined]
+        self.side.kill()
 
     def pause(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT later."""
-        self.process.paused_until_ns = self.world.scheduler.now_ns + int(seconds * SECOND)
+        self.side.pause(int(seconds * SECOND))
 
     def close(self) -> None:
         """A clean end."""

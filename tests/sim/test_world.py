@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.testing.sim import explain, run_seed, summary
-from odradek.testing.world import World
+from odradek.testing.world import NO_ENGINES, ONLY_ENGINES, World
 
 STEPS = 60
 
@@ -25,15 +25,16 @@ def test_a_seed_that_only_produces_and_reads(seed: int) -> None:
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
 
-def regressions() -> list[tuple[int, int, bool]]:
+def regressions() -> list[tuple[int, int, str]]:
     lines = (Path(__file__).parent / "regressions.txt").read_text().splitlines()
     rows = [line.split() for line in lines if not line.startswith("#")]
-    return [(int(seed), int(steps), kind == "all") for seed, steps, kind, *_ in rows]
+    return [(int(seed), int(steps), kind) for seed, steps, kind, *_ in rows]
 
 
-@pytest.mark.parametrize(("seed", "steps", "extras"), regressions())
-def test_a_seed_that_once_failed(seed: int, steps: int, extras: bool) -> None:
-    outcome = run_seed(World(seed, steps, extras=extras))
+@pytest.mark.parametrize(("seed", "steps", "kind"), regressions())
+def test_a_seed_that_once_failed(seed: int, steps: int, kind: str) -> None:
+    engines = ONLY_ENGINES if kind == "engines" else NO_ENGINES
+    outcome = run_seed(World(seed, steps, extras=kind != "plain", engines=engines))
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
 
@@ -55,7 +56,10 @@ def test_the_seeds_have_everything_in_them() -> None:
 
 def summary_in_a_process_of_its_own(seed: int, hash_seed: str) -> str:
     return subprocess.run(
-        [sys.executable, "-m", "odradek.testing.sim", "--seed", str(seed), "--steps", "40"],
+        [
+            *(sys.executable, "-m", "odradek.testing.sim"),
+            *("--seed", str(seed), "--steps", "40", "--engines", NO_ENGINES),
+        ],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
         stdout=subprocess.PIPE,
         text=True,
@@ -80,5 +84,6 @@ def test_a_failed_seed_is_explained_with_its_command() -> None:
     world = World(3, 20)
     outcome = run_seed(world)
     lines = explain(outcome)
-    assert "  reproduce: python -m odradek.testing.sim --seed 3 --steps 20" in lines
+    command = "python -m odradek.testing.sim --seed 3 --steps 20 --engines none"
+    assert f"  reproduce: {command}" in lines
     assert any("broker" in line for line in lines)

@@ -49,7 +49,8 @@ class Checker:
     violations: list[str] = field(default_factory=list)
     lost: int = 0
     """Acknowledged and promised records that are not at their offset."""
-    _log: dict[TopicPartition, dict[int, Content]] = field(default_factory=dict)
+    log: dict[TopicPartition, dict[int, Content]] = field(default_factory=dict)
+    """What the final readers read."""
     _removals: Removals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +60,7 @@ class Checker:
         """All violations found."""
         self._check_reads()
         self._check_high_watermarks()
-        for tp in sorted(self._log):
+        for tp in sorted(self.log):
             self._check_times_present(tp)
         for send in self.history.sends:
             if send.outcome == "ok" and self._promised(send):
@@ -85,14 +86,14 @@ class Checker:
         sent = {content.value: content for send in self.history.sends for content in send.contents}
         for read in self.history.reads:
             if read.final:
-                self._log.setdefault(read.partition, {}).update(read.records)
+                self.log.setdefault(read.partition, {}).update(read.records)
             for offset, content in read.records:
                 if sent.get(content.value) != content:
                     self._say(f"{read.partition}@{offset}: read {content}, which was never sent")
         for read in self.history.reads:
-            if not self._read_holds(read) or read.partition not in self._log:
+            if not self._read_holds(read) or read.partition not in self.log:
                 continue
-            log = self._log[read.partition]
+            log = self.log[read.partition]
             for offset, content in read.records:
                 if log.get(offset) != content:
                     if self._may_miss(read.partition, offset, content):
@@ -123,7 +124,7 @@ class Checker:
 
     def _check_times_present(self, tp: TopicPartition) -> None:
         present: dict[bytes, int] = {}
-        for content in self._log[tp].values():
+        for content in self.log[tp].values():
             present[content.value] = present.get(content.value, 0) + 1
         for send in self.history.sends:
             if send.partition != tp:
@@ -150,11 +151,11 @@ class Checker:
 
     def _may_miss(self, tp: TopicPartition, offset: int, content: Content) -> bool:
         """Whether nothing is there, and that is right."""
-        gone = self._log.get(tp, {}).get(offset) is None
+        gone = self.log.get(tp, {}).get(offset) is None
         return gone and self._removals.may_be_gone(tp, offset, content)
 
     def _at(self, send: Send, index: int) -> Content | None:
-        return self._log.get(send.partition, {}).get(send.base_offset + index)
+        return self.log.get(send.partition, {}).get(send.base_offset + index)
 
     def _check_order(self) -> None:
         last: dict[tuple[str, TopicPartition], Send] = {}

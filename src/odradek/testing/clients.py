@@ -30,13 +30,16 @@ from odradek.testing.workload.wire import WireClient
 
 @dataclass(slots=True, eq=False)
 class Clients:
-    """`acked` is called for every acknowledged batch."""
+    """`acked` is called for every acknowledged batch, `topics_ready` when the topics that stay are
+    there.
+    """
 
     scheduler: Scheduler
     fabric: Fabric
     history: History
     plan: Schedule
     acked: Callable[[Send], None]
+    topics_ready: Callable[[], None] = lambda: None
     topics: dict[str, Topic] = field(default_factory=dict)
     """By label."""
     creators: list[TopicCreator] = field(default_factory=list)
@@ -75,6 +78,7 @@ class Clients:
             self.topics[name] = Topic(name, name, topic_id)
             if all(topic.name in self.topics for topic in self.plan.topics):
                 self._start_work()
+                self.topics_ready()
 
         return ready
 

@@ -28,8 +28,6 @@ from uuid import UUID
 from odradek.client.engine import Engine
 from odradek.client.waiter import Waiter
 from odradek.config.client import ClientConfig
-from odradek.log.memory import MemoryDisk
-from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import (
     MetadataRequest,
@@ -38,10 +36,9 @@ from odradek.protocol.api.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from odradek.testing.client_process import ClientProcess
 from odradek.testing.network import Fabric
-from odradek.testing.offload import SimOffload
-from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, Scheduler, SimClock
+from odradek.testing.scheduler import MS, Scheduler
 from odradek.testing.scripted_broker import (
     CLOSE,
     NO_ANSWER,
@@ -53,7 +50,6 @@ from odradek.testing.scripted_broker import (
     raise_bug,
 )
 from odradek.testing.transport import Link
-from odradek.timing import SystemTimer
 
 __all__ = [
     "CLOSE",
@@ -194,23 +190,12 @@ class ScriptedCluster:
             raise AssertionError(f"not within {limit_ms} ms of virtual time")
 
 
-class ClientSide:
+class ClientSide(ClientProcess):
     """A client's process. `do` runs something there; everything of the client belongs to it."""
 
     def __init__(self, cluster: ScriptedCluster, name: str) -> None:
+        super().__init__(cluster.scheduler, cluster.fabric, name)
         self.cluster = cluster
-        scheduler = cluster.scheduler
-        self.process = SimProcess(scheduler, name, SimClock(scheduler))
-        self.timer = SystemTimer(self.process.clock.monotonic_ms())
-        self.process.drive(self.timer)
-        self.env = Env(
-            clock=self.process.clock,
-            random=scheduler.stream(f"client/{name}"),
-            network=cluster.fabric.network(self.process, name),
-            disk=MemoryDisk(),
-            offload=SimOffload(self.process, scheduler.stream(f"offload/{name}")),
-            call_soon=self.process.call_soon,
-        )
 
     def config(self, **settings: object) -> ClientConfig:
         """Settings by Python's names, with the cluster's brokers for bootstrap."""
@@ -227,12 +212,6 @@ class ClientSide:
         )
         self.do(engine.start)
         return engine
-
-    def do(self, action: Callable[[], T]) -> T:
-        """Run it as an event of this process."""
-        results: list[T] = []
-        self.process.run(lambda: results.append(action()))
-        return results[0]
 
     def wait(self, make: Callable[[], Waiter[T]], limit_ms: int = LIMIT_MS) -> T:
         """Run it here, and time until its waiter is done; the result."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from odradek.testing.scheduler import SECOND, SimulationError
 from odradek.testing.workload.schedule import Schedule
-from odradek.testing.world import Report, World
+from odradek.testing.world import BOTH, NO_ENGINES, ONLY_ENGINES, Report, World
 
 DEFAULT_STEPS = 100
 TAPE_LINES = 40
@@ -80,6 +80,7 @@ def explain(outcome: Outcome) -> list[str]:
     command = f"python -m odradek.testing.sim --seed {world.seed} --steps {world.steps}"
     command += f" --faults '{','.join(world.faults)}'" if world.faults else ""
     command += "" if world.extras else " --plain"
+    command += f" --engines {world.engines}" if world.engines != BOTH else ""
     lines.append(f"  reproduce: {command}")
     return lines
 
@@ -113,6 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="batches to produce")
     parser.add_argument("--faults", default="", help="only these, separated by commas")
     parser.add_argument("--plain", action="store_true", help="producing and reading, and no more")
+    parser.add_argument(
+        "--engines",
+        choices=(NO_ENGINES, ONLY_ENGINES, BOTH),
+        default=BOTH,
+        help="applications of our own clients, besides the scripted ones or in their place",
+    )
     parser.add_argument("--log", action="store_true", help="let the broker log to stderr")
     parser.add_argument("--tape", action="store_true", help="explain also what went well")
     options = parser.parse_args(arguments)
@@ -122,7 +129,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     started, virtual_ns, events = time.perf_counter(), 0, 0
     for seed in range(options.seed, options.seed + options.count):
-        outcome = run_seed(World(seed, options.steps, faults=kinds, extras=not options.plain))
+        world = World(
+            seed,
+            options.steps,
+            faults=kinds,
+            extras=not options.plain,
+            engines=options.engines,
+        )
+        outcome = run_seed(world)
         print(summary(outcome), flush=True)
         if not outcome.kept or options.tape:
             print("\n".join(explain(outcome)), flush=True)

@@ -2,6 +2,10 @@
 scheduler.
 
     faults and work ──heal──► all work ends ──► final readers read all ──► checker ──► Report
+                                                        └─► engines come to rest, and to an end
+
+Who works is up to `engines`: the scripted clients of `testing.workload`, which do on purpose what
+careful clients avoid, applications of our own clients (`testing.engines`), or both.
 
 A seed decides everything (`workload.schedule`), so `World(seed).run()` is the same run every
 time. Each phase has a limit in virtual time; a phase that does not end is a violation ("stuck")
@@ -20,6 +24,8 @@ from odradek.model.ids import TopicIdPartition, TopicPartition
 from odradek.testing.checker import Checker
 from odradek.testing.clients import Clients
 from odradek.testing.durable import is_durable
+from odradek.testing.engines.engine_clients import EngineClients
+from odradek.testing.engines.plans import NO_PLAN, with_engines
 from odradek.testing.history import History, Send
 from odradek.testing.machine import Machine, Wiring
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
@@ -29,6 +35,7 @@ from odradek.testing.retention_rule import RetentionRule
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.wiring import real_broker
 from odradek.testing.workload.extras import with_extras
+from odradek.testing.workload.reader import SimReader
 from odradek.testing.workload.schedule import Schedule, draw_schedule
 
 WORK_LIMIT_NS = 60 * SECOND
@@ -36,6 +43,11 @@ SETTLE_NS = 10 * SECOND
 RETENTION_NS = 2 * SECOND
 """What retention may be late by when nothing is wrong: two passes, and the work of one."""
 READ_LIMIT_NS = 60 * SECOND
+SEND_LIMIT_NS = 200 * SECOND
+REST_LIMIT_NS = 200 * SECOND
+"""Engines wait as long as users have them wait: up to 30 s for an answer, more than once."""
+END_LIMIT_NS = 60 * SECOND
+NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +74,7 @@ class Report:
 class World:
     """One run. `steps`: batches to produce; `faults`: these kinds only, if any are given.
 
-    `white_box`: also look at the platter at each ack.
+    `white_box`: also look at the platter at each ack. `engines`: who works.
     """
 
     seed: int
@@ -74,6 +86,8 @@ class World:
     """With what `workload.extras` adds: the real broker can do it, a small one need not."""
     adjust: Callable[[Schedule], Schedule] = lambda plan: plan
     """A hand on what was drawn, to look closely at something rare."""
+    engines: str = NO_ENGINES
+    engine_clients: EngineClients = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     history: History = field(default_factory=History)
@@ -88,13 +102,30 @@ class World:
         self.plan = draw_schedule(self.seed, self.steps, self.faults)
         if self.extras:
             self.plan = with_extras(self.seed, self.plan, self.faults)
+        if self.engines != NO_ENGINES:
+            alone = self.engines == ONLY_ENGINES
+            self.plan = with_engines(self.seed, self.plan, self.steps, alone=alone)
         self.plan = self.adjust(self.plan)
         self.scheduler = Scheduler(self.seed)
         self.fabric = Fabric(self.scheduler, self.plan.link)
         self.machine = Machine(
             self.scheduler, self.fabric, self.history, self.wire(self.plan), self.plan.pace
         )
-        self.clients = Clients(self.scheduler, self.fabric, self.history, self.plan, self._acked)
+        self.engine_clients = EngineClients(
+            self.scheduler,
+            self.fabric,
+            self.history,
+            self.plan.engines or NO_PLAN,
+            self._acked,
+        )
+        self.clients = Clients(
+            self.scheduler,
+            self.fabric,
+            self.history,
+            self.plan,
+            self._acked,
+            self.engine_clients.start,
+        )
         self.nemesis = Nemesis(
             self.machine,
             self.scheduler.stream("nemesis"),
@@ -109,6 +140,7 @@ class World:
         try:
             return self._run()
         finally:
+            self.engine_clients.kill()
             if collecting:
                 gc.enable()
 
@@ -118,7 +150,8 @@ class World:
         self.clients.start()
         self.scheduler.run(self.plan.heal_ns)
         self.nemesis.heal()
-        stuck = self._until(self.clients.work_is_done, WORK_LIMIT_NS, self.clients.pending_work)
+        self.engine_clients.calm_down()
+        stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
         self.clients.stop()
         # What was acked with acks=1 becomes visible when it is on disk, which takes a while.
         self.scheduler.run(self.scheduler.now_ns + SETTLE_NS)
@@ -130,9 +163,11 @@ class World:
                 lambda: all(reader.finished for reader in finals),
                 READ_LIMIT_NS + len(self.history.sends) * SECOND,
                 lambda: [reader.pending() for reader in finals if not reader.finished],
-            )
+            ) or self._end_engines(finals)
         checker = Checker(self.history, self.plan.durability, self._rules(), self._clocks())
         found = stuck + checker.check_surprises() if stuck else checker.check()
+        if not stuck:
+            found += self.engine_clients.judge(checker.log)
         return self._report(self._early + found, checker.lost)
 
     def _report(self, violations: list[str], lost: int) -> Report:
@@ -155,6 +190,31 @@ class World:
         )
 
     # Phases.
+
+    def _work_limit_ns(self) -> int:
+        return WORK_LIMIT_NS if self.engines == NO_ENGINES else SEND_LIMIT_NS
+
+    def _work_is_done(self) -> bool:
+        return self.clients.work_is_done() and self.engine_clients.sending_is_done()
+
+    def _pending_work(self) -> list[str]:
+        return self.clients.pending_work() + self.engine_clients.pending_sends()
+
+    def _end_engines(self, finals: list[SimReader]) -> list[str]:
+        """All has been sent: it is read to the end, groups come to rest, and all leave."""
+        engines = self.engine_clients
+        ends = {tp: end for reader in finals for tp, end in reader.ends.items()}
+        stuck = self._until(
+            lambda: not engines.pending_reads(ends),
+            REST_LIMIT_NS,
+            lambda: engines.pending_reads(ends),
+        )
+        if not stuck:
+            engines.stop()
+            stuck = self._until(
+                lambda: not engines.still_there(), END_LIMIT_NS, engines.still_there
+            )
+        return stuck
 
     def _until(
         self, done: Callable[[], bool], limit_ns: int, pending: Callable[[], list[str]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from odradek.client.engine import Engine
@@ -30,7 +30,12 @@ class ProducerArguments(NamedTuple):
     value: Serializer
     blocks: bool
 
-    def engine(self, env: Env, timer: SystemTimer) -> Engine:
+    def engine(
+        self,
+        env: Env,
+        timer: SystemTimer,
+        on_bug: Callable[[str, Exception], None] | None = None,
+    ) -> Engine:
         """The engine of such a producer."""
         config = self.config
         return Engine(
@@ -40,6 +45,7 @@ class ProducerArguments(NamedTuple):
             max_in_flight=config.max_in_flight_requests_per_connection,
             allow_auto_topic_creation=True,
             topic_idle_ms=config.metadata_max_idle_ms,
+            on_bug=on_bug,
         )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from odradek.model.ids import TopicPartition
 from odradek.testing.offload import Pace
@@ -23,6 +24,9 @@ from odradek.testing.workload.lanes import ProducerPlan
 from odradek.testing.workload.reader import ReaderPlan
 from odradek.testing.workload.topics import TopicPlan
 from odradek.testing.workload.trimmer import TrimmerPlan
+
+if TYPE_CHECKING:
+    from odradek.testing.engines.plans import EnginesPlan
 
 FAULTS = (
     "kill",
@@ -84,6 +88,8 @@ class Schedule:
     trimmers: Sequence[TrimmerPlan] = ()
     sessions: bool = False
     """Final readers use incremental fetch sessions."""
+    engines: EnginesPlan | None = None
+    """Applications of our own clients: see `testing.engines`."""
 
     def forgetful(self) -> set[str]:
         """The topics whose records may go."""

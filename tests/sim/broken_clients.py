@@ -1,0 +1,247 @@
+"""Our own clients with one broken part each, in the simulation: `broken_clients.py NAME [SEEDS]`.
+
+Parts are replaced within their modules, which compiled ones do not allow: this runs in a process of
+its own, interpreted. It ends with 0 and the violation if a seed finds the break, with 1 if none
+does. `SOUND` is broken nowhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from odradek.client.consumer.fetch_collector import FetchCollector
+from odradek.client.consumer.position import Position
+from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn
+from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.producer.completion import Completion
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.transaction_manager import (
+    REMEMBERED_BATCHES,
+    TransactionManager,
+)
+from odradek.testing.engines.plans import EnginesPlan
+from odradek.testing.history import History
+from odradek.testing.scheduler import SimulationError
+from odradek.testing.workload.schedule import Schedule
+from odradek.testing.world import ONLY_ENGINES, World
+
+STEPS = 30
+SEEDS = 40
+Adjust = Callable[[EnginesPlan], EnginesPlan]
+
+
+def only_senders(plan: EnginesPlan) -> EnginesPlan:
+    return replace(plan, readers=(), groups=())
+
+
+def only_readers(plan: EnginesPlan) -> EnginesPlan:
+    return replace(plan, groups=())
+
+
+def only_groups(plan: EnginesPlan) -> EnginesPlan:
+    return replace(plan, readers=())
+
+
+# Producers.
+
+
+def without_idempotence(plan: EnginesPlan) -> EnginesPlan:
+    """What got no answer is sent again, and nobody notices that it was written."""
+    plain = (("enable.idempotence", "false"),)
+    senders = [replace(sender, settings=sender.settings + plain) for sender in plan.senders]
+    return replace(only_senders(plan), senders=senders)
+
+
+def number_again() -> None:
+    """What is sent again gets the next sequence number."""
+    drained = TransactionManager.drained
+
+    def as_new(self: TransactionManager, batch: ProducerBatch) -> None:
+        if batch.has_sequence:
+            self.entry(batch.topic_partition).remove_in_flight(batch)
+            batch.base_sequence = -1
+        drained(self, batch)
+
+    TransactionManager.drained = as_new  # type: ignore[method-assign]
+
+
+def leave_gaps() -> None:
+    """The sequence is not repaired when the broker misses a batch."""
+
+    def forget(self: TransactionManager) -> None:
+        for partition in self._troubled:
+            entry = self.entry(partition)
+            entry.has_gap = False
+            entry.unresolved_after = -1
+        self._troubled.clear()
+
+    TransactionManager.resolve = forget  # type: ignore[method-assign]
+
+
+def all_at_once() -> None:
+    """The first batches of an epoch do not wait for the very first one."""
+
+    def may_drain(self: TransactionManager, batch: ProducerBatch) -> bool:
+        entry = self.entry(batch.topic_partition)
+        if not self.identity.is_valid or entry.is_unresolved or entry.has_gap:
+            return False
+        if batch.has_sequence or not entry.in_flight:
+            return True
+        return bool(entry.drained - entry.in_flight[0].drained_as < REMEMBERED_BATCHES)
+
+    TransactionManager.may_drain = may_drain  # type: ignore[method-assign]
+
+
+def tell_twice() -> None:
+    """The answer to a batch that had expired is told, too."""
+    ended = Completion.ended
+
+    def finish(self: ProducerBatch) -> None:
+        self.done = True
+        for index, timestamp_ms, callback in self._callbacks:
+            self._tell(index, timestamp_ms, callback)
+        self.result.finish()
+
+    def ended_late(self: Completion, batch: ProducerBatch, *rest: Any) -> None:
+        if batch.done:
+            batch._finish()
+        ended(self, batch, *rest)
+
+    ProducerBatch._finish = finish  # type: ignore[method-assign]
+    Completion.ended = ended_late  # type: ignore[method-assign]
+
+
+# Consumers.
+
+
+def commit_unread() -> None:
+    """What the application was handed is committed before it came back."""
+
+    def consumed(self: SubscriptionState) -> dict[Any, Any]:
+        for state in self.states:
+            if state.position.offset >= 0:
+                state.position.settle()
+        return given(self)
+
+    prop = SubscriptionState.consumed
+    assert isinstance(prop, property) and prop.fget is not None
+    given = prop.fget
+    SubscriptionState.consumed = property(consumed)  # type: ignore[assignment,method-assign]
+
+
+def begin_behind() -> None:
+    """Reading goes on behind the first record that nobody has read."""
+    initialize = SubscriptionState.initialize
+
+    def one_further(self: SubscriptionState, committed: dict[Any, Any]) -> Any:
+        further = {
+            partition: None if found is None else found._replace(offset=found.offset + 1)
+            for partition, found in committed.items()
+        }
+        return initialize(self, further)
+
+    SubscriptionState.initialize = one_further  # type: ignore[method-assign,assignment]
+
+
+def lose_the_last() -> None:
+    """The last record that was gathered is not handed out."""
+    take = FetchCollector.take
+
+    def all_but_one(self: FetchCollector, into: list[Any], limit: int) -> None:
+        take(self, into, limit)
+        if len(into) > 1:
+            into.pop()
+
+    FetchCollector.take = all_but_one  # type: ignore[method-assign,assignment]
+
+
+def read_on_after_seeks() -> None:
+    """What was fetched for an older position is handed out."""
+    move = Position.move
+
+    def unnoticed(self: Position, offset: int, leader_epoch: int) -> None:
+        move(self, offset, leader_epoch)
+        self.generation = 1
+
+    Position.move = unnoticed  # type: ignore[method-assign]
+
+
+def keep_what_is_lost() -> None:
+    """A member that has lost its generation does not tell its application."""
+    prepare = RebalanceTurns.prepare
+
+    def silent(self: RebalanceTurns) -> Turn:
+        if self.member.generation.is_reset:
+            return None
+        return (yield from prepare(self))
+
+    RebalanceTurns.prepare = silent  # type: ignore[method-assign]
+
+
+def nothing() -> None:
+    """For breaks that are a matter of settings."""
+
+
+BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
+    "SOUND": (nothing, lambda plan: plan, 0),
+    "without_idempotence": (nothing, without_idempotence, 0),
+    "number_again": (number_again, only_senders, 0),
+    "leave_gaps": (leave_gaps, only_senders, 0),
+    "all_at_once": (all_at_once, only_senders, 15),
+    "tell_twice": (tell_twice, only_senders, 0),
+    "commit_unread": (commit_unread, only_groups, 15),
+    "begin_behind": (begin_behind, only_groups, 0),
+    "lose_the_last": (lose_the_last, only_readers, 2),
+    "read_on_after_seeks": (read_on_after_seeks, only_readers, 43),
+    "keep_what_is_lost": (keep_what_is_lost, only_groups, 10),
+}
+"""What is broken, who works then, and the seed from which to search: starting near one that finds
+it keeps this quick."""
+
+
+class Impatient(History):
+    """The first surprise is enough."""
+
+    def surprise(self, kind: str, text: str) -> None:
+        super().surprise(kind, text)
+        raise SimulationError(f"{kind}: {text}")
+
+
+def violation(seed: int, adjust: Adjust) -> str | None:
+    """The first thing that is wrong in a seed's run."""
+
+    def adjusted(plan: Schedule) -> Schedule:
+        assert plan.engines is not None
+        return replace(plan, engines=adjust(plan.engines))
+
+    world = World(
+        seed, STEPS, engines=ONLY_ENGINES, adjust=adjusted, white_box=False, history=Impatient()
+    )
+    try:
+        found = world.run().violations
+    except SimulationError as error:
+        return str(error)
+    return found[0] if found else None
+
+
+def main(arguments: Sequence[str]) -> int:
+    name, *numbers = arguments
+    break_it, adjust, first = BREAKS[name]
+    count = int(numbers[0]) if numbers else SEEDS
+    break_it()
+    logging.disable(logging.CRITICAL)
+    for seed in range(first, first + count):
+        found = violation(seed, adjust)
+        if found is not None:
+            print(f"{name}: seed {seed}: {found}")
+            return 0
+    print(f"{name}: {count} seeds saw nothing wrong")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
