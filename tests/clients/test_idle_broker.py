@@ -12,8 +12,10 @@ from odradek.protocol.api.fetch import FetchResponse
 from odradek.testing.broker import Broker
 
 WAIT_MS = 3000
-EVENTS = 10
-"""Its request, its deadline as it moves down the wheels, its answer: and some more."""
+EVENTS = 14
+"""What may still go on before it, its request, its deadline as it moves down the wheels, its answer:
+six in all, mostly.
+"""
 
 
 def test_while_a_fetch_waits_the_reactor_sleeps(tmp_path: Path) -> None:
