@@ -13,8 +13,8 @@ from odradek.testing.broker import Broker
 
 WAIT_MS = 3000
 EVENTS = 14
-"""What may still go on before it, its request, its deadline as it moves down the wheels, its answer:
-six in all, mostly.
+"""The request, its deadline as it moves down the wheels, its answer, what was begun before: mostly
+six in all.
 """
 
 
