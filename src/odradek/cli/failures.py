@@ -29,6 +29,7 @@ REFUSED = (
     errors.InvalidReplicationFactor,
     errors.InvalidConfig,
     errors.GroupNotEmpty,
+    errors.UnknownMember,
 )
 UNREACHABLE = (errors.Disconnected, errors.KafkaTimeout)
 HINTS: dict[type[BaseException], str] = {
@@ -37,6 +38,7 @@ HINTS: dict[type[BaseException], str] = {
     errors.TopicAlreadyExists: "`--if-not-exists` takes it as it is; `odradek topic describe` "
     "shows how that is.",
     errors.GroupNotFound: "`odradek group ls` lists the groups there are.",
+    errors.UnknownMember: "A group is moved when it has no members: stop them first.",
     errors.GroupNotEmpty: "`odradek group describe` shows the members.",
     errors.InvalidConfig: "`odradek topic config TOPIC --all` lists the settings of a topic.",
     errors.InvalidReplicationFactor: "`-r 1` works with a single broker.",

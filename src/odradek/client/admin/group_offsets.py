@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from odradek.client.admin.calls import check
 from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
-from odradek.client.admin.results import Lag
+from odradek.client.admin.results import Lag, Member
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
-from odradek.client.errors.answers import GroupNotEmpty
+from odradek.client.errors.answers import GroupNotEmpty, GroupNotFound
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
@@ -139,9 +139,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         """How far behind a group is, in all partitions that it has committed for or reads now.
         `GroupNotFound` if there is no such group.
         """
-        group = await self.describe_group(group_id)
         offsets = await self.group_offsets(group_id)
-        read = {partition for member in group.members for partition in member.assignment}
+        members = await self._known_members(group_id, has_committed=bool(offsets))
+        read = {partition for member in members for partition in member.assignment}
         partitions = sorted(read | offsets.keys())
         starts = await self.beginning_offsets(partitions)
         ends = await self.end_offsets(partitions)
@@ -179,8 +179,22 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             for each in sorted(targets)
         }
 
+    async def _known_members(self, group_id: str, *, has_committed: bool) -> Sequence[Member]:
+        """The members, as far as DescribeGroups knows them. Of a group of another protocol
+        (KIP-848) it says that there is none; what such a group has committed is known all the same,
+        and its coordinator refuses who would move it under its members.
+        """
+        try:
+            return (await self.describe_group(group_id)).members
+        except GroupNotFound:
+            if not has_committed:
+                raise
+            return ()
+
     async def _refuse_members(self, group_id: str, *, exists: bool) -> None:
-        members = (await self.describe_group(group_id)).members if exists else ()
+        if not exists:
+            return
+        members = await self._known_members(group_id, has_committed=True)
         if members:
             raise GroupNotEmpty(
                 f"group {group_id} has {len(members)} members, which would go on where they are. "

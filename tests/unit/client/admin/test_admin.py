@@ -191,6 +191,26 @@ def produce(broker: Broker, partition: TopicPartition, count: int) -> None:
 # Groups.
 
 
+def test_a_group_of_another_protocol_lags_and_moves_too(
+    admin: Admin, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DescribeGroups does not know it (KIP-848), but what it has committed is known."""
+
+    async def not_classic(self: AdminCalls, group_id: str) -> None:
+        raise GroupNotFound(f"group {group_id} is not a classic group")
+
+    admin.create_topic("read-by-others")
+    (first,) = admin.partitions_of(["read-by-others"])
+    produce(broker, first, 5)
+    admin.alter_group_offsets("others", {first: 3})
+    monkeypatch.setattr(AdminCalls, "describe_group", not_classic)
+    assert admin.group_lag("others")[first].lag == 2
+    admin.seek_group("others", "start")
+    assert admin.group_lag("others")[first].lag == 5
+    with pytest.raises(GroupNotFound):
+        admin.group_lag("nobody")
+
+
 def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
     admin.create_topic("read", partitions=2)
     first, second = admin.partitions_of(["read"])
