@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from odradek import Consumer, Record
+from odradek import Consumer
 from odradek.cli.output import tell
 from odradek.cli.progress import Progress
 from odradek.cli.record_output import Writer
@@ -35,9 +35,9 @@ class WrittenOut:
         self.reader = reader
         self.offsets: dict[TopicPartition, int] = {}
 
-    def add(self, record: Record[bytes, bytes]) -> None:
-        """It is out."""
-        self.offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
+    def add(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """All before these is out."""
+        self.offsets.update(offsets)
 
     def commit(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Of all partitions or some. Between two generations it is left for later."""
@@ -96,13 +96,15 @@ def read_as_member(
         on_lost=lambda _, partitions: written.lost(partitions),
     )
     for batch in reader.batches(AT_ONCE if num is None else min(AT_ONCE, num), WAIT_S):
+        reached: dict[TopicPartition, int] = {}
         for record in batch:
             writer.write(record)
-            written.add(record)
+            reached[TopicPartition(record.topic, record.partition)] = record.offset + 1
             progress.advance()
             if progress.count == num:
                 break
         writer.flush()
+        written.add(reached)
         if progress.count == num:
             written.finish()
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,9 +65,11 @@ class Out:
         """It is out at once."""
 
 
-def read(member: Any, *batches: list[Record[bytes, bytes]], num: int | None = None) -> Out:
+def read(
+    member: Any, *batches: list[Record[bytes, bytes]], num: int | None = None, out: Any = None
+) -> Out:
     member.batched = [*batches]
-    out: Any = Out()
+    out = out or Out()
     with Progress("read", quiet=True) as progress:
         read_as_member(member, ["t"], out, num, progress)
     found: Out = out
@@ -78,6 +81,20 @@ def test_what_was_written_out_is_committed() -> None:
     out = read(member, [record(0, 5), record(1, 7)], [record(0, 6)])
     assert out.lines == [5, 7, 6]
     assert member.committed == {A: 7, B: 8}
+
+
+def test_what_is_not_out_is_not_committed_as_partitions_are_given_up() -> None:
+    """As the consumer is closed by the very failure."""
+
+    class Full(Out):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    member: Any = Member()
+    with pytest.raises(OSError, match="No space"):
+        read(member, [record(0, 5)], out=Full())
+    member.on_revoke(member, [A])
+    assert member.committed == {}
 
 
 def test_of_a_batch_only_what_was_wanted_is_committed() -> None:
@@ -109,8 +126,8 @@ def test_a_rebalance_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_given_up_is_committed_first() -> None:
     member: Any = Member(RebalanceInProgress("later"))
     written = WrittenOut(member)
-    written.add(record(0, 5))
-    written.add(record(1, 7))
+    written.add({A: 6})
+    written.add({B: 8})
     written.commit()
     assert member.committed == {}
     written.give_up([A])
@@ -122,13 +139,13 @@ def test_what_others_have_is_never_committed(capsys: pytest.CaptureFixture[str])
     """They may be further already."""
     member: Any = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
     written = WrittenOut(member)
-    written.add(record(0, 5))
+    written.add({A: 6})
     written.commit()
     written.give_up([A])
     written.commit()
     assert (member.committed, written.offsets) == ({}, {})
     assert "t-0" in capsys.readouterr().err
-    written.add(record(1, 7))
+    written.add({B: 8})
     written.lost([A, B])
     assert written.offsets == {}
 
