@@ -132,7 +132,6 @@ def test_a_result_that_is_not_what_it_must_be_is_exit_code_1(demo_here, monkeypa
     assert ran.exit_code == 1, ran.output
     assert ran.stdout.count("FAILS") == 2
     assert ran.stdout.count("holds") == 4
-    assert ran.stdout.count("1 lines differ") == 2
 
 
 @pytest.mark.timeout(300)
