@@ -33,9 +33,10 @@ def test_a_seed_of_engines(seed: int) -> None:
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
 
-@pytest.mark.parametrize("seed", range(2, 4))
+@pytest.mark.parametrize("seed", [7, 8])
 def test_a_seed_of_engines_and_scripted_clients(seed: int) -> None:
     outcome = run_seed(World(seed, STEPS, engines=BOTH))
+    assert outcome.world.plan.engines is not None and outcome.world.plan.producers
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
 
@@ -103,7 +104,7 @@ def summary_in_a_process_of_its_own(seed: int, engines: str, hash_seed: str) -> 
     ).stdout.splitlines()[0]
 
 
-@pytest.mark.parametrize(("seed", "engines"), [(9, ONLY_ENGINES), (2, BOTH)])
+@pytest.mark.parametrize(("seed", "engines"), [(9, ONLY_ENGINES), (8, BOTH)])
 def test_engines_run_byte_for_byte_the_same_whatever_the_hash_seed(seed: int, engines: str) -> None:
     here = summary(run_seed(World(seed, 20, engines=engines)))
     lines = [summary_in_a_process_of_its_own(seed, engines, each) for each in ("1", "4711")]

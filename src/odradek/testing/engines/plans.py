@@ -1,8 +1,9 @@
 """What the engines of a seed are and do: drawn as all else is, apart from it.
 
-They have topics of their own, of which nothing is ever removed, and only in runs in which the
+They have topics of their own, of which nothing is ever removed, and work only in runs in which the
 broker promises that what it acknowledged stays (`log.durability=fsync`, no damaged disk): what they
-are told and handed can then be judged to the last record.
+are told and handed can then be judged to the last record. Beside scripted clients they are there in
+half of the seeds; alone in every one.
 """
 
 from __future__ import annotations
@@ -79,11 +80,13 @@ NO_PLAN = EnginesPlan((), (), (), (), ())
 
 
 def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Schedule:
-    """The schedule with engines; `alone`: with nobody else."""
+    """The schedule with engines, in some seeds; `alone`: with nobody else, in every seed."""
+    joins = stream(seed, "schedule/engines/join").chance(700) and base.durability == FSYNC
+    if not (joins or alone):
+        return base
     chance = stream(seed, "schedule/engines")
     horizon_ns = base.heal_ns
     plan = draw_engines(chance, steps, horizon_ns)
-    faults = [fault for fault in base.faults if fault.kind not in DAMAGE]
     if alone:
         base = replace(base, topics=[], producers=[], readers=[], trimmers=[], mortal=[])
     return replace(
@@ -91,7 +94,7 @@ def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Sched
         durability=FSYNC,
         settings=base.settings | SETTINGS,
         topics=[*base.topics, *plan.topics],
-        faults=faults,
+        faults=[fault for fault in base.faults if fault.kind not in DAMAGE],
         engines=plan,
     )
 
