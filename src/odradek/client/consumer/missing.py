@@ -82,11 +82,8 @@ class Missing:
 
     def _no_cluster(self) -> KafkaError:
         trouble = self._engine.metadata.trouble
-        why = f": {trouble}" if trouble else ""
-        return Disconnected(
-            f"no broker was reached within {self._patience_ms} ms{why}. What to do: "
-            f"{Disconnected.advice}"
-        )
+        why = f": {trouble}" if trouble else f". What to do: {Disconnected.advice}"
+        return Disconnected(f"no broker was reached within {self._patience_ms} ms{why}")
 
     def _unknown(self, what: str | TopicPartition) -> KafkaError:
         return UnknownTopicOrPartition(
