@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from clients.asking import produce
 from clients.wire import Wire, request_bytes
 from fuzz.batches import any_batch
 from fuzz.budget import seeds
@@ -34,15 +35,8 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.api.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from odradek.protocol.header import request_is_flexible
 from odradek.protocol.messages import MESSAGES
-from odradek.protocol.record_batch_builder import build
 from odradek.testing.broker import Broker
 
 TOPICS = ("there", "here", "stamped")
@@ -135,18 +129,6 @@ def test_many_hostile_requests_on_one_connection(fuzzed: Broker) -> None:
             words = vocabulary(other)
 
 
-def produce(wire: Wire, topic: str, batch: bytes, version: int) -> int:
-    data = PartitionProduceData(index=0, records=batch)
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-    )
-    answer = wire.ask(request, version, ProduceResponse)
-    return int(answer.responses[0].partition_responses[0].error_code)
-
-
 def end_offset(wire: Wire, topic: str) -> int:
     asked = ListOffsetsTopic(
         name=topic,
@@ -165,10 +147,10 @@ def log_bytes(directory: Path) -> int:
 def test_a_log_grows_only_by_what_was_acknowledged(fuzzed: Broker, tmp_path: Path) -> None:
     with Wire(fuzzed.bootstrap) as wire:
         create(wire, "logged")
-        assert produce(wire, "logged", build([(b"k", b"v", [], 1_700_000_000_000)]), 9) == 0
+        assert produce(wire, "logged") == 0
         for name, random in seeds(400, "produced"):
             before, size = end_offset(wire, "logged"), log_bytes(tmp_path)
-            error = produce(wire, "logged", any_batch(random), random.choice((6, 8, 9, 12)))
+            error = produce(wire, "logged", 0, any_batch(random), random.choice((6, 8, 9, 12)))
             grown = end_offset(wire, "logged") - before
             assert (grown > 0) == (log_bytes(tmp_path) > size), name
             assert error == 0 or grown == 0, name
