@@ -25,6 +25,8 @@ LONG_S = 60.0
 TOPIC = "t"
 FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, OFFSET_FETCH = 1, 2, 3, 10, 9
 COUNT = 50
+HURRY = {"topic.metadata.refresh.fast.interval.ms": 20}
+"""Of the producer that fills the topic: else it may look only a second later who leads it."""
 PASSING = [
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -65,7 +67,7 @@ def cluster() -> Iterator[MockCluster]:
     with mock_cluster(lib, brokers=2) as running:
         running.create(TOPIC)
         running.lead(TOPIC, 0, 1)
-        producer = confluent_kafka.Producer({"bootstrap.servers": running.bootstrap})
+        producer = confluent_kafka.Producer(HURRY | {"bootstrap.servers": running.bootstrap})
         for number in range(COUNT):
             producer.produce(TOPIC, b"%d" % number)
             if number % 5 == 4:

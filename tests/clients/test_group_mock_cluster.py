@@ -38,6 +38,8 @@ COUNT = 20
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 SESSION_MS = 1_300
+HURRY = {"topic.metadata.refresh.fast.interval.ms": 20}
+"""Of the producer that fills the topic: else it may look only a second later who leads it."""
 MOVING = [
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -59,7 +61,7 @@ def cluster() -> Iterator[MockCluster]:
         for api_key, highest in ((JOIN_GROUP, 5), (SYNC_GROUP, 3), (HEARTBEAT, 3)):
             running.versions(api_key, 0, highest)
         running.versions(LEAVE_GROUP, 0, 1)
-        producer = confluent_kafka.Producer({"bootstrap.servers": running.bootstrap})
+        producer = confluent_kafka.Producer(HURRY | {"bootstrap.servers": running.bootstrap})
         for number in range(COUNT):
             producer.produce(TOPIC, b"%d" % number)
         assert producer.flush(LONG_S) == 0
