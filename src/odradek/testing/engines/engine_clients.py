@@ -41,6 +41,7 @@ class EngineClients:
     groups: list[SimGroup] = field(default_factory=list)
     _crashes: int = 0
     _to_come: int = 0
+    _calm: bool = False
 
     def __post_init__(self) -> None:
         self.seen = Seen(self.scheduler, self.history)
@@ -70,6 +71,7 @@ class EngineClients:
     def _start_reader(self, plan: AssignedPlan) -> None:
         side = self._side(plan.consuming.name)
         reader = AssignedApplication(side, self.history, self.seen, plan)
+        reader.calm = self._calm  # It may be late.
         self.readers.append(reader)
         reader.start()
 
@@ -108,6 +110,7 @@ class EngineClients:
 
     def calm_down(self) -> None:
         """The last fault is over."""
+        self._calm = True
         for reader in self.readers:
             reader.calm = True
         for group in self.groups:
