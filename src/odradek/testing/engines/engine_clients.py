@@ -55,8 +55,8 @@ class EngineClients:
         for group_plan in self.plan.groups:
             group = SimGroup(self.scheduler, self.fabric, self.history, self.seen, group_plan)
             self.groups.append(group)
-            group.start()
-        for event in self.plan.crashes:
+            group.start(() if self._calm else group_plan.events)
+        for event in () if self._calm else self.plan.crashes:
             at_ns = max(event.at_ns, self.scheduler.now_ns)
             self.scheduler.at(at_ns, "engines", event.kind, self._crash(event))
 

@@ -8,7 +8,7 @@ one who only watches what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.model.ids import TopicPartition
@@ -44,7 +44,8 @@ class SimGroup:
         self.books = GroupBooks(self.plan.name)
         self._chance = self.scheduler.stream(f"group/{self.plan.name}")
 
-    def start(self) -> None:
+    def start(self, events: Sequence[Event]) -> None:
+        """The first members join; `events` will happen to them."""
         name = f"{self.plan.name}-watcher"
         plan = draw_consuming(self._chance, name, (("group.id", self.plan.name),))
         side = ClientProcess(self.scheduler, self.fabric, name)
@@ -54,7 +55,7 @@ class SimGroup:
         self.watcher.start()
         for _ in range(self.plan.first):
             self.join()
-        for event in self.plan.events:
+        for event in events:
             at_ns = max(event.at_ns, self.scheduler.now_ns)
             self.scheduler.at(at_ns, self.plan.name, event.kind, self._strike(event))
 
