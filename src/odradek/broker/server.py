@@ -86,8 +86,15 @@ class Server:
             env,
             self._timer,
             most_connections=connections,
-            own_host=own_address() if self.tells_own_address else "",
+            own_host=self._own_host(),
         )
+
+    def _own_host(self) -> str:
+        """What stands for a host that is left open in what clients are told."""
+        host = self.config.listening()[0].host
+        if not self.tells_own_address:
+            return ""
+        return own_address(host) if self.config.listening()[0].is_everywhere else host
 
     @property
     def tells_own_address(self) -> bool:
