@@ -257,8 +257,11 @@ def test_what_cannot_be_done_is_said_with_a_code(
 
 def test_nothing_is_destroyed_unasked(run: Run) -> None:
     run("topic", "create", "orders")
+    run("produce", "orders", "one")
+    beyond = run("topic", "trim", "orders", "-o", "7", "-y", code=2)
+    assert "orders-0 ends at 1, before 7: write end to delete all" in beyond.stderr
     assert "--yes" in run("topic", "rm", "orders", code=2).stderr
-    assert lines(run("topic", "rm", "orders", "--dry-run")) == [["orders", "1", "0"]]
+    assert lines(run("topic", "rm", "orders", "--dry-run")) == [["orders", "1", "1"]]
     assert lines(run("topic", "ls")) == [["orders", "1", "1"]]
 
 

@@ -4,7 +4,8 @@ every byte of it.
     {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v",
      "headers":[{"key":"h","value":"x"}]}
 
-Bytes that are not UTF-8 stand under `key_base64`, `value_base64`. Null is null.
+Bytes that are not UTF-8 stand under `key_base64`, `value_base64`. Null is null, and has to be said:
+an object without a value is no record, nor is one with a field that records do not have.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from typing import Any
 import msgspec
 
 from odradek.cli.record_format import Shown
+
+FIELDS = {"topic", "partition", "offset", "timestamp", "headers"} | {
+    "key",
+    "key_base64",
+    "value",
+    "value_base64",
+}
 
 
 def written(record: Shown) -> bytes:
@@ -48,6 +56,7 @@ def read(data: bytes) -> Shown:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(line, dict):
         raise ValueError('not a record: an object like {"key": "k", "value": "v"} is')
+    check_fields(line)
     record = Shown(key=take(line, "key"), value=take(line, "value"))
     record.topic = typed(line, "topic", str, "")
     record.partition = typed(line, "partition", int, -1)
@@ -57,6 +66,18 @@ def read(data: bytes) -> Shown:
         raise ValueError('headers are a list of {"key": "h", "value": "x"}')
     record.headers = [(one["key"], take(one, "value")) for one in headers]
     return record
+
+
+def check_fields(line: dict[str, Any]) -> None:
+    """Somebody's own object is easily taken for a record, and would be one without a value."""
+    advice = (
+        'a record is {"key": ..., "value": ...}; to send the lines as they are, leave out --json'
+    )
+    unknown = sorted(line.keys() - FIELDS)
+    if unknown:
+        raise ValueError(f"records have no field {unknown[0]!r}: {advice}")
+    if not line.keys() & {"value", "value_base64"}:
+        raise ValueError(f"it has no value (null is one): {advice}")
 
 
 def typed(line: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:

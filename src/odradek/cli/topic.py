@@ -14,7 +14,7 @@ from odradek.cli.connected import admin
 from odradek.cli.failures import HINTS
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, WATCH, YES, json_flag, json_option, watched
-from odradek.cli.moments import position
+from odradek.cli.moments import From, position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import chosen_partitions, ends_of, offsets_at
 from odradek.cli.topic_tables import config_table, summary_table, topic_table
@@ -228,7 +228,13 @@ def trim(
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
         starts = cluster.beginning_offsets(wanted)
-        targets = offsets_at(cluster, wanted, position(before, now_ms()))
+        where = position(before, now_ms())
+        targets = offsets_at(cluster, wanted, where)
+        for each in wanted:
+            if where.origin is From.ZERO and where.value > targets[each]:
+                raise click.UsageError(
+                    f"{each} ends at {targets[each]}, before {where.value}: write end to delete all"
+                )
         plan = Listing(("topic", "partition", "start", "new_start"))
         for each in wanted:
             plan.add(name, each.partition, starts[each], targets[each])

@@ -21,12 +21,18 @@ __all__ = ["OdradekSource", "local_session", "register"]
 
 
 def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        import pyspark as pyspark
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "pipelines on Spark need PySpark: pip install 'odradek[spark]'", name=error.name
+        ) from None
     if name == "local_session":
         from odradek.spark.session import local_session
 
         return local_session
-    if name in ("OdradekSource", "register"):
-        from odradek.spark import source
+    from odradek.spark import source
 
-        return getattr(source, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(source, name)

@@ -104,9 +104,12 @@ def test_json_loses_no_byte(record: Shown) -> None:
     [
         (b"{", "not JSON"),
         (b"[1]", "not a record"),
-        (b'{"partition":"x"}', "partition"),
+        (b'{"id":1,"amount":5}', "no field 'amount'.*leave out --json"),
+        (b'{"key":"a","vlaue":3}', "no field 'vlaue'"),
+        (b'{"key":"a"}', "no value .null is one."),
+        (b'{"value":1,"partition":"x"}', "partition"),
         (b'{"value_base64":"?"}', "base64"),
-        (b'{"headers":[1]}', "headers"),
+        (b'{"value":1,"headers":[1]}', "headers"),
     ],
 )
 def test_bad_json_is_refused_with_the_reason(line: bytes, complaint: str) -> None:

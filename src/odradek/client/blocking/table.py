@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from odradek.client.arrow.types import ArrowTable, Decode
 
 WAIT_S = 0.5
+LOOKUP_S = 10.0
+"""How long a topic that nobody knows is looked for: shorter than where it may be created yet."""
 Moment = datetime | timedelta | str
 """A time, or how long ago it was: as a `timedelta`, or as in "90m"."""
 
@@ -46,13 +48,13 @@ def read(
     those of the environment (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092;
     `settings` are a consumer's. Raises as the consumer does.
     """
-    import pyarrow as pa  # Heavy, and optional.
+    from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
 
     now = datetime.now(UTC)
     first, last = moment(since, now), moment(until, now)
     settings.setdefault("allow_auto_create_topics", False)
     with Consumer(brokers=brokers or default_brokers(), **settings) as consumer:
-        numbers = consumer.partitions_for(topic) if partitions is None else partitions
+        numbers = partitions or consumer.partitions_for(topic, timeout=LOOKUP_S)
         wanted = [TopicPartition(topic, number) for number in numbers]
         ends = consumer.end_offsets(wanted)
         starts = dict.fromkeys(wanted, 0) | consumer.beginning_offsets(wanted)
