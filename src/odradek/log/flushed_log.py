@@ -136,9 +136,9 @@ class FlushedLog:
         work has been run, whatever came of it. `OSError` but no `LogDirFailure`: try again later.
         """
         checkpoint = checkpoint or self.checkpoint_due
-        checkpoint = checkpoint and (
-            self.recovery_point < self.log_end_offset or self._far_from_snapshot()
-        )
+        # Where the recovery point is at the end, only for what was asked for since: a stop must not
+        # write a snapshot for every log that nobody has written to.
+        checkpoint = checkpoint and (self.recovery_point < self.log_end_offset or self.rolled)
         if self._flushing is not None or not (checkpoint or self.dirty):
             return None
         self.fence.check()

@@ -92,12 +92,14 @@ class SparseIndex:
         """Read the file; False (and the index is empty) if it is missing or no whole entries."""
         self.entries = bytearray()
         self.written = 0
-        self.loaded = True
+        self.loaded = False
+        data, there = b"", True
         try:
             data = self._disk.read_file(self.path)
         except FileNotFoundError:
-            return False
-        if len(data) % self.entry.size != 0:
+            there = False
+        self.loaded = True
+        if not there or len(data) % self.entry.size != 0:
             return False
         self.entries += data
         self.written = len(data)
@@ -115,6 +117,12 @@ class SparseIndex:
         """Forget the entries; only for an index that is wholly written."""
         assert self.written == len(self.entries), self.path
         self.entries = bytearray()
+        self.loaded = False
+
+    def distrust(self) -> None:
+        """Forget the entries, written or not: the next use reads the file."""
+        self.entries = bytearray()
+        self.written = 0
         self.loaded = False
 
     def keep(self, count: int) -> None:

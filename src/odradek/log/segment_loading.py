@@ -20,12 +20,18 @@ def load(segment: Segment, cache: LoadedIndexes, next_base: int) -> None:
     """Have the indexes of this inactive segment in memory, and see that its end is there.
 
     `next_base`: base offset of the segment after this one. Raises `LogDamaged` if this one does
-    not reach up to it.
+    not reach up to it; then, as after an `OSError`, the next use finds that again.
     """
     if not segment.offset_index.loaded or not segment.time_index.loaded:
-        if not (segment.offset_index.load() and segment.time_index.load()):
-            segment.rebuild_indexes()
-        check_end(segment, next_base)
+        try:
+            if not (segment.offset_index.load() and segment.time_index.load()):
+                segment.rebuild_indexes()
+            check_end(segment, next_base)
+        except BaseException:
+            for index in (segment.offset_index, segment.time_index):
+                cache.forget(index)
+                index.distrust()
+            raise
     cache.loaded(segment.offset_index)
     cache.loaded(segment.time_index)
 

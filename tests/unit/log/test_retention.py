@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 
+import pytest
 from log_making import SMALL, batch, files, fill, log_files, new_log, offsets, read, reopen
 
 from odradek.log.fence import LogDamaged
@@ -13,14 +14,15 @@ from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk
 from odradek.log.retention import Deletion, RetentionClock, delete_old_segments
 from odradek.model.errors import ErrorCode
+from odradek.protocol.record_batch import batches
 
 KEEP = replace(SMALL, retention_ms=-1)
 
 
-def filled(config: LogConfig, batches: int = 40) -> Log:
+def filled(config: LogConfig, count: int = 40) -> Log:
     """A log of segments of 9 batches of 2 records; timestamps are 1000 times the base offset."""
     log = new_log(MemoryDisk(), config)
-    fill(log, batches)
+    fill(log, count)
     log.high_watermark = log.log_end_offset
     return log
 
@@ -256,3 +258,66 @@ def test_a_snapshot_that_finds_no_room_keeps_the_records():
     disk.full = False
     log.flush()
     assert delete_old_segments(log, 2000) is not None
+
+
+def without_its_last_batch(disk: MemoryDisk) -> Log:
+    """A log that was stopped cleanly; then its first segment lost offsets 16 and 17."""
+    config = replace(SMALL, retention_ms=1000)
+    log = new_log(disk, config)
+    fill(log, 30)
+    end = log.flush(checkpoint=True)
+    log.close()
+    content = disk.files[log_files(disk)[0]].content
+    last = list(batches(bytes(content)))[-1]
+    assert (last.base_offset, last.next_offset) == (16, 18)
+    del content[last.position :]
+    log, _ = reopen(disk, config, clean=True, recovery_point=end)
+    log.high_watermark = end
+    return log
+
+
+def test_retention_hides_no_loss_and_deletes_nothing_of_a_damaged_log():
+    log = without_its_last_batch(MemoryDisk())
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match="ends before offset 16"):
+            delete_old_segments(log, 18_000)
+        with pytest.raises(LogDamaged, match="ends before offset 16"):
+            log.read(16, 1000, 60)
+    assert (bases(log)[0], log.log_start_offset) == (0, 0)
+
+
+def test_a_segment_that_could_not_be_looked_at_is_looked_at_again():
+    class NoDescriptors(MemoryDisk):
+        refusing = False
+
+        def effect(self, kind: str, path: str) -> None:
+            if self.refusing and kind == "append" and path.endswith("index"):
+                raise OSError(errno.EMFILE, "too many", path)
+
+    disk = NoDescriptors()
+    log = without_its_last_batch(disk)
+    del disk.files[f"data/partition/{0:020d}.index"].content[1:]  # to be made anew
+    disk.refusing = True
+    with pytest.raises(OSError, match="too many"):
+        log.read(16, 1000, 60)
+    disk.refusing = False
+    with pytest.raises(LogDamaged, match="ends before offset 16"):
+        log.read(16, 1000, 60)
+
+
+def test_an_idle_log_without_its_snapshot_gets_another_before_records_go():
+    disk = MemoryDisk()
+    log = new_log(disk)
+    for sequence in range(20):
+        log.append(batch(producer=(7, 0, sequence), size=100), 0, now_ms=0)
+    end = log.flush(checkpoint=True)
+    log.close()
+    disk.remove(f"data/partition/{end:020d}.snapshot")
+    log, _ = reopen(disk, replace(KEEP, retention_bytes=0), clean=True, recovery_point=end)
+    log.high_watermark = end
+    assert not log.checkpoint_due
+    assert delete_old_segments(log, 0) is None
+    assert log.checkpoint_due, "though there is nothing else to flush"
+    log.flush()
+    assert not log.checkpoint_due
+    assert delete_old_segments(log, 0) is not None

@@ -152,6 +152,26 @@ def test_a_clean_restart_writes_nothing_that_is_as_it_was():
     ]
 
 
+def test_a_stop_writes_nothing_for_a_log_without_a_snapshot_at_its_end():
+    disk = RecordingDisk()
+    directory = start(disk)
+    log = open_log(directory)
+    for sequence in range(6):
+        produce(log, sequence, size=600)
+    log.flush(checkpoint=True)
+    produce(log, 6)
+    directory.close()
+    assert disk.names()[-2:] == [f"{6:020d}.snapshot", "leader-epoch-checkpoint"]
+    directory = start(disk)
+    open_log(directory)
+    disk.take_effects()
+    directory.close()
+    assert disk.take_effects() == [
+        ("sync", "data/durable-ends"),
+        ("replace", "data/.kafka_cleanshutdown"),
+    ]
+
+
 def test_what_is_durable_already_is_not_synced_again():
     disk = RecordingDisk()
     log = open_log(start(disk))
