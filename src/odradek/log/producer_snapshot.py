@@ -146,7 +146,8 @@ def restore(
 def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatchHeader]:
     """The headers of the last batches before `offset`, `LOOK_BACK_BYTES` of them or a little more.
 
-    They were durable long ago; damage among them is found when somebody reads them, not here.
+    They were durable long ago; damage among them is found when somebody reads them, not here, and
+    no index is made anew for them.
     """
     parts: list[tuple[Segment, int]] = []
     left = LOOK_BACK_BYTES
@@ -156,7 +157,7 @@ def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatc
             was_loaded = index.loaded
             sound = was_loaded or index.load()
             reached = max(0, segment.start_before(offset)) if sound else segment.size
-            start = segment.align(reached - left) if sound and reached > left else 0
+            start = _start_near(segment, reached - left, reached) if sound else 0
             if not was_loaded:
                 index.unload()
             parts.append((segment, start))
@@ -169,3 +170,17 @@ def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatc
                 yield header
         except BadBatch:
             return
+
+
+def _start_near(segment: Segment, position: int, limit: int) -> int:
+    """Where the first batch starts that the index names truly, from the last one at or before
+    `position` on; 0 if there is none up to `limit`.
+    """
+    index = segment.offset_index
+    for slot in range(index.slot_at(position), len(index)):
+        last_offset, start = index.at(slot) if slot >= 0 else (-1, 0)
+        if start > limit:
+            break
+        if slot < 0 or segment.agrees(last_offset, start):
+            return start
+    return 0

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from log_making import SMALL, batch, fill, new_log, reopen
+from log_making import SMALL, batch, fill, new_log, read, reopen
 
 from odradek.log import producer_snapshot
+from odradek.log.fence import LogDamaged
 from odradek.log.index import OFFSET_ENTRY
 from odradek.log.log import Log
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
+from odradek.protocol.record_batch import batches
 
 
 def sent(log: Log, producer_id: int, sequences: range) -> list[int]:
@@ -58,6 +60,27 @@ def test_an_index_that_lies_hides_no_batches(entry: int, monkeypatch: pytest.Mon
     index[entry * OFFSET_ENTRY.size + 7] ^= 1  # of its position
     again, _ = reopen(disk, config, clean=True, recovery_point=end)
     assert sent(again, 7, range(5)) == before
+
+
+@pytest.mark.parametrize("damaged", range(1, 25))
+def test_damage_among_those_batches_is_for_who_reads_them(
+    damaged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_snapshot, "LOOK_BACK_BYTES", 1000)
+    disk = MemoryDisk()
+    config = replace(SMALL, segment_bytes=1 << 20)
+    log = new_log(disk, config)
+    before = sent(log, 7, range(30))
+    end = log.flush(checkpoint=True)
+    log.close()
+    content = disk.files[f"data/partition/{0:020d}.log"].content
+    starts = [header.position for header in batches(bytes(content))]
+    content[starts[damaged] + 16] ^= 9  # magic
+    again, _ = reopen(disk, config, clean=True, recovery_point=end)
+    if starts[damaged] < starts[-1] - 1000 - config.index_interval_bytes:
+        assert sent(again, 7, range(25, 30)) == before[25:]
+    with pytest.raises(LogDamaged):
+        read(again, damaged, max_bytes=200)
 
 
 def test_batches_of_an_older_epoch_are_not_recalled() -> None:
