@@ -9,7 +9,7 @@ One slot of 128 bytes per partition, two halves of 64 so that none crosses a sec
         20     8  serial               the half with the higher one counts
         28     8  durable end          the bytes before this offset have been synced
         36     8  recovery point       so have indexes, leader epochs and a producer snapshot
-        44     8  log start            what DeleteRecords raised it to, at least
+        44     8  log start            what deletions raised it to, at least
         52     4  crc                  CRC-32C of the 52 bytes before it
 
 A worker that has synced a log writes the half that does not count, and only then is anything
@@ -20,9 +20,9 @@ last `sync` of this file (called by the directory's checkpoint), never newer tha
 that was torn does not check, and the other, which is older, counts. Truncation of durable bytes is
 the one step back, so `lower` syncs before it returns.
 
-A log start that DeleteRecords raised is noted by the owner at once, so that what was deleted does
-not come back with the next process, and synced before the deletion is answered (`sync`). What
-retention deletes is recorded by its checkpoint, before the files go.
+A log start that DeleteRecords or retention raised is noted by the owner at once, so that what was
+deleted does not come back with the next process. It is synced before DeleteRecords is answered
+(`sync`), and by the checkpoint of a retention pass before the files go.
 
 A log without a half that checks has no slot; recovery then goes by
 `recovery-point-offset-checkpoint`.
@@ -70,6 +70,11 @@ class DurableEnd:
         self.recovery_point = 0
         self.log_start = 0
         self.generation = 0
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether a half of it was read, or written by this process."""
+        return self._serial > 0
 
     def take(self, serial: int, offset: int, recovery_point: int, log_start: int) -> None:
         """Become what a half says, if it is newer."""
@@ -159,7 +164,8 @@ class DurableEnds:
 
     def get(self, key: TopicIdPartition) -> DurableEnd | None:
         """The slot of a log; None if it has none that can be believed."""
-        return self._slots.get(key)
+        end = self._slots.get(key)
+        return end if end is not None and end.is_noted else None
 
     def slot(self, key: TopicIdPartition) -> DurableEnd:
         """The slot of a log, made if it has none. Owner thread."""

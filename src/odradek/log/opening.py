@@ -37,7 +37,7 @@ class Recovery:
 class Known:
     """What is known of a log before it is read. `log_start_offset` None: not recorded.
 
-    `deleted_before`: DeleteRecords raised the log start to there, or it never did.
+    `deleted_before`: DeleteRecords or retention noted that the log starts there; 0: neither did.
 
     `compacted`: it was at some time, so offsets may have gaps whatever its settings say now.
 

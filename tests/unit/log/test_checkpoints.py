@@ -134,6 +134,18 @@ def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():
     assert damaged.get(ZERO) is not None
 
 
+def test_a_slot_that_nothing_was_noted_in_says_nothing_yet():
+    disk = MemoryDisk()
+    disk.make_directory("data")
+    ends = DurableEnds(disk, "data")
+    slot = ends.slot(ZERO)
+    slot.offset = 40  # by the checkpoint, perhaps
+    assert ends.get(ZERO) is None
+    assert ends.slot(ZERO) is slot
+    slot.note(42, 0, slot.generation)
+    assert ends.get(ZERO) is slot
+
+
 def test_a_torn_note_leaves_the_one_before_it():
     disk = MemoryDisk()
     disk.make_directory("d")
