@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+import termios
+import time
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from odradek.testing.broker import Broker
 
 FULL = Path("/dev/full")
 MORE_THAN_A_PIPE_HOLDS = 30_000
+NEARLY_A_PIPE_BYTES = 40_000
 TIMEOUT_S = 60
 
 
@@ -43,7 +48,9 @@ COMMANDS = [
 
 
 def environment(bootstrap: str) -> dict[str, str]:
-    return {**os.environ, "ODRADEK_BROKERS": bootstrap}
+    """As in a shell, where output that is no terminal is buffered."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**inherited, "ODRADEK_BROKERS": bootstrap}
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
@@ -102,6 +109,29 @@ def test_ctrl_c_has_the_code_that_shells_know(bootstrap: str, arguments: tuple[s
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 130
         assert process.stderr.read() == b"odradek: interrupted\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_reader_that_does_not_read_holds_nobody_back(
+    bootstrap: str, number: int, code: int
+) -> None:
+    with subprocess.Popen(
+        [*ODRADEK, "consume", "t"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(bootstrap),
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        waiting, before, same = array("i", [0]), 0, 0
+        while same < 30:  # Until the pipe is full, and the command waits.
+            time.sleep(0.01)
+            fcntl.ioctl(process.stdout, termios.FIONREAD, waiting)
+            same = same + 1 if waiting[0] == before > NEARLY_A_PIPE_BYTES else 0
+            before = waiting[0]
+        os.kill(process.pid, number)
+        assert process.wait(TIMEOUT_S) == code
+        process.stdout.read()
+        assert b"Traceback" not in process.stderr.read()
 
 
 def test_a_member_that_is_terminated_takes_its_leave(bootstrap: str) -> None:

@@ -120,7 +120,8 @@ def test_records_are_lines_that_leave_the_terminal_alone(bootstrap: str) -> None
         producer.send("orders", b"\x1b]0;title\x07two\nlines\xff", key=b"k", partition=0)
     code, shown = on_terminal(bootstrap, "consume", "orders", "-e")
     assert code == 0
-    line, count = shown.splitlines()
-    assert line.startswith("orders[0]@0  ")
+    # Between them there may be progress, if it took long.
+    *_, line = (one for one in shown.split("\n") if "title" in one)
+    assert "orders[0]@0  " in line
     assert line.endswith(r"Z  k  \x1b]0;title\x07two\nlines\xff")
-    assert count.startswith("read 1 record, ")
+    assert "read 1 record, " in shown

@@ -83,11 +83,29 @@ def test_a_first_batch_without_values(broker: Broker, new_topic: NewTopic) -> No
     assert sorted(map(str, table["value"].to_pylist())) == ["None", "{'id': 1}"]
 
 
+def test_the_brokers_under_another_name(broker: Broker, orders: str) -> None:
+    assert odradek.read(orders, bootstrap_servers=broker.bootstrap).num_rows == 10
+
+
+def test_a_stream_whose_first_batch_has_no_values(broker: Broker, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    with odradek.Producer(brokers=broker.bootstrap) as producer:
+        producer.send(topic, None, key="gone").result(LONG_S)
+        producer.send(topic, '{"id": 1}').result(LONG_S)
+    with odradek.Consumer(brokers=broker.bootstrap) as consumer:
+        consumer.assign({(topic, 0): (0, 2)})
+        batches = consumer.arrow(max_rows=1, max_wait=LONG_S, decode="json")
+        found = pa.RecordBatchReader.from_stream(batches).read_all()
+    assert found["value"].to_pylist() == [None, {"id": 1}]
+
+
 def test_what_cannot_be_meant(broker: Broker) -> None:
+    with pytest.raises(ConfigError, match="partitions is empty"):
+        odradek.read("orders", partitions=[], brokers=broker.bootstrap)
     with pytest.raises(ConfigError, match=r"'soon' is not a duration.*give a datetime"):
         odradek.read("orders", since="soon", brokers=broker.bootstrap)
     with pytest.raises(UnknownTopicOrPartition):
-        odradek.read("ordres", brokers=broker.bootstrap, default_api_timeout_ms=300)
+        odradek.read("ordres", brokers=broker.bootstrap, default_api_timeout_ms=3000)
 
 
 class TestDecoding:

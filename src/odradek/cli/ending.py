@@ -7,6 +7,7 @@
 
 Around every command, so that none of them ends with a traceback for it. What is buffered is written
 out before the exit code is settled: Python would do it later, and tell of a failure in its own way.
+After Ctrl-C and SIGTERM it is dropped: a reader that is there but does not read would not let go.
 """
 
 from __future__ import annotations
@@ -61,10 +62,16 @@ def written_out() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
+        if end.code in (exits.INTERRUPTED, exits.TERMINATED):
+            drop_output()  # Who reads it may never do so, and is not waited for.
+            raise
         try:
             sys.stdout.flush()
         except OSError as error:
-            sys.exit(end.code or unwritten(error))
+            if end.code:
+                drop_output()
+                raise end from None
+            sys.exit(unwritten(error))
         raise
     except OSError as error:
         sys.exit(unwritten(error))

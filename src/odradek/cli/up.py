@@ -7,6 +7,7 @@ a second one at once (exit 130).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -123,6 +124,9 @@ def tell_progress(flushed: int, total: int) -> None:
     click.echo(f"odradek: stopping, {flushed:,} of {total:,} logs are flushed", err=True)
 
 
+STOPPING = b"odradek: stopping (again to stop at once)\n"
+
+
 def stop_on_signals(server: Server) -> None:
     seen = 0
 
@@ -131,7 +135,9 @@ def stop_on_signals(server: Server) -> None:
         seen += 1
         if seen > 1:
             os._exit(130)
-        click.echo("odradek: stopping (again to stop at once)", err=True)
+        # Not through stderr's buffer: the signal may have come in the midst of a write to it.
+        with contextlib.suppress(OSError):
+            os.write(2, STOPPING)
         server.request_stop(tell_progress)
 
     signal.signal(signal.SIGINT, on_signal)

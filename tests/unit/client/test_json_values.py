@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from odradek.client.arrow.decoding import JsonValues
+from odradek.client.arrow.decoding import JsonValues, together
 from odradek.client.arrow.reading import SCHEMA
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ConfigError, DecodeError
@@ -71,6 +71,8 @@ def test_a_schema_says_what_is_wanted() -> None:
         b'{"id": 1} {"id": 2}',
         b"\xff",
         b'{"id": 1}x',
+        b'{"id": 2}{"b":',
+        b'{"id": 2}}\n{"v":{"id": 3}',
     ],
 )
 def test_what_is_no_object_is_told_with_its_record(wanted: object, bad: bytes) -> None:
@@ -95,9 +97,40 @@ def test_a_field_of_another_type_is_no_object_of_the_wanted_form() -> None:
     assert [error.record.offset for error in told if isinstance(error.record, Record)] == [11, 13]
 
 
-def test_values_that_do_not_go_together_need_a_schema() -> None:
-    with pytest.raises(DecodeError, match=r"together.*give a schema"):
-        JsonValues("json").decode(batch([b'{"id": 1}', b'{"id": "one"}']))
+def test_lines_do_not_make_up_for_each_other() -> None:
+    """Three values with three objects between them, none of which is what it should be."""
+    told: list[DecodeError] = []
+    found = JsonValues("json", told.append).decode(batch([b'{"a":1}', b'{"a":2}{"b":', b"{}}"]))
+    assert values(found) == [{"a": 1}, None, None]
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("skipped", [b"", b"no json"])
+def test_values_that_do_not_go_together_need_a_schema(skipped: bytes) -> None:
+    decoder = JsonValues("json", lambda _: None)
+    with pytest.raises(DecodeError, match=r"does not go with.*give a schema"):
+        decoder.decode(batch([skipped, b'{"id": 1}', b'{"id": "one"}']))
+    decoder = JsonValues("json", lambda _: None)
+    decoder.decode(batch([b'{"id": 1, "note": null}']))
+    for later in (b'{"id": 1.5}', b'{"note": "late"}'):
+        with pytest.raises(DecodeError, match=r"does not go with.*give a schema"):
+            decoder.decode(batch([later, skipped]))
+
+
+def test_what_has_an_end_is_looked_at_as_a_whole_first() -> None:
+    parts = [
+        batch([b'{"p": 1, "note": null, "l": []}', None, b"no json"]),
+        batch([b'{"p": 1.5, "note": "late", "l": [1]}']),
+        batch([None]),
+    ]
+    decoder = JsonValues(together(parts), lambda _: None)
+    assert [values(decoder.decode(part)) for part in parts] == [
+        [{"p": 1.0, "note": None, "l": []}, None, None],
+        [{"p": 1.5, "note": "late", "l": [1]}],
+        [None],
+    ]
+    with pytest.raises(DecodeError, match="give a schema"):
+        together([batch([b'{"p": 1}']), batch([b'{"p": "one"}'])])
 
 
 def test_what_is_no_schema() -> None:

@@ -7,7 +7,8 @@
 
 The text goes to Arrow's own reader in one piece, so there is no object per record. What the first
 batch with a value taught holds for the rest of the stream: fields that come later are passed over,
-those that are missing are null.
+those that are missing are null, and one that has another type is an error (`together` looks at all
+batches first, for what has an end).
 
 A batch with a value that is no such object raises a `DecodeError` for the first of them, with the
 record as it came, and is not counted as handed out; or, where the consumer has `on_decode_error`,
@@ -16,14 +17,14 @@ that is called for each of them and their values are null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from odradek.client.arrow.types import Decode
+from odradek.client.arrow.types import ArrowSchema, Decode
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError, DecodeError
 
@@ -38,75 +39,85 @@ class JsonValues:
     ) -> None:
         if wanted != "json" and not hasattr(wanted, "__arrow_c_schema__"):
             raise ConfigError(f"decode is 'json' or an Arrow schema, not {wanted!r}")
-        self._schema: pa.Schema | None = None if wanted == "json" else pa.schema(wanted)
+        self._given = wanted != "json"
+        self._fields: pa.StructType | None = (
+            pa.struct(list(pa.schema(wanted))) if self._given else None
+        )
         self._on_error = on_error
 
     @property
     def fields(self) -> pa.StructType:
         """The type of the values, as far as it is known."""
-        return pa.struct([] if self._schema is None else list(self._schema))
+        return pa.struct([]) if self._fields is None else self._fields
+
+    @property
+    def known(self) -> bool:
+        """Whether it is."""
+        return self._fields is not None
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its values decoded. Raises `DecodeError`."""
         values = batch.column("value")
-        refused: list[int] = []
         try:
-            fields = self._read(values)
+            structs = self._read(values)
         except pa.ArrowInvalid as error:
-            refused = self._refuse(batch, error)
-            values = without(values, refused)
-            fields = self._read(values)
-        structs = pa.StructArray.from_arrays(
-            [fields.column(name) for name in fields.schema.names],
-            fields=list(fields.schema),
-            mask=values.is_null(),
-        )
-        index = batch.schema.get_field_index("value")
-        schema = batch.schema.set(index, pa.field("value", structs.type))
-        columns = [*batch.columns[:index], structs, *batch.columns[index + 1 :]]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+            kept = without(values, self._refuse(batch, error))
+            try:
+                structs = self._read(kept)
+            except pa.ArrowInvalid as conflict:
+                raise DecodeError(
+                    f"the JSON of {len(batch)} records does not go with what came before, or with "
+                    f"each other: {conflict}. What to do: give a schema as decode"
+                ) from None
+        return with_values(batch, structs)
 
-    def _read(self, values: pa.Array) -> pa.RecordBatch:
-        """One row for each value. Raises `pa.ArrowInvalid`."""
+    def completed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch that was decoded before anything was known: it has no values."""
+        if batch.schema.field("value").type == self.fields:
+            return batch
+        return with_values(batch, pa.nulls(len(batch), self.fields))
+
+    def _read(self, values: pa.Array) -> pa.StructArray:
+        """A struct for each value. Raises `pa.ArrowInvalid`.
+
+        Each stands in an object of its own on a line of its own: what is more or less than one
+        object breaks that, and cannot make up for it on another line.
+        """
         if values.null_count == len(values):
-            empty = pa.schema(list(self.fields))
-            return pa.RecordBatch.from_pylist([{}] * len(values), schema=empty)
-        objects = pc.fill_null(values, EMPTY_OBJECT)
-        text = pc.ascii_trim_whitespace(objects.cast(pa.string()))
+            return pa.nulls(len(values), self.fields)
+        text = pc.ascii_trim_whitespace(pc.fill_null(values, EMPTY_OBJECT).cast(pa.string()))
         if not pc.all(pc.starts_with(text, "{")).as_py():
             raise pa.ArrowInvalid("a value is no JSON object")
-        lines = pc.binary_join(pa.ListArray.from_arrays([0, len(text)], text), "\n")[0]
+        wrapped = pc.binary_join_element_wise('{"v":', text, "}", "")
+        lines = pc.binary_join(pa.ListArray.from_arrays([0, len(wrapped)], wrapped), "\n")[0]
         found = arrow_json.read_json(
             pa.BufferReader(lines.as_buffer()),
             read_options=arrow_json.ReadOptions(block_size=len(lines.as_buffer()) + 1),
             parse_options=arrow_json.ParseOptions(
-                explicit_schema=self._schema,
+                explicit_schema=None if self._fields is None else pa.schema({"v": self._fields}),
                 newlines_in_values=True,
-                unexpected_field_behavior="infer" if self._schema is None else "ignore",
+                unexpected_field_behavior="infer" if self._fields is None else "ignore",
             ),
-        ).combine_chunks()
-        if len(found) != len(values):
-            raise pa.ArrowInvalid("a value is more than one JSON object")
-        if self._schema is None:
-            self._schema = found.schema
-        return pa.RecordBatch.from_arrays(
-            [pa.array([], each.type) if not len(each) else each.chunk(0) for each in found.columns],
-            schema=found.schema,
+        )
+        if len(found) != len(values) or found.column_names != ["v"]:
+            raise pa.ArrowInvalid("a value is not one JSON object")
+        structs = found.column("v").combine_chunks()
+        if self._fields is None:
+            self._fields = structs.type
+        return pa.StructArray.from_arrays(
+            [structs.field(index) for index in range(structs.type.num_fields)],
+            fields=list(structs.type),
+            mask=values.is_null(),
         )
 
     def _refuse(self, batch: pa.RecordBatch, error: pa.ArrowInvalid) -> list[int]:
         """The rows that cannot be read, each told to `on_error`. Raises `DecodeError` where there
-        is none, or if it is not for single rows that the batch cannot be read."""
+        is none."""
         values = batch.column("value")
-        if self._schema is None:
-            refused = [row for row, one in enumerate(values) if not is_object(one.as_py())]
-        else:
+        if self._given:
             refused = list(self._unreadable(values, 0, len(values)))
-        if not refused:
-            raise DecodeError(
-                f"the values of {len(batch)} records cannot be decoded together: {error}. What to "
-                "do: give a schema as decode"
-            )
+        else:
+            refused = [row for row, one in enumerate(values) if not is_object(one.as_py())]
         for row in refused:
             told = refusal(batch, row, error)
             if self._on_error is None:
@@ -133,6 +144,32 @@ def is_object(data: bytes | None) -> bool:
         return data is None or isinstance(msgspec.json.decode(data), dict)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
+
+
+def with_values(batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+    """The batch with other values."""
+    index = batch.schema.get_field_index("value")
+    schema = batch.schema.set(index, pa.field("value", values.type))
+    columns = [*batch.columns[:index], values, *batch.columns[index + 1 :]]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def together(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
+    """The fields that the JSON of all batches has, each of a type that holds all its values. Raises
+    `DecodeError` if there is none."""
+    found = []
+    for batch in batches:
+        values = JsonValues("json", lambda _: None)
+        values.decode(batch)
+        found.append(pa.schema(list(values.fields)))
+    try:
+        schema: ArrowSchema = pa.unify_schemas(found, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DecodeError(
+            f"the JSON of the records does not go together: {error}. What to do: give a schema as "
+            "decode"
+        ) from None
+    return schema
 
 
 def without(values: pa.Array, rows: list[int]) -> pa.Array:

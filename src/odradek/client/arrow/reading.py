@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Self
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 Take = Callable[[], tuple[ColumnGathering, bool]]
 Counted = Callable[[Callable[[], Any]], Any]
 
@@ -126,6 +127,12 @@ class ArrowBatches:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         batches = self.until_quiet()
-        first = [] if self._values is None else list(islice(batches, 1))  # It says the schema.
-        reader = pa.RecordBatchReader.from_batches(self.schema, chain(first, batches))
+        held = []
+        if self._values is not None:
+            for batch in batches:  # Until one says what the schema is.
+                held.append(batch)
+                if self._values.known:
+                    break
+            held = [self._values.completed(batch) for batch in held]
+        reader = pa.RecordBatchReader.from_batches(self.schema, chain(held, batches))
         return reader.__arrow_c_stream__(requested_schema)

@@ -36,6 +36,7 @@ from odradek.client.consumer.reading import Reading, run_now
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
+from odradek.client.errors import DecodeError
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
@@ -240,8 +241,7 @@ class Consumer(Client, Generic[K, V]):
         def counted(make: Callable[[], T]) -> T:
             return run_now(self._reading.counted(make))
 
-        on_error = self._collector.deserializers.on_error
-        values = None if decode is None else JsonValues(decode, on_error)
+        values = None if decode is None else JsonValues(decode, self.on_decode_error)
         return ArrowBatches(take, counted, values)
 
     # Looking.
@@ -249,6 +249,11 @@ class Consumer(Client, Generic[K, V]):
     def metrics(self) -> dict[str, float]:
         """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
         return self._thread.call(self._core.snapshot)
+
+    @property
+    def on_decode_error(self) -> Callable[[DecodeError], object] | None:
+        """What is called with what cannot be decoded; None: it is raised."""
+        return self._collector.deserializers.on_error
 
     # The end.
 

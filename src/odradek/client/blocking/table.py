@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.client.arrow.types import ArrowTable, Decode
 
 WAIT_S = 0.5
+SERVERS = frozenset({"bootstrap.servers", "bootstrap.server", "metadata.broker.list"})
 LOOKUP_S = 10.0
 """How long a topic that nobody knows is looked for: shorter than where it may be created yet."""
 Moment = datetime | timedelta | str
@@ -49,13 +50,23 @@ def read(
     `settings` are a consumer's. Raises as the consumer does.
     """
     from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
+    from odradek.client.arrow.decoding import JsonValues, together
+    from odradek.client.arrow.reading import EMPTY
 
     now = datetime.now(UTC)
     first, last = moment(since, now), moment(until, now)
     settings.setdefault("allow_auto_create_topics", False)
-    with Consumer(brokers=brokers or default_brokers(), **settings) as consumer:
-        numbers = partitions or consumer.partitions_for(topic, timeout=LOOKUP_S)
-        wanted = [TopicPartition(topic, number) for number in numbers]
+    settings.setdefault("auto_offset_reset", "earliest")  # Retention may overtake the reader.
+    if brokers is not None:
+        settings["brokers"] = brokers
+    elif not SERVERS.intersection(name.replace("_", ".") for name in settings):
+        settings["brokers"] = default_brokers()
+    with Consumer(**settings) as consumer:
+        if partitions is None:
+            partitions = consumer.partitions_for(topic, timeout=LOOKUP_S)
+        wanted = [TopicPartition(topic, number) for number in partitions]
+        if not wanted:
+            raise ConfigError("partitions is empty: leave it out to read all of them")
         ends = consumer.end_offsets(wanted)
         starts = dict.fromkeys(wanted, 0) | consumer.beginning_offsets(wanted)
         if first is not None:
@@ -63,12 +74,15 @@ def read(
         if last is not None:
             ends = at_time(consumer, wanted, last, ends)
         consumer.assign({each: (starts[each], max(starts[each], ends[each])) for each in wanted})
-        batches = consumer.arrow(max_wait=WAIT_S, decode=decode)
-        found = [pa.table(batch).replace_schema_metadata(None) for batch in batches]
-        found = found or [batches.schema.empty_table()]
-        # Until a value says what its fields are, batches have none.
-        table: ArrowTable = pa.concat_tables(found, promote_options="permissive")
-        return table
+        batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S))
+        on_error = consumer.on_decode_error
+    if decode is not None:
+        fields = together(batches) if decode == "json" else decode
+        values = JsonValues(fields, on_error)
+        batches = [values.decode(batch) for batch in batches] or [values.decode(EMPTY)]
+    plain = [batch.replace_schema_metadata(None) for batch in batches] or [EMPTY]
+    table: ArrowTable = pa.Table.from_batches(plain)
+    return table
 
 
 def at_time(
