@@ -119,7 +119,8 @@ class ApacheKafka:
         """Make the data directory."""
         properties = self._properties_file
         properties.write_text(self._properties())
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # One in 64 begins with a dash, and would be taken for an option.
+        cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")
         tool(
             self.jars,
             "kafka.tools.StorageTool",
