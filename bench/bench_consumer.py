@@ -10,25 +10,12 @@ smallest and the largest. Every measurement is appended to `bench/results/consum
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
 from confluent_kafka import Producer
 
-from bench_producer import Client, Row, show
-from odradek import Admin, leaves
-from peers import CLIENT_CORE, Odradek, started
+from client_rounds import Client, Comparison, Row
+from odradek import Admin
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "consumer.jsonl"
 COUNT, SLOW_COUNT, PINGS = 1_000_000, 100_000, 2_000
-QUICK = 10
 LONG_S = 60.0
 
 POLL = Client("odradek:poll", count=COUNT)
@@ -75,55 +62,5 @@ def fill(bootstrap: str) -> None:
     assert producer.flush(LONG_S) == 0
 
 
-def measure(client: Client, bootstrap: str, quick: bool) -> dict[str, float]:
-    """One run of a client."""
-    count = client.count // QUICK if quick else client.count
-    command = ["taskset", "-c", str(CLIENT_CORE), sys.executable, str(HERE / "consume_load.py")]
-    done = subprocess.run(
-        [*command, client.way, bootstrap, str(count)],
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-def run(rows: list[Row], rounds: int, quick: bool) -> dict[Client, list[dict[str, float]]]:
-    """Every client that the rows need, once in each round."""
-    clients = list(dict.fromkeys(client for row in rows for client in (row.ours, row.theirs)))
-    found: dict[Client, list[dict[str, float]]] = {client: [] for client in clients}
-    stamp = {"leaves": leaves.mode(), "python": platform.python_version(), "cpus": os.cpu_count()}
-    with tempfile.TemporaryDirectory() as directory, RESULTS.open("a") as results:
-        broker = started(Odradek(Path(directory), {"log.durability": "os"}))
-        bootstrap = f"127.0.0.1:{broker.port}"
-        try:
-            fill(bootstrap)
-            for turn in range(rounds):
-                for client in clients:
-                    taken = measure(client, bootstrap, quick)
-                    found[client].append(taken)
-                    row = {"client": client.way, "round": turn, "load": os.getloadavg()[0]}
-                    results.write(json.dumps(row | taken | stamp) + "\n")
-                    print(client.way, taken, file=sys.stderr)
-        finally:
-            broker.kill()
-    return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records")
-    parser.add_argument("--only", default="", metavar="WORD", help="rows with this in their name")
-    arguments = parser.parse_args()
-    rows = [row for row in ROWS if arguments.only in row.name]
-    found = run(rows, arguments.rounds, arguments.quick)
-    print(f"leaves: {leaves.mode()}; medians of {arguments.rounds} rounds")
-    print(f"{'':40}{'ours':>12}{'theirs':>12}  ratio")
-    for row in rows:
-        print(show(row, found))
-
-
 if __name__ == "__main__":
-    main()
+    Comparison("consume_load.py", "consumer.jsonl", fill, ROWS).main(__doc__)

@@ -91,10 +91,10 @@ class Server:
 
     def _own_host(self) -> str:
         """What stands for a host that is left open in what clients are told."""
-        host = self.config.listening()[0].host
         if not self.tells_own_address:
             return ""
-        return own_address(host) if self.config.listening()[0].is_everywhere else host
+        listener = self.config.listening()[0]
+        return own_address(listener.host) if listener.is_everywhere else listener.host
 
     @property
     def tells_own_address(self) -> bool:
