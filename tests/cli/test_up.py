@@ -143,11 +143,12 @@ def test_in_memory_it_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_in_use_is_named_with_who_has_it(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named_with_who_has_it_and_no_directory_stays(tmp_path: Path) -> None:
     with Up("--port", "0", "--memory") as up:
         port = up.bootstrap.rpartition(":")[2]
-        failed = run("up", "--port", port, "--memory")
+        failed = run("up", "--port", port, "--data-dir", f"{tmp_path}/new/data")
     assert failed.returncode == 1
+    assert list(tmp_path.iterdir()) == []
     assert f"{port}" in failed.stderr and str(up.process.pid) in failed.stderr
     assert "--port 0" in failed.stderr and failed.stdout == ""
 

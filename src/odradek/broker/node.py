@@ -88,7 +88,7 @@ class Node:
         try:
             self._open()
         except BaseException:
-            self.directory.release()
+            self.directory.abandon()
             raise
 
     def _open_directory(self) -> LogDirectory:

@@ -22,7 +22,6 @@ the first log can be opened and written only when every log has been read and fl
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from odradek.log import meta_properties
 from odradek.log.directory_offsets import DirectoryOffsets
@@ -31,6 +30,7 @@ from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.meta_properties import META_FILE, MetaProperties, WrongDirectory
+from odradek.log.new_directory import NewDirectory
 from odradek.log.opening import Recovery
 from odradek.log.recovery import open_log
 from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
@@ -71,30 +71,22 @@ class LogDirectory:
         self.cache = LoadedIndexes()
         self.logs: dict[TopicIdPartition, Log] = {}
         self.problems: list[str] = []
-        self._make_directory()
-        self._unlock = disk.lock(f"{path}/{LOCK_FILE}")
+        self._new = NewDirectory(disk, path, LOCK_FILE)
         try:
+            self._new.make(META_FILE)
+            self._unlock = disk.lock(f"{path}/{LOCK_FILE}")
+        except BaseException:
+            self._new.discard()
+            raise
+        try:
+            self._new.claim()
             self.meta = self._identity(random, cluster_id, node_id)
             self._read_state()
         except BaseException:
+            self._new.discard()
             self._unlock()
             raise
         self._deletions = 0
-
-    def _make_directory(self) -> None:
-        """Make it, and durable its name and those of the directories it is in.
-
-        Which of those are new nobody knows after a start that was cut short, so until there is an
-        identity, which comes later, all of them are synced. One that may not be read is older.
-        """
-        self.disk.make_directory(self.path)
-        if self.disk.exists(f"{self.path}/{META_FILE}"):
-            return
-        path = self.path.rstrip("/")
-        while path:
-            path = path.rpartition("/")[0]
-            with suppress(PermissionError):
-                self.disk.sync_directory(path or ("/" if self.path.startswith("/") else "."))
 
     def _identity(self, random: Random, cluster_id: str | None, node_id: int) -> MetaProperties:
         meta = meta_properties.read(self.disk, self.path)
@@ -297,3 +289,8 @@ class LogDirectory:
         """Let go of the directory and leave it as it is, as a crash would."""
         self.offsets.close()
         self._unlock()
+
+    def abandon(self) -> None:
+        """The start has failed: let go, and if the directory is new, leave nothing of it."""
+        self._new.discard()
+        self.release()
