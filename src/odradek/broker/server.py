@@ -27,11 +27,15 @@ from odradek.network.selector import Reactor
 from odradek.network.workers import Workers
 from odradek.timing import SystemTimer
 
-__all__ = ["Server", "StartFailed"]
+__all__ = ["BadSettings", "Server", "StartFailed"]
 
 MEMORY = "/memory"
 CONNECTIONS_SHARE = 0.4
 """Of the descriptors of this process; the files of the log have half of them."""
+
+
+class BadSettings(StartFailed):
+    """The settings given cannot stand: nothing was started."""
 
 
 class Server:
@@ -51,7 +55,6 @@ class Server:
         data_dir: str | None,
         disk: Disk | None = None,
     ) -> None:
-        self.data_dir = data_dir
         self._stopping = False
         directory = MEMORY if data_dir is None else data_dir
         given = {
@@ -62,7 +65,8 @@ class Server:
         try:
             self.config = BrokerConfig.load(given, "the settings given")
         except ConfigError as error:
-            raise StartFailed(str(error)) from error
+            raise BadSettings(str(error)) from error
+        self.data_dir = None if data_dir is None else self.config.log_dirs[0]
         if disk is None:
             disk = MemoryDisk() if data_dir is None else LocalDisk(descriptor_budget())
         self._disk = disk

@@ -2,7 +2,8 @@
 
 The ready line is the only thing on stdout: a sentence, or with `--json` one JSON object for a
 program that starts the broker and waits for it. The first SIGINT or SIGTERM stops cleanly (exit 0),
-a second one at once (exit 130).
+a second one at once (exit 130). Settings that cannot stand end it with 2, as arguments do; a port
+or a directory that cannot be had, with 1.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from types import FrameType
 import click
 
 import odradek
-from odradek.broker.server import Server, StartFailed
+from odradek.broker.server import BadSettings, Server, StartFailed
+from odradek.cli import exits
 from odradek.cli.process import keep_freed_memory, raise_descriptor_limit, spare_the_collector
 
 DEFAULT_DIRECTORY = "odradek-data"
@@ -75,7 +77,7 @@ def up(
         server.start()
     except StartFailed as failure:
         click.echo(f"odradek: {failure}", err=True)
-        sys.exit(1)
+        sys.exit(exits.USAGE if isinstance(failure, BadSettings) else exits.FAILED)
     if server.tells_own_address:
         click.echo(
             f"odradek: listening on every interface; clients are told {server.bootstrap}. Where "

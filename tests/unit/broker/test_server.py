@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
-from odradek.broker.server import Server
+import pytest
+
+from odradek.broker.server import BadSettings, Server
 from odradek.network.selector import Reactor
 
 
@@ -27,3 +30,17 @@ def test_while_it_runs_a_signal_ends_the_sleep_at_once() -> None:
     server.run(signals=True)
     assert woken_by == [expected]
     assert signal.set_wakeup_fd(-1) == -1, "its descriptors are closed"
+
+
+@pytest.mark.parametrize("given", [{"num.partitons": "3"}, {"num.partitions": "three"}])
+def test_settings_that_cannot_stand_are_told_from_a_start_that_failed(
+    given: dict[str, str],
+) -> None:
+    with pytest.raises(BadSettings, match=r"num\.partitions"):
+        Server(given, host="127.0.0.1", port=0, data_dir=None)
+
+
+def test_the_data_directory_is_that_of_the_settings_where_they_name_one(tmp_path: Path) -> None:
+    given = {"log.dirs": f"{tmp_path}/named"}
+    server = Server(given, host="127.0.0.1", port=0, data_dir=f"{tmp_path}/other")
+    assert server.data_dir == f"{tmp_path}/named"
