@@ -7,6 +7,10 @@ interface, in memory unless a directory is given. For tests, notebooks and scrip
 
     with Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
+
+One setting differs: a group that was empty waits for nobody before its first generation, where
+`odradek up` (as Kafka) gives other members three seconds to come, so that a test's first poll has
+its partitions at once.
 """
 
 from __future__ import annotations
@@ -22,13 +26,17 @@ from odradek.broker.server import Server
 from odradek.config.setting import setting_text
 from odradek.model.env import Disk
 
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+"""What is so unless `settings` say otherwise."""
+
 
 class Broker:
     """Starts when entered, answers before `__enter__` returns, and stops cleanly when left.
 
-    `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names. `disk`
-    takes the place of the real one, to make it fail. Raises `odradek.broker.server.StartFailed`
-    with the reason if it cannot start.
+    `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names;
+    `group.initial.rebalance.delay.ms` is 0 unless they say otherwise. `disk` takes the place of the
+    real one, to make it fail. Raises `odradek.broker.server.StartFailed` with the reason if it
+    cannot start.
     """
 
     def __init__(
@@ -39,7 +47,8 @@ class Broker:
         settings: Mapping[str, object] | None = None,
         disk: Disk | None = None,
     ) -> None:
-        values = {name: setting_text(value) for name, value in (settings or {}).items()}
+        given = {name: setting_text(value) for name, value in (settings or {}).items()}
+        values = {**SETTINGS, **given}
         directory = None if data_dir is None else str(Path(data_dir).absolute())
         self._server = Server(values, host="127.0.0.1", port=port, data_dir=directory, disk=disk)
         self._thread: threading.Thread | None = None

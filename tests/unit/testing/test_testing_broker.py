@@ -1,0 +1,18 @@
+"""The broker for tests: what differs from the one that `odradek up` runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.testing import Broker
+
+DELAY = "group.initial.rebalance.delay.ms"
+
+
+@pytest.mark.parametrize(("given", "delay_ms"), [({}, 0), ({DELAY: 3000}, 3000), ({DELAY: "7"}, 7)])
+def test_the_first_member_of_a_group_waits_for_others_only_when_asked_to(
+    given: dict[str, object], delay_ms: int
+) -> None:
+    with Broker(settings={"num.partitions": 2, **given}) as broker:
+        config = broker.node.config
+        assert (config.group_initial_rebalance_delay_ms, config.num_partitions) == (delay_ms, 2)
