@@ -147,7 +147,7 @@ def test_a_member_that_is_terminated_takes_its_leave(bootstrap: str) -> None:
         process.terminate()
         assert (process.wait(TIMEOUT_S), process.stderr.read()) == (143, b"")
     with Admin(brokers=bootstrap) as admin:
-        assert admin.describe_group("terminated").members == ()
+        assert admin.group("terminated").members == ()
 
 
 @pytest.mark.parametrize("group", [(), ("-g", "deleted")])

@@ -74,7 +74,7 @@ def new_topic(admin: Admin, request: pytest.FixtureRequest) -> Callable[..., str
 def test_a_member_is_described_with_all_it_has(
     admin: Admin, member: Consumer[bytes, bytes], topic: str
 ) -> None:
-    group = admin.describe_group(topic)
+    group = admin.group(topic)
     assert (group.group_id, group.state, group.protocol_type) == (topic, "Stable", "consumer")
     assert group.assignor == "range"
     [one] = group.members
@@ -89,7 +89,7 @@ def test_a_member_is_described_with_all_it_has(
 def test_lag_is_of_what_members_read_too(
     admin: Admin, member: Consumer[bytes, bytes], topic: str
 ) -> None:
-    lags = admin.group_lag(topic)
+    lags = admin.lag(topic)
     assert lags == {
         TopicPartition(topic, 0): Lag(COUNT - 2, 0, COUNT),
         TopicPartition(topic, 1): Lag(None, 0, COUNT),
@@ -113,4 +113,4 @@ def test_what_members_go_on_with_is_left_alone(
     assert admin.group_offsets(topic) == before
     plan = admin.seek_group(topic, "start", dry_run=True)
     assert plan[first] == (COUNT - 2, 0)
-    assert admin.describe_group(topic).state == "Stable"
+    assert admin.group(topic).state == "Stable"

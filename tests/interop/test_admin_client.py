@@ -44,7 +44,7 @@ def produce(bootstrap: str, count: int) -> None:
 def topics(admin: Admin) -> list[object]:
     config = {"retention.ms": 60_000, "cleanup.policy": "delete"}
     created = said(lambda: admin.create_topic(LOG.topic, partitions=2, config=config))
-    topic = admin.describe_topic(LOG.topic)
+    topic = admin.topic(LOG.topic)
     mine = [each.name for each in admin.topics() if each.name.startswith("admin-client")]
     many = [NewTopic("admin-client-b", 1), NewTopic("no spaces")]
     return [
@@ -63,23 +63,23 @@ def topics(admin: Admin) -> list[object]:
         said(lambda: admin.delete_topic("admin-client-b")),
         said(lambda: admin.delete_topic("admin-client-b")),
         said(lambda: admin.delete_topic("admin-client-b", missing_ok=True)),
-        said(lambda: admin.describe_topic("admin-client-b")),
+        said(lambda: admin.topic("admin-client-b")),
     ]
 
 
 def settings(admin: Admin) -> list[object]:
-    changed = said(lambda: admin.set_topic_config(LOG.topic, {"max.message.bytes": 2_000_000}))
-    config = admin.topic_config(LOG.topic)
+    changed = said(lambda: admin.set_config({"max.message.bytes": 2_000_000}, topic=LOG.topic))
+    config = admin.describe_config(topic=LOG.topic)
     shown = ("retention.ms", "max.message.bytes", "cleanup.policy", "segment.bytes")
     return [
         changed,
         [(name, config[name].value, config[name].source, config[name].sensitive) for name in shown],
-        said(lambda: admin.set_topic_config(LOG.topic, {"max.message.bytes": None})),
-        admin.topic_config(LOG.topic)["max.message.bytes"].value,
-        said(lambda: admin.set_topic_config(LOG.topic, {"no.such.setting": 1})),
-        said(lambda: admin.topic_config("admin-client-missing")),
-        admin.broker_config(1)["node.id"].value,
-        said(lambda: admin.set_broker_config(1, {"node.id": 2})),
+        said(lambda: admin.set_config({"max.message.bytes": None}, topic=LOG.topic)),
+        admin.describe_config(topic=LOG.topic)["max.message.bytes"].value,
+        said(lambda: admin.set_config({"no.such.setting": 1}, topic=LOG.topic)),
+        said(lambda: admin.describe_config(topic="admin-client-missing")),
+        admin.describe_config(broker=1)["node.id"].value,
+        said(lambda: admin.set_config({"node.id": 2}, broker=1)),
     ]
 
 
@@ -99,8 +99,8 @@ def records(admin: Admin) -> list[object]:
 
 
 def groups(admin: Admin) -> list[object]:
-    described = admin.describe_group(GROUP)
-    lag = admin.group_lag(GROUP)
+    described = admin.group(GROUP)
+    lag = admin.lag(GROUP)
     return [
         [g.group_id for g in admin.groups() if g.group_id == GROUP],
         (described.state, described.protocol_type, described.members),
@@ -110,7 +110,7 @@ def groups(admin: Admin) -> list[object]:
         list(admin.group_offsets(GROUP)),
         said(lambda: admin.delete_group(GROUP)),
         said(lambda: admin.delete_group(GROUP)),
-        said(lambda: admin.describe_group(GROUP)),
+        said(lambda: admin.group(GROUP)),
         said(lambda: admin.group_offsets(GROUP)),
     ]
 

@@ -95,7 +95,7 @@ def lag_table(cluster: Admin, name: str, found: GroupDescription | None, lag_onl
         columns += ["member", "client", "host"]
         readers = {each: member for member in found.members for each in member.assignment}
     listing = Listing(tuple(columns), empty=f"{name}: nothing committed, nothing read.")
-    for each, lag in cluster.group_lag(name).items():
+    for each, lag in cluster.lag(name).items():
         if lag_only and not lag.lag:
             continue
         row: list[object] = [name, each.topic, each.partition, lag.committed, lag.end, lag.lag]

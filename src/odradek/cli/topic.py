@@ -125,7 +125,7 @@ def describe(
                 if chosen.partitions:
                     show(topic_table(found, starts, ends), as_json=as_json)
                 if chosen.configs:
-                    settings = cluster.topic_config(name)
+                    settings = cluster.describe_config(topic=name)
                     show(config_table(name, settings, everything), as_json=as_json)
 
         watched(watch, look)
@@ -166,11 +166,13 @@ def config(
             raise click.UsageError(f"{change!r}: write NAME=VALUE, or NAME- for the default")
     with admin(brokers(ctx)) as cluster:
         if wanted:
-            cluster.set_topic_config(name, wanted, validate_only=dry_run)
+            cluster.set_config(wanted, topic=name, validate_only=dry_run)
             said = f"{name}: {'could be changed' if dry_run else 'changed'}"
             done(said, as_json=as_json, topic=name, changed=not dry_run)
         else:
-            show(config_table(name, cluster.topic_config(name), everything), as_json=as_json)
+            show(
+                config_table(name, cluster.describe_config(topic=name), everything), as_json=as_json
+            )
 
 
 @topic.command("add-partitions")
@@ -185,7 +187,7 @@ def config(
 def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_json: bool) -> None:
     """Add partitions. Keys may go to other partitions from then on."""
     with admin(brokers(ctx)) as cluster:
-        before = len(cluster.describe_topic(name).partitions)
+        before = len(cluster.topic(name).partitions)
         cluster.create_partitions(name, before + num, validate_only=dry_run)
         verb = "would have" if dry_run else "has"
         done(

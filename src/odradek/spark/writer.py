@@ -182,7 +182,7 @@ def by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[str
 def partition_count(options: WriteOptions, topic: str) -> int:
     """Raises `UnknownTopicOrPartition` at once for a topic that is not there: the producer would
     wait for it, and have it made."""
-    return len(admin_of(options.client).describe_topic(topic).partitions)
+    return len(admin_of(options.client).topic(topic).partitions)
 
 
 def check_partitions(topic: str, count: int, rows: pa.RecordBatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypedDict, Unpack
 
 from odradek.client.admin.calls import Calls, check
 from odradek.client.admin.results import ConfigEntry, ResourceType, Source
@@ -21,23 +22,30 @@ from odradek.protocol.api.incremental_alter_configs import (
 )
 
 SET, DELETE = 0, 1
+ALL = "all"
 OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
+class Resource(TypedDict, total=False):
+    """What has settings: exactly one of these."""
+
+    topic: str
+    broker: int | Literal["all"]
+    """By its id; "all": the default of those that have no value of their own."""
+    broker_logger: int
+    """The levels of a broker's loggers, by its id."""
+    client_metrics: str
+    group: str
+
+
 class ConfigCalls(Calls):
-    """The calls about settings. A broker's name is its id; "" stands for the default of all."""
+    """The calls about settings."""
 
-    async def topic_config(self, topic: str) -> dict[str, ConfigEntry]:
-        """The settings of a topic by name. `UnknownTopicOrPartition` if there is no such topic."""
-        return await self.describe_config(ResourceType.TOPIC, topic)
-
-    async def broker_config(self, broker_id: int | None = None) -> dict[str, ConfigEntry]:
-        """The settings of a broker by name; None: those set for all brokers."""
-        name = "" if broker_id is None else str(broker_id)
-        return await self.describe_config(ResourceType.BROKER, name)
-
-    async def describe_config(self, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:
-        """The settings of a resource by name, sorted."""
+    async def describe_config(self, **of: Unpack[Resource]) -> dict[str, ConfigEntry]:
+        """The settings of a topic, a broker or another resource, by name and sorted:
+        `describe_config(topic="orders")`. `UnknownTopicOrPartition` if there is none of that name.
+        """
+        kind, name = resource_of(of)
         resource = DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None
         )
@@ -66,36 +74,16 @@ class ConfigCalls(Calls):
             for entry in sorted(result.configs, key=lambda entry: entry.name)
         }
 
-    async def set_topic_config(
-        self, topic: str, changes: Mapping[str, object], *, validate_only: bool = False
+    async def set_config(
+        self, changes: Mapping[str, object], *, validate_only: bool = False, **of: Unpack[Resource]
     ) -> None:
-        """Change settings of a topic; None takes one back to its default. The others stay.
-
-        `UnknownTopicOrPartition`, `InvalidConfig`.
+        """Change settings of a topic, a broker or another resource:
+        `set_config({"retention.ms": 60_000}, topic="orders")`. None takes one back to its default;
+        the others stay. `UnknownTopicOrPartition`, `InvalidConfig`.
         """
-        await self.existing([topic])
-        await self.alter_config(ResourceType.TOPIC, topic, changes, validate_only=validate_only)
-
-    async def set_broker_config(
-        self,
-        broker_id: int | None,
-        changes: Mapping[str, object],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change settings of a broker, or (None) of all that have none of their own."""
-        name = "" if broker_id is None else str(broker_id)
-        await self.alter_config(ResourceType.BROKER, name, changes, validate_only=validate_only)
-
-    async def alter_config(
-        self,
-        kind: ResourceType,
-        name: str,
-        changes: Mapping[str, object],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Change settings of a resource; None takes one back to its default."""
+        kind, name = resource_of(of)
+        if kind is ResourceType.TOPIC:
+            await self.existing([name])
         configs = [
             AlterableConfig(
                 name=key,
@@ -128,6 +116,18 @@ class ConfigCalls(Calls):
                 )
             return int(name)
         return await self.engine.any_node()
+
+
+def resource_of(given: Resource) -> tuple[ResourceType, str]:
+    """Kind and name as the protocol has them; the name of all brokers is empty. Raises
+    `TypeError`."""
+    if len(given) != 1 or not given.keys() <= Resource.__annotations__.keys():
+        raise TypeError(
+            f"settings of what? Give exactly one of {', '.join(Resource.__annotations__)}, not "
+            f"{', '.join(given) or 'none'}"
+        )
+    ((word, name),) = given.items()
+    return ResourceType[word.upper()], "" if name == ALL and word == "broker" else str(name)
 
 
 def described(kind: ResourceType, name: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from odradek.client.admin.calls import check
 from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
-from odradek.client.admin.results import Lag, Member
+from odradek.client.admin.results import Lag, Member, Move, SeekPlan
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.errors.answers import GroupNotEmpty, GroupNotFound
@@ -36,13 +35,6 @@ from odradek.protocol.consumer_protocol import by_topic
 BY_NAME_MAX = 9
 GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
 NO_OFFSET = -1
-
-
-class Move(NamedTuple):
-    """Where a group goes in one partition; `before` None where nothing was committed."""
-
-    before: int | None
-    after: int
 
 
 class GroupOffsetCalls(GroupCalls, RecordCalls):
@@ -135,7 +127,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
 
         await self.retried(attempt)
 
-    async def group_lag(self, group_id: str) -> dict[TopicPartition, Lag]:
+    async def lag(self, group_id: str) -> dict[TopicPartition, Lag]:
         """How far behind a group is, in all partitions that it has committed for or reads now.
         `GroupNotFound` if there is no such group.
         """
@@ -157,12 +149,12 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         *,
         topics: Collection[str] = (),
         dry_run: bool = False,
-    ) -> dict[TopicPartition, Move]:
+    ) -> SeekPlan:
         """Move a group that has no members.
 
         `to` is "start", "end", a time (the first record at or after it), an offset (kept within
         each log), or exact offsets by partition. Where: in those partitions, or in all of `topics`,
-        or wherever it has committed. With `dry_run` nothing is changed, the plan is the same.
+        or wherever it has committed. With `dry_run` nothing is changed, the moves are the same.
         `GroupNotEmpty` if the group has members: they would go on where they are.
         """
         committed = await self.group_offsets(group_id)
@@ -174,10 +166,11 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         if targets and not dry_run:
             await self._refuse_members(group_id, exists=bool(committed))
             await self.alter_group_offsets(group_id, targets)
-        return {
+        moves = {
             each: Move(committed[each].offset if each in committed else None, targets[each])
             for each in sorted(targets)
         }
+        return SeekPlan(group_id, moves, dry_run)
 
     async def _known_members(self, group_id: str, *, has_committed: bool) -> Sequence[Member]:
         """The members, as far as DescribeGroups knows them. Of a group of another protocol
@@ -185,7 +178,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         and its coordinator refuses who would move it under its members.
         """
         try:
-            return (await self.describe_group(group_id)).members
+            return (await self.group(group_id)).members
         except GroupNotFound:
             if not has_committed:
                 raise

@@ -61,7 +61,7 @@ class GroupCalls(Calls):
 
         return await self.retried(attempt)
 
-    async def describe_group(self, group_id: str) -> GroupDescription:
+    async def group(self, group_id: str) -> GroupDescription:
         """One group with its members. `GroupNotFound` if there is none of that name."""
 
         async def attempt() -> GroupDescription:
@@ -77,7 +77,7 @@ class GroupCalls(Calls):
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """Several groups, all at once. Raises for the first that is not there."""
-        waiters = {each: spawn(self.describe_group(each)) for each in dict.fromkeys(group_ids)}
+        waiters = {each: spawn(self.group(each)) for each in dict.fromkeys(group_ids)}
         await gather(list(waiters.values()))
         return {group_id: waiter.result() for group_id, waiter in waiters.items()}
 

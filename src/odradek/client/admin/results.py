@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from odradek.client.cluster_image import Node
@@ -144,6 +145,31 @@ class Lag:
     def lag(self) -> int:
         """Records that were not read, as far as that can be said."""
         return max(0, self.end - (self.start if self.committed is None else self.committed))
+
+
+class Move(NamedTuple):
+    """Where a group goes in one partition; `before` None where nothing was committed."""
+
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeekPlan(Mapping[TopicPartition, Move]):
+    """Where a group goes, by partition, or would go: with `dry_run` nothing was changed."""
+
+    group_id: str
+    moves: Mapping[TopicPartition, Move]
+    dry_run: bool
+
+    def __getitem__(self, partition: TopicPartition) -> Move:
+        return self.moves[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.moves)
+
+    def __len__(self) -> int:
+        return len(self.moves)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,15 @@ class TopicCalls(Calls):
         found = [topic_of(topic) for topic in answer.topics if topic.name and not topic.error_code]
         return sorted((t for t in found if internal or not t.internal), key=lambda t: t.name)
 
-    async def describe_topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> Topic:
         """One topic. `UnknownTopicOrPartition` if there is none of that name."""
         return (await self.describe_topics([name]))[name]
 
-    async def describe_topics(self, names: Collection[str]) -> dict[str, Topic]:
-        """Several topics. Raises for the first that is not there."""
+    async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
+        """Several topics by name; None: all but the cluster's own. Raises for the first that is not
+        there."""
+        if names is None:
+            return {topic.name: topic for topic in await self.topics()}
         found = await self.retried(lambda: self.existing(names))
         return {name: topic_of(topic) for name, topic in found.items()}
 

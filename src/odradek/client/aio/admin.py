@@ -53,7 +53,7 @@ class Admin(Client):
         return await self._wait(lambda _: self._calls.limited(make()))
 
     topics = Awaited(AdminCalls.topics)
-    describe_topic = Awaited(AdminCalls.describe_topic)
+    topic = Awaited(AdminCalls.topic)
     describe_topics = Awaited(AdminCalls.describe_topics)
     create_topic = Awaited(AdminCalls.create_topic)
     create_topics_many = Awaited(AdminCalls.create_topics_many)
@@ -61,12 +61,8 @@ class Admin(Client):
     delete_topics_many = Awaited(AdminCalls.delete_topics_many)
     create_partitions = Awaited(AdminCalls.create_partitions)
 
-    topic_config = Awaited(AdminCalls.topic_config)
-    broker_config = Awaited(AdminCalls.broker_config)
     describe_config = Awaited(AdminCalls.describe_config)
-    set_topic_config = Awaited(AdminCalls.set_topic_config)
-    set_broker_config = Awaited(AdminCalls.set_broker_config)
-    alter_config = Awaited(AdminCalls.alter_config)
+    set_config = Awaited(AdminCalls.set_config)
 
     partitions_of = Awaited(AdminCalls.partitions_of)
     list_offsets = Awaited(AdminCalls.list_offsets)
@@ -75,14 +71,14 @@ class Admin(Client):
     delete_records = Awaited(AdminCalls.delete_records)
 
     groups = Awaited(AdminCalls.groups)
-    describe_group = Awaited(AdminCalls.describe_group)
+    group = Awaited(AdminCalls.group)
     describe_groups = Awaited(AdminCalls.describe_groups)
     delete_group = Awaited(AdminCalls.delete_group)
     delete_groups_many = Awaited(AdminCalls.delete_groups_many)
     group_offsets = Awaited(AdminCalls.group_offsets)
     alter_group_offsets = Awaited(AdminCalls.alter_group_offsets)
     delete_group_offsets = Awaited(AdminCalls.delete_group_offsets)
-    group_lag = Awaited(AdminCalls.group_lag)
+    lag = Awaited(AdminCalls.lag)
     seek_group = Awaited(AdminCalls.seek_group)
 
     cluster = Awaited(AdminCalls.cluster)

@@ -50,7 +50,7 @@ class Admin(Client):
         return self._wait(lambda: self._calls.limited(make()))
 
     topics = Blocking(AdminCalls.topics)
-    describe_topic = Blocking(AdminCalls.describe_topic)
+    topic = Blocking(AdminCalls.topic)
     describe_topics = Blocking(AdminCalls.describe_topics)
     create_topic = Blocking(AdminCalls.create_topic)
     create_topics_many = Blocking(AdminCalls.create_topics_many)
@@ -58,12 +58,8 @@ class Admin(Client):
     delete_topics_many = Blocking(AdminCalls.delete_topics_many)
     create_partitions = Blocking(AdminCalls.create_partitions)
 
-    topic_config = Blocking(AdminCalls.topic_config)
-    broker_config = Blocking(AdminCalls.broker_config)
     describe_config = Blocking(AdminCalls.describe_config)
-    set_topic_config = Blocking(AdminCalls.set_topic_config)
-    set_broker_config = Blocking(AdminCalls.set_broker_config)
-    alter_config = Blocking(AdminCalls.alter_config)
+    set_config = Blocking(AdminCalls.set_config)
 
     partitions_of = Blocking(AdminCalls.partitions_of)
     list_offsets = Blocking(AdminCalls.list_offsets)
@@ -72,14 +68,14 @@ class Admin(Client):
     delete_records = Blocking(AdminCalls.delete_records)
 
     groups = Blocking(AdminCalls.groups)
-    describe_group = Blocking(AdminCalls.describe_group)
+    group = Blocking(AdminCalls.group)
     describe_groups = Blocking(AdminCalls.describe_groups)
     delete_group = Blocking(AdminCalls.delete_group)
     delete_groups_many = Blocking(AdminCalls.delete_groups_many)
     group_offsets = Blocking(AdminCalls.group_offsets)
     alter_group_offsets = Blocking(AdminCalls.alter_group_offsets)
     delete_group_offsets = Blocking(AdminCalls.delete_group_offsets)
-    group_lag = Blocking(AdminCalls.group_lag)
+    lag = Blocking(AdminCalls.lag)
     seek_group = Blocking(AdminCalls.seek_group)
 
     cluster = Blocking(AdminCalls.cluster)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from odradek.client.admin.admin import AdminCalls
-from odradek.client.admin.results import NewTopic, ResourceType, Source
+from odradek.client.admin.results import NewTopic, Source
 from odradek.client.aio.admin import Admin as AioAdmin
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.producer import Producer
@@ -25,6 +25,7 @@ from odradek.client.errors import (
     InvalidConfig,
     InvalidPartitions,
     InvalidReplicationFactor,
+    InvalidRequest,
     InvalidTopic,
     KafkaError,
     OffsetOutOfRange,
@@ -56,10 +57,12 @@ def names(admin: Admin) -> list[str]:
 
 def test_a_topic_is_created_described_and_deleted(admin: Admin) -> None:
     assert admin.create_topic("orders", partitions=3, config={"retention.ms": 1000})
-    topic = admin.describe_topic("orders")
+    topic = admin.topic("orders")
     assert (topic.name, len(topic.partitions), topic.replication) == ("orders", 3, 1)
     assert [partition.leader for partition in topic.partitions] == [1, 1, 1]
     assert "orders" in names(admin)
+    assert admin.describe_topics(["orders"]) == {"orders": topic}
+    assert list(admin.describe_topics()) == names(admin)
     assert admin.delete_topic("orders")
     assert "orders" not in names(admin)
 
@@ -72,7 +75,7 @@ def test_creating_what_is_there(admin: Admin) -> None:
 
 
 def test_what_is_not_there(admin: Admin) -> None:
-    for ask in (admin.describe_topic, admin.delete_topic, admin.topic_config):
+    for ask in (admin.topic, admin.delete_topic, lambda name: admin.describe_config(topic=name)):
         with pytest.raises(UnknownTopicOrPartition, match="missing"):
             ask("missing")
     assert not admin.delete_topic("missing", missing_ok=True)
@@ -107,7 +110,7 @@ def test_only_trying_changes_nothing(admin: Admin) -> None:
 def test_partitions_are_added_and_never_taken_away(admin: Admin) -> None:
     admin.create_topic("growing", partitions=2)
     admin.create_partitions("growing", 5)
-    assert len(admin.describe_topic("growing").partitions) == 5
+    assert len(admin.topic("growing").partitions) == 5
     with pytest.raises(InvalidPartitions):
         admin.create_partitions("growing", 3)
 
@@ -121,33 +124,37 @@ def test_internal_topics_are_listed_when_asked_for(admin: Admin) -> None:
 
 def test_a_setting_of_a_topic_is_changed_and_taken_back(admin: Admin) -> None:
     admin.create_topic("tuned")
-    assert admin.topic_config("tuned")["retention.ms"].is_default
-    admin.set_topic_config("tuned", {"retention.ms": 5000, "max.message.bytes": 100_000})
-    admin.set_topic_config("tuned", {"max.message.bytes": None})
-    config = admin.topic_config("tuned")
+    assert admin.describe_config(topic="tuned")["retention.ms"].is_default
+    admin.set_config({"retention.ms": 5000, "max.message.bytes": 100_000}, topic="tuned")
+    admin.set_config({"max.message.bytes": None}, topic="tuned")
+    config = admin.describe_config(topic="tuned")
     assert (config["retention.ms"].value, config["retention.ms"].source) == ("5000", Source.TOPIC)
     assert config["max.message.bytes"].is_default
     with pytest.raises(InvalidConfig, match=r"no\.such\.setting"):
-        admin.set_topic_config("tuned", {"no.such.setting": 1})
-    admin.set_topic_config("tuned", {"retention.ms": 6000}, validate_only=True)
-    assert admin.topic_config("tuned")["retention.ms"].value == "5000"
+        admin.set_config({"no.such.setting": 1}, topic="tuned")
+    admin.set_config({"retention.ms": 6000}, topic="tuned", validate_only=True)
+    assert admin.describe_config(topic="tuned")["retention.ms"].value == "5000"
 
 
 def test_settings_of_brokers(admin: Admin) -> None:
-    config = admin.broker_config(1)
+    config = admin.describe_config(broker=1)
     assert config["node.id"].value == "1" and config["node.id"].read_only
-    admin.set_broker_config(None, {"log.retention.ms": 7_000_000})
-    assert admin.broker_config()["log.retention.ms"].value == "7000000"
-    assert admin.broker_config(1)["log.retention.ms"].source is Source.DYNAMIC_DEFAULT_BROKER
-    admin.set_broker_config(None, {"log.retention.ms": None})
+    admin.set_config({"log.retention.ms": 7_000_000}, broker="all")
+    assert admin.describe_config(broker="all")["log.retention.ms"].value == "7000000"
+    assert (
+        admin.describe_config(broker=1)["log.retention.ms"].source is Source.DYNAMIC_DEFAULT_BROKER
+    )
+    admin.set_config({"log.retention.ms": None}, broker="all")
     with pytest.raises(KafkaError, match="brokers 1"):
-        admin.broker_config(77)
+        admin.describe_config(broker=77)
 
 
-def test_settings_of_anything(admin: Admin) -> None:
-    admin.create_topic("any")
-    admin.alter_config(ResourceType.TOPIC, "any", {"cleanup.policy": "compact"})
-    assert admin.describe_config(ResourceType.TOPIC, "any")["cleanup.policy"].value == "compact"
+def test_settings_are_of_one_thing(admin: Admin) -> None:
+    for given in ({}, {"topic": "a", "broker": 1}, {"topics": "a"}):
+        with pytest.raises(TypeError, match="exactly one of topic, broker, broker_logger"):
+            admin.describe_config(**given)
+    with pytest.raises(InvalidRequest, match="group g"):  # Of groups of KIP-848.
+        admin.describe_config(group="g")
 
 
 # Records.
@@ -203,12 +210,12 @@ def test_a_group_of_another_protocol_lags_and_moves_too(
     (first,) = admin.partitions_of(["read-by-others"])
     produce(broker, first, 5)
     admin.alter_group_offsets("others", {first: 3})
-    monkeypatch.setattr(AdminCalls, "describe_group", not_classic)
-    assert admin.group_lag("others")[first].lag == 2
+    monkeypatch.setattr(AdminCalls, "group", not_classic)
+    assert admin.lag("others")[first].lag == 2
     admin.seek_group("others", "start")
-    assert admin.group_lag("others")[first].lag == 5
+    assert admin.lag("others")[first].lag == 5
     with pytest.raises(GroupNotFound):
-        admin.group_lag("nobody")
+        admin.lag("nobody")
 
 
 def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
@@ -221,18 +228,20 @@ def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
         second: 0,
     }
     assert "readers" in [group.group_id for group in admin.groups()]
-    assert admin.describe_group("readers").state == "Empty"
-    assert admin.group_lag("readers")[first].lag == 6
+    assert admin.group("readers").state == "Empty"
+    assert admin.lag("readers")[first].lag == 6
     plan = admin.seek_group("readers", "end", dry_run=True)
-    assert (plan[first].before, plan[first].after) == (4, 10)
+    assert (plan.group_id, plan.dry_run) == ("readers", True)
+    assert plan == {first: (4, 10), second: (0, 0)}
     assert admin.group_offsets("readers")[first].offset == 4
+    assert not admin.seek_group("readers", 4).dry_run
     admin.seek_group("readers", datetime.fromtimestamp(0.007, UTC))
     assert admin.group_offsets("readers")[first].offset == 7
     admin.delete_group_offsets("readers", [second])
     assert list(admin.group_offsets("readers")) == [first]
     assert admin.delete_groups_many(["readers"]) == {"readers": None}
     with pytest.raises(GroupNotFound, match="readers"):
-        admin.describe_group("readers")
+        admin.group("readers")
     with pytest.raises(GroupNotFound):
         admin.delete_group("readers")
     assert not admin.delete_group("readers", missing_ok=True)
