@@ -168,6 +168,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         failed = run("up", "--port", "0", "--data-dir", data_dir(tmp_path))
     assert failed.returncode == 1
     assert str(up.process.pid) in failed.stderr and "Traceback" not in failed.stderr
+    assert failed.stderr.count("another") == 1, "what to do is said once"
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,6 @@ class Node:
                 cluster_id=None,
                 node_id=self.config.node_id,
             )
-        except BlockingIOError as error:
-            raise StartFailed(f"{error}. Choose another directory, or stop that one") from error
         except (WrongDirectory, OSError) as error:
             raise StartFailed(f"data directory {path}: {error}") from error
 

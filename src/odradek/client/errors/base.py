@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from odradek.model.errors import ErrorCode
 
+ADVICE = ". What to do: "
+
 
 class KafkaError(Exception):
     """The base of what clients raise."""
@@ -15,7 +17,7 @@ class KafkaError(Exception):
     """What to do, for the messages of `error_for`."""
 
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
-        super().__init__(message)
+        super().__init__(with_one_advice(message))
         self.code = self.default_code if code is None else code
 
     @property
@@ -32,3 +34,11 @@ class KafkaError(Exception):
     def refresh_metadata(self) -> bool:
         """Whether what is known of the cluster may be out of date."""
         return self.code is not None and self.code.refresh_metadata
+
+
+def with_one_advice(message: str) -> str:
+    """What happened, and of all advice the last: an error that tells of another brings that one's
+    along, and knows better what was wanted. Every message comes through here, however it was made.
+    """
+    happened, mark, rest = message.partition(ADVICE)
+    return happened + mark + rest.rpartition(ADVICE)[2]

@@ -1,0 +1,61 @@
+"""An error says once what to do, however many others it tells of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client import errors
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.errors import KafkaError
+from odradek.client.errors.answers import error_for
+from odradek.client.metadata import Metadata
+from odradek.client.producer.pending_send import topic_unknown
+from odradek.model.errors import ErrorCode
+from odradek.network.clock import SystemClock
+
+MARK = "What to do"
+
+
+def kinds(kind: type[KafkaError] = KafkaError) -> Iterator[type[KafkaError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from kinds(below)
+
+
+def advising(advice: str) -> KafkaError:
+    return errors.Disconnected(f"it broke. {MARK}: {advice}")
+
+
+@pytest.mark.parametrize("kind", sorted(set(kinds()), key=lambda kind: kind.__name__))
+def test_who_wraps_an_error_gives_the_advice(kind: type[KafkaError]) -> None:
+    within = kind(f"not sent: {advising('wait')}. {MARK}: go")
+    error = kind(f"not done: {within}. {MARK}: look")
+    assert str(error) == f"not done: not sent: it broke. {MARK}: look"
+
+
+def test_who_has_none_hands_on_that_of_what_is_wrapped() -> None:
+    assert str(errors.ApiTimeout(f"late; last: {advising('wait')}")) == (
+        f"late; last: it broke. {MARK}: wait"
+    )
+
+
+def test_without_any_the_words_stay_as_they_are() -> None:
+    assert str(errors.ClientClosed("closed. It is.")) == "closed. It is."
+    assert str(KafkaError()) == ""
+
+
+@pytest.mark.parametrize("code", sorted(ErrorCode))
+def test_what_a_broker_says_of_another_error_brings_no_second_advice(code: ErrorCode) -> None:
+    error = error_for(code, "topic t", said=f"{advising('wait')}.")
+    assert str(error).count(MARK) == 1
+
+
+def test_a_topic_of_which_nothing_can_be_learnt() -> None:
+    backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
+    metadata = Metadata(SystemClock(), backoff, max_age_ms=300_000)
+    metadata.trouble = advising("wait")
+    error = str(topic_unknown("t", metadata, 7))
+    assert "it broke" in error and error.count(MARK) == 1
