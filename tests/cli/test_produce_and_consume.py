@@ -58,6 +58,24 @@ def test_a_line_is_a_record_and_an_empty_one_too(run: Run) -> None:
     assert read(run, "-o", "-1", "-Z", "-t", "t") == b"NULL\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "good", "bad", "said"),
+    [
+        (["--json"], b'{"value": "a"}\n', b"{'value': 'b'}\n", "line 3: not JSON"),
+        (["-f", r"%p %v\n"], b"0 a\n", b"zero b\n", "is not a number"),
+    ],
+)
+def test_input_that_goes_bad_ends_with_how_much_was_written(
+    run: Run, arguments: list[str], good: bytes, bad: bytes, said: str
+) -> None:
+    """Who mends it wants to know where to go on."""
+    told = run("produce", "t", *arguments, stdin=good * 2 + bad + good, code=1).stderr
+    assert said in told and "2 records were written before it" in told
+    assert read(run, "t") == b"a\na\n"
+    told = run("produce", "t", *arguments, stdin=bad, code=1).stderr
+    assert "nothing was written" in told
+
+
 def test_keys_are_cut_off_lines_that_have_one(run: Run) -> None:
     run("produce", "t", "-K", ":", stdin=b"a:1\nno key\nb:2:3\n")
     assert read(run, "t", "-f", r"%K %k=%v\n") == b"1 a=1\n-1 =no key\n1 b=2:3\n"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,9 @@ from odradek.cli.record_format import Shown, unescaped
 from odradek.cli.record_format_help import explained
 from odradek.cli.record_input import read_records
 from odradek.client.errors import KafkaError, RecordTooLarge
+
+if TYPE_CHECKING:
+    from odradek import Producer
 
 LINE = r"%v\n"
 SHOWN_FAILURES = 3
@@ -96,7 +99,7 @@ def produce(
             else:
                 failures.add(error)
 
-        for record in records:
+        for record in readable(records, sender, progress):
             with failures.of_single_records():
                 sender.send(
                     name,
@@ -166,6 +169,26 @@ def header(text: str) -> tuple[str, bytes]:
     raise click.UsageError(f"-H {text!r}: write NAME=VALUE")
 
 
+class NotReadable(click.ClickException):
+    """The input is no record from here on."""
+
+
+def readable(
+    records: Iterator[Shown], sender: Producer[Any, Any], progress: Progress
+) -> Iterator[Shown]:
+    """The records; where they end because the input is bad, it is said how many were written, for
+    whoever mends the input and goes on from there.
+    """
+    try:
+        yield from records
+    except NotReadable as error:
+        sender.flush()
+        count = progress.count
+        written = f"{counted(count, 'record')} {'was' if count == 1 else 'were'}"
+        before = f"{written if count else 'nothing was'} written before it"
+        raise NotReadable(f"{error.message}\n{before}") from error
+
+
 def text_records(
     source: IO[bytes], template: str | None, key_delimiter: str | None, delimiter: str | None
 ) -> Iterator[Shown]:
@@ -186,7 +209,7 @@ def text_records(
                     record.key, record.value = key, value
             yield record
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise NotReadable(str(error)) from error
 
 
 def json_records(source: IO[bytes]) -> Iterator[Shown]:
@@ -196,7 +219,7 @@ def json_records(source: IO[bytes]) -> Iterator[Shown]:
             try:
                 yield record_json.read(line)
             except ValueError as error:
-                raise click.ClickException(f"line {number}: {error}") from error
+                raise NotReadable(f"line {number}: {error}") from error
 
 
 def warn_of_waiting(source: IO[bytes]) -> None:
