@@ -101,7 +101,7 @@ def test_what_was_done_is_json_too(run: Run) -> None:
         {"topic": "b", "partition": 0, "start": 0}
     ]
     assert said("group", "seek", "g", "--to", "start", "-t", "b", "--dry-run", "--json") == [
-        {"topic": "b", "partition": 0, "committed": None, "new": 0}
+        {"topic": "b", "partition": 0, "committed": None, "new": 0, "instead_of": None}
     ]
     assert said("group", "seek", "g", "--to", "start", "-t", "b", "-y", "--json") == [
         {"group": "g", "partitions": 1}
@@ -158,6 +158,40 @@ def test_a_group_is_moved_looked_at_and_deleted(run: Run, admin: Admin) -> None:
     assert "preparingrebalance" in run("group", "ls", "-s", "asleep", code=2).stderr.lower()
     run("g", "rm", "billing", "-y")
     assert lines(run("groups", "list")) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "offset", "asked", "said"),
+    [
+        ("99", 3, 99, "orders-0 ends at 3: moved there, not to 99"),
+        ("0", 1, 0, "orders-0 starts at 1: moved there, not to 0"),
+        ("-4", 1, -1, "orders-0 starts at 1: moved there, not to -1"),
+        ("+4", 3, 5, "orders-0 ends at 3: moved there, not to 5"),
+        ("2", 2, None, ""),
+        ("end", 3, None, ""),
+        ("@0", 1, None, ""),
+    ],
+)
+def test_a_group_goes_no_further_than_its_logs_and_that_is_said(
+    run: Run, admin: Admin, bootstrap: str, where: str, offset: int, asked: int | None, said: str
+) -> None:
+    run("topic", "create", "orders")
+    with Producer(brokers=bootstrap) as producer:
+        for _ in range(3):
+            producer.send("orders", b"x")
+    admin.delete_records({TopicPartition("orders", 0): 1})
+    seek = ("group", "seek", "g", "--to", where, "-t", "orders")
+    plan = {"topic": "orders", "partition": 0, "committed": None, "new": offset}
+    (planned,) = run(*seek, "--dry-run", "--json").stdout.splitlines()
+    assert json.loads(planned) == {**plan, "instead_of": asked}
+    assert lines(run(*seek, "--dry-run"))[0][3:] == [str(offset), str(asked) if said else ""]
+    done = run(*seek, "-y")
+    assert done.stderr.splitlines() == [*([said] if said else []), "g: moved in 1 partition"]
+    kept = {"topic": "orders", "partition": 0, "offset": offset, "instead_of": asked}
+    shown = json.loads(run(*seek, "-y", "--json").stdout)
+    clamped = {"clamped": [kept]} if said else {}
+    assert shown == {"group": "g", "partitions": 1, **clamped}
+    assert admin.group_offsets("g")[TopicPartition("orders", 0)].offset == offset
 
 
 def test_a_group_follows_another(run: Run, admin: Admin) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from odradek import Admin
@@ -13,9 +15,10 @@ from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, WATCH, YES, json_option, watched
 from odradek.cli.moments import position
 from odradek.cli.output import Listing, counted, done, show, tell
-from odradek.cli.positions import chosen_partitions, offsets_at
+from odradek.cli.positions import Place, chosen_partitions, places_at
 from odradek.cli.topic import now_ms
 from odradek.client.admin.results import GroupDescription
+from odradek.model.ids import TopicPartition
 
 STATES = (
     "Empty",
@@ -160,7 +163,8 @@ def seek(
     with admin(brokers(ctx)) as cluster:
         committed = cluster.group_offsets(name)
         if model is not None:
-            found = {each: at.offset for each, at in cluster.group_offsets(model).items()}
+            offsets = {each: at.offset for each, at in cluster.group_offsets(model).items()}
+            found = {each: Place(offset, offset) for each, offset in offsets.items()}
             wanted = [each for each in found if not topics or each.topic in topics]
             source = model
         else:
@@ -172,16 +176,35 @@ def seek(
             tell(f"odradek: {source} has committed nothing; say which topics, with -t")
             ctx.exit(exits.FAILED)
         if where is not None:
-            found = offsets_at(cluster, wanted, position(where, now_ms()))
-        targets = {each: found[each] for each in wanted}
-        plan = Listing(("topic", "partition", "committed", "new"))
+            found = places_at(cluster, wanted, position(where, now_ms()))
+        plan = Listing(("topic", "partition", "committed", "new", "instead_of"))
         for each in wanted:
             before = committed[each].offset if each in committed else None
-            plan.add(each.topic, each.partition, before, targets[each])
+            asked = found[each].asked if found[each].clamped else None
+            plan.add(each.topic, each.partition, before, found[each].offset, asked)
         if confirmed(plan, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
-            cluster.seek_group(name, targets)
-            moved = f"{name}: moved in {counted(len(targets), 'partition')}"
-            done(moved, as_json=as_json, group=name, partitions=len(targets))
+            cluster.seek_group(name, {each: found[each].offset for each in wanted})
+            moved = f"{name}: moved in {counted(len(wanted), 'partition')}"
+            clamped = tell_clamped({each: found[each] for each in wanted})
+            done(moved, as_json=as_json, group=name, partitions=len(wanted), **clamped)
+
+
+def tell_clamped(places: Mapping[TopicPartition, Place]) -> dict[str, object]:
+    """Say where a group was moved to another offset than was asked for; the same for JSON."""
+    found = []
+    for each, place in places.items():
+        if place.clamped:
+            where = "starts" if place.offset > place.asked else "ends"
+            tell(f"{each} {where} at {place.offset}: moved there, not to {place.asked}")
+            found.append(
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "offset": place.offset,
+                    "instead_of": place.asked,
+                }
+            )
+    return {"clamped": found} if found else {}
 
 
 @group.command("rm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from odradek import Admin
 from odradek.cli.moments import From, NotUnderstood, Position
@@ -11,22 +12,43 @@ from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
 
 
-def offsets_at(
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An offset, kept within its log; `asked` is what the position said."""
+
+    offset: int
+    asked: int
+
+    @property
+    def clamped(self) -> bool:
+        return self.offset != self.asked
+
+
+def places_at(
     cluster: Admin, partitions: Collection[TopicPartition], where: Position
-) -> dict[TopicPartition, int]:
-    """The offset that `where` means in each partition, kept within its log."""
+) -> dict[TopicPartition, Place]:
+    """The place that `where` means in each partition."""
     if where.origin is From.STORED:
         raise NotUnderstood("`stored` is where a group is: name the group with -g")
     starts, ends = cluster.beginning_offsets(partitions), cluster.end_offsets(partitions)
     if where.origin is From.TIME:
         found = cluster.list_offsets(dict.fromkeys(partitions, where.value))
-        return {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
+        offsets = {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
+        return {p: Place(offset, offset) for p, offset in offsets.items()}
     origins = {
         From.START: starts,
         From.END: ends,
         From.ZERO: dict.fromkeys(partitions, 0),
     }[where.origin]
-    return {p: min(max(origins[p] + where.value, starts[p]), ends[p]) for p in partitions}
+    asked = {p: origins[p] + where.value for p in partitions}
+    return {p: Place(min(max(asked[p], starts[p]), ends[p]), asked[p]) for p in partitions}
+
+
+def offsets_at(
+    cluster: Admin, partitions: Collection[TopicPartition], where: Position
+) -> dict[TopicPartition, int]:
+    """The offset that `where` means in each partition, kept within its log."""
+    return {p: place.offset for p, place in places_at(cluster, partitions, where).items()}
 
 
 def ends_of(
