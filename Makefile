@@ -10,7 +10,7 @@ help: ## this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 setup: ## virtual environment, dependencies, compiled leaves, a Java runtime; leaves .venv/bin/odradek
-	@PYTHON=$(PYTHON) scripts/setup
+	@PYTHON=$(PYTHON) scripts/setup $(filter setup,$(MAKECMDGOALS))
 
 demo: setup ## the main job: 336,776 real flights through the broker and Spark to a verified result
 	@$(BIN)/odradek demo $(ARGS)
