@@ -130,6 +130,13 @@ def test_confluent_kafkas_habits(broker, topic):
     producer.close()
 
 
+def test_a_record_whose_outcome_is_told_is_not_open_any_more(broker, topic):
+    open_records = []
+    with Producer(brokers=broker.bootstrap) as producer:
+        producer.send(topic, "v", on_delivery=lambda *_: open_records.append(len(producer)))
+    assert open_records == [0]
+
+
 def test_threads_may_share_a_producer(broker, topic):
     each, count = 500, 4
     with Producer(brokers=broker.bootstrap, batch_size=500) as producer:

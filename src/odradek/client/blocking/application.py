@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.blocking.wake_signal import Signal
 
 T = TypeVar("T")
-
-
-class Signal:
-    """Wakes one thread that waits, from any other. Set more than once, it wakes once."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        with contextlib.suppress(RuntimeError):  # It was set already.
-            self._lock.release()
-
-    def clear(self) -> None:
-        self._lock.acquire(blocking=False)
-
-    def wait(self, timeout_s: float | None) -> None:
-        """Until it is set, or the time is over. Signals of the system interrupt it."""
-        self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s)
 
 
 class BlockingApplication:

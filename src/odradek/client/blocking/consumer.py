@@ -22,10 +22,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from odradek.client.blocking.application import BlockingApplication, Signal
+from odradek.client.blocking.application import BlockingApplication
 from odradek.client.blocking.calls import Blocking
 from odradek.client.blocking.client import Client
 from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.blocking.wake_signal import Signal
 from odradek.client.consumer.arguments import ConsumerOptions, Offsets, consumer_arguments
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls

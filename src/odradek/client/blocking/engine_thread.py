@@ -1,7 +1,7 @@
 """A background thread that owns an engine, and how other threads wait for it.
 
     user's thread:   wait(make, timeout) ── post ─► owner thread: make() ─► Waiter ─► done
-                         │ blocks on a lock  ◄──────────── released ◄──────────────────┘
+                         │ blocks on a signal ◄─────────────── set ◄───────────────────┘
                          └─ time over, Ctrl-C: the waiter is failed, so that the engine forgets it
 
     new ── start ─► running ── close ─► stopping ─► stopped
@@ -23,6 +23,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from odradek.client.blocking.wake_signal import borrowed, give_back
 from odradek.client.errors import ClientClosed, KafkaTimeout
 from odradek.client.machine import Machine
 from odradek.client.waiter import Waiter
@@ -36,24 +37,29 @@ JOIN_S = 5.0
 
 
 class Waiting(Generic[T]):
-    """A thread that waits."""
+    """A thread that waits, once."""
 
-    __slots__ = ("_lock", "error", "waiter")
+    __slots__ = ("_signal", "_woken", "error", "waiter")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
+        self._signal = borrowed()
+        self._woken = False
         self.waiter: Waiter[T] | None = None
         self.error: BaseException | None = None
         """Why there will be no waiter."""
 
     def block(self, timeout_s: float | None) -> bool:
         """Until `wake`; False if the time is over before. Signals interrupt it."""
-        return self._lock.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s))
+        in_time = self._signal.wait(timeout_s)
+        if in_time:  # Else it may still be set, and is nobody else's.
+            give_back(self._signal)
+        return in_time
 
     def wake(self, _: object = None) -> None:
-        if self._lock.locked():
-            self._lock.release()
+        """Of the owner thread."""
+        if not self._woken:
+            self._woken = True
+            self._signal.set()
 
 
 class EngineThread:

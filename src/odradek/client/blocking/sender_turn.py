@@ -44,9 +44,15 @@ class SenderTurn:
             self._thread.post(self._turn)
         self._queued += 1
         if self._queued >= self._every and not self._thread.is_current:
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        try:
             waiting: Waiting[None] = Waiting()
-            self._waiting.append(waiting)
-            waiting.block(TURN_TIMEOUT_S)
+        except OSError:
+            return  # No descriptor left. What was queued is queued, and this only a courtesy.
+        self._waiting.append(waiting)
+        waiting.block(TURN_TIMEOUT_S)
 
     def _turn(self) -> None:
         self._woken = False

@@ -258,7 +258,7 @@ class RecordAccumulator(RecordAppender):
     def incomplete_records(self) -> int:
         """Records whose outcome is not known."""
         with self._lock:
-            return sum(int(batch.count) for batch in self.incomplete)
+            return sum(int(batch.count) for batch in self.incomplete if not batch.done)
 
     @property
     def has_undrained(self) -> bool:

@@ -1,0 +1,202 @@
+"""The signal that one thread waits for: nothing is lost or left over, no descriptor leaks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import FrameType
+
+import pytest
+
+from odradek.client.blocking import wake_signal
+from odradek.client.blocking.engine_thread import Waiting
+from odradek.client.blocking.wake_signal import Signal, borrowed, give_back
+
+LONG_S = 60.0
+"""For what will happen, on a machine however busy."""
+
+
+@pytest.fixture(params=["eventfd", "pipe"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Signals as this system has them, and as they are where there is no eventfd."""
+    monkeypatch.setattr(wake_signal, "_spare", [])
+    if request.param == "pipe":
+        monkeypatch.delattr(os, "eventfd", raising=False)
+    elif not hasattr(os, "eventfd"):
+        pytest.skip("this system has no eventfd")
+    return str(request.param)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_it_wakes_a_thread_that_waits(kind: str) -> None:
+    bell, woken = Signal(), Signal()
+
+    def wait() -> None:
+        assert bell.wait(LONG_S)
+        woken.set()
+
+    threading.Thread(target=wait).start()
+    bell.set()
+    assert woken.wait(LONG_S)
+
+
+def test_set_before_it_is_waited_for_it_does_not_let_wait(kind: str) -> None:
+    bell = Signal()
+    bell.set()
+    assert bell.wait(None)
+
+
+def test_it_stays_set_until_it_is_cleared(kind: str) -> None:
+    bell = Signal()
+    bell.set()
+    assert bell.wait(0) and bell.wait(0)
+    bell.clear()
+    assert not bell.wait(0)
+
+
+def test_set_often_it_is_cleared_once(kind: str) -> None:
+    bell = Signal()
+    for _ in range(100_000):
+        bell.set()
+    bell.clear()
+    assert not bell.wait(0.01)
+
+
+def test_a_ring_that_comes_after_it_was_cleared_wakes_nobody(kind: str) -> None:
+    bell = Signal()
+    os.write(bell._write_fd, wake_signal.RING)
+    assert not bell.wait(0.01)
+    bell.set()
+    assert bell.wait(0)
+
+
+def test_two_threads_may_wait_for_the_same(kind: str) -> None:
+    bell = Signal()
+    waits = [threading.Thread(target=bell.wait, args=(LONG_S,)) for _ in range(2)]
+    for wait in waits:
+        wait.start()
+    bell.set()
+    for wait in waits:
+        wait.join(LONG_S)
+        assert not wait.is_alive()
+
+
+def test_no_signal_is_lost_between_two_threads(kind: str) -> None:
+    rounds = 20_000
+    ping, pong = Signal(), Signal()
+
+    def answer() -> None:
+        for _ in range(rounds):
+            assert ping.wait(LONG_S)
+            ping.clear()
+            pong.set()
+
+    other = threading.Thread(target=answer)
+    other.start()
+    for _ in range(rounds):
+        ping.set()
+        assert pong.wait(LONG_S)
+        pong.clear()
+    other.join(LONG_S)
+
+
+def test_its_descriptors_go_with_it(kind: str) -> None:
+    before = descriptors()
+    bells = [Signal() for _ in range(10)]
+    assert descriptors() == before + 10 * (1 if kind == "eventfd" else 2)
+    del bells
+    assert descriptors() == before
+
+
+def test_one_that_is_given_back_is_lent_again(kind: str) -> None:
+    bell = borrowed()
+    bell.set()
+    give_back(bell)
+    assert borrowed() is bell
+    assert not bell.wait(0)
+    assert borrowed() is not bell
+
+
+def test_only_so_many_are_kept(kind: str) -> None:
+    before = descriptors()
+    for bell in [borrowed() for _ in range(100)]:
+        give_back(bell)
+    del bell
+    kept = descriptors() - before
+    assert kept == wake_signal.SPARE_MAX * (1 if kind == "eventfd" else 2)
+
+
+def test_one_whose_time_was_over_is_never_lent_again(kind: str) -> None:
+    late: Waiting[None] = Waiting()
+    assert not late.block(0)
+    other: Waiting[None] = Waiting()
+    late.wake()
+    assert not other.block(0.01)
+
+
+def test_a_handler_that_waits_while_its_thread_waits_takes_nothing_from_it(kind: str) -> None:
+    """A handler runs inside the wait, in the same thread."""
+    outer: Waiting[None] = Waiting()
+    inner: Waiting[None] = Waiting()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        outer.wake()
+        inner.wake()
+        assert inner.block(LONG_S)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        assert outer.block(LONG_S)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_ctrl_c_ends_a_wait(kind: str) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        with pytest.raises(KeyboardInterrupt):
+            Signal().wait(None)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+FORKED = """
+import os
+from odradek.client.blocking.wake_signal import borrowed, give_back
+
+bell = borrowed()
+bell.set()
+give_back(bell)
+child = os.fork()
+if not child:
+    own = borrowed()
+    own.set()
+    os._exit(own is bell)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child got its parent's"
+assert borrowed() is bell and not bell.wait(0.1), "the child's was heard in the parent"
+"""
+
+
+def test_a_forked_process_has_its_own() -> None:
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=LONG_S)
+
+
+def test_without_a_descriptor_left_it_says_so(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, kind, none_left)
+    with pytest.raises(OSError, match="Too many open files"):
+        Signal()
