@@ -108,8 +108,12 @@ class Topics:
         self.bootstrap = bootstrap
         self.numbers = itertools.count()
 
+    def missing(self, name: str | None = None) -> Topic:
+        """One that nobody has made."""
+        return Topic(self.bootstrap, name or f"t{next(self.numbers)}-{uuid.uuid4().hex[:8]}")
+
     def create(self, partitions: int = 1, *, name: str | None = None, **config: str) -> Topic:
-        topic = Topic(self.bootstrap, name or f"t{next(self.numbers)}-{uuid.uuid4().hex[:8]}")
+        topic = self.missing(name)
         settings = {key.replace("_", "."): value for key, value in config.items()}
         wanted = [admin.NewTopic(topic.name, partitions, 1, config=settings)]
         client = topic.admin()

@@ -3,11 +3,17 @@
 from pathlib import Path
 
 import killed_once
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from reading import values
 
+from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.partitioner import partition_of
+from odradek.spark import writer
+from odradek.spark.connections import admin_of
+from odradek.spark.options import ClientOptions, WriteOptions
+from odradek.testing import Broker
 
 
 @pytest.fixture
@@ -86,7 +92,6 @@ def test_rows_find_the_topics_that_they_name_in_their_order(spark, topics, save)
         ("'v' value, array('x') headers", {"topic": "t"}, "column headers must be"),
         ("'v' value, cast(null as string) topic", {}, "a row has no topic"),
         ("'v' value, 99 partition", {"topic": None}, "UNKNOWN_TOPIC_OR_PARTITION"),
-        ("'v' value", {"topic": "there-is-no-such-topic"}, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("'v' value, -1 partition", {"topic": None}, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
@@ -95,6 +100,24 @@ def test_what_cannot_be_written_is_refused(spark, topics, save, columns, options
         options = {"topic": topics.create().name}
     with pytest.raises(PySparkException, match=complaint):
         save(spark.sql(f"select {columns}"), **options)
+
+
+def test_a_missing_topic_is_made_if_the_brokers_make_topics(spark, topics, save):
+    """As with Spark's own Kafka sink."""
+    topic = topics.missing()
+    save(spark.range(3).selectExpr("cast(id as string) value").coalesce(1), topic=topic.name)
+    assert [m.value() for m in topic.records()] == [b"0", b"1", b"2"]
+
+
+def test_a_missing_topic_that_nobody_makes_is_named_with_the_command_that_does(monkeypatch):
+    monkeypatch.setattr(writer, "CREATION_WAIT_MS", 300)
+    with Broker(settings={"auto.create.topics.enable": False}) as broker:
+        options = WriteOptions(ClientOptions(broker.bootstrap), topic="orders")
+        rows = pa.record_batch({"value": [b"v"]})
+        wanted = rf"no topic orders.*odradek topic create orders -b {broker.bootstrap}"
+        with pytest.raises(UnknownTopicOrPartition, match=wanted):
+            writer.write_batches(options, iter([rows]))
+        admin_of(options.client).close()
 
 
 def test_a_topic_cannot_be_overwritten(spark, bootstrap):

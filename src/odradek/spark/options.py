@@ -36,7 +36,8 @@ To read a stream, besides:
 
 To write:
 
-    topic                               where rows go; stronger than a column topic
+    topic                               where rows go; stronger than a column topic. One that is not
+                                        there is made if the brokers make topics
     kafka.compression.type, kafka.batch.size, kafka.delivery.timeout.ms
                                         as in Kafka's producer
     kafka.enable.idempotence            default true: a request sent again is not stored twice

@@ -45,13 +45,15 @@ from odradek.client.producer.deliveries import Deliveries
 from odradek.model.errors import ErrorCode
 from odradek.spark.arrow import HEADERS_TYPE
 from odradek.spark.connections import admin_of
-from odradek.spark.options import WriteOptions
+from odradek.spark.options import ClientOptions, WriteOptions
 
 BYTES_LIKE = (BinaryType, StringType, NullType)
 LINGER_MS = 100
 """Batches leave when they are full, or when the task is at its end."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """How large a record may be is for the broker to say."""
+CREATION_WAIT_MS = 10_000
+"""How long a missing topic is waited for, which the brokers may make."""
 COLUMNS = ("key", "value", "partition", "headers")
 
 SparkProducer = Producer[bytes | str, bytes | str]
@@ -180,9 +182,31 @@ def by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[str
 
 
 def partition_count(options: WriteOptions, topic: str) -> int:
-    """Raises `UnknownTopicOrPartition` at once for a topic that is not there: the producer would
-    wait for it, and have it made."""
-    return len(admin_of(options.client).topic(topic).partitions)
+    """As with Spark's own sink, a missing topic is made if the brokers make topics. Raises
+    `UnknownTopicOrPartition` if they do not: the task's producer would wait much longer."""
+    try:
+        return len(admin_of(options.client).topic(topic).partitions)
+    except UnknownTopicOrPartition:
+        return made_by_brokers(options.client, topic)
+
+
+def made_by_brokers(client: ClientOptions, topic: str) -> int:
+    """Ask for a missing topic as producers do, whereupon it may be made; its partitions."""
+    try:
+        with Producer(
+            brokers=client.bootstrap_servers,
+            client_id=client.client_id,
+            request_timeout_ms=client.request_timeout_ms,
+            max_block_ms=min(CREATION_WAIT_MS, client.api_timeout_ms),
+        ) as producer:
+            return len(producer.partitions_for(topic))
+    except UnknownTopicOrPartition as error:
+        raise UnknownTopicOrPartition(
+            f"{topic}: UNKNOWN_TOPIC_OR_PARTITION: there is no topic {topic}, and the brokers make "
+            f"none (auto.create.topics.enable). What to do: odradek topic create {topic} "
+            f"-b {client.bootstrap_servers}",
+            error.code,
+        ) from None
 
 
 def check_partitions(topic: str, count: int, rows: pa.RecordBatch) -> None:
