@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from odradek.log.log_directory import LogDirectory
     from odradek.log.retention import RetentionPass
     from odradek.model.env import Env
+    from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
     from odradek.timing import SystemTimer
 
@@ -100,14 +101,23 @@ class Housekeeping:
 
         self._timer.call_later(max(1, interval_ms), run)
 
+    def _leading(self) -> list[Partition]:
+        """The partitions that are not offline."""
+        return [partition for partition in self._replicas if not partition.failure]
+
     def retention(self) -> None:
         """Segments that are too old or too many leave their logs now and the disk a bit later."""
         clock = self._env.clock
         done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
         for problem in self._directory.take_problems():
             log.error("housekeeping: %s", problem)
-        for partition in self._replicas:
-            if not partition.failure and partition.log.checkpoint_due:
+        met = {id(read): error for read, error in self._directory.unreadable}
+        for partition in self._leading():
+            error = met.get(id(partition.log))
+            if error is not None:
+                partition.unreadable(error)
+        for partition in self._leading():
+            if partition.log.checkpoint_due:
                 self._replicas.flusher.wants(partition, checkpoint=True)
         if done is not None:
             self._delete(done)
@@ -135,8 +145,8 @@ class Housekeeping:
     def recovery_points(self) -> None:
         """Bring the recovery points up, so that a restart after a crash has little to read."""
         behind = {id(log) for log in self._directory.behind_recovery_point()}
-        for partition in self._replicas:
-            if not partition.failure and id(partition.log) in behind:
+        for partition in self._leading():
+            if id(partition.log) in behind:
                 self._replicas.flusher.wants(partition, checkpoint=True)
         self._offload(self._directory.checkpoint())
 
@@ -149,8 +159,8 @@ class Housekeeping:
     def late_flushes(self) -> None:
         """`flush.ms` and `flush.messages`, which count only where no request waits for the disk."""
         due = {id(log) for log in self._directory.flushes_due(self._env.clock.wall_ms())}
-        for partition in self._replicas:
-            if not partition.failure and id(partition.log) in due:
+        for partition in self._leading():
+            if id(partition.log) in due:
                 self._replicas.flusher.wants(partition)
 
     def metadata_snapshot(self) -> None:

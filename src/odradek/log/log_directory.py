@@ -71,6 +71,8 @@ class LogDirectory:
         self.cache = LoadedIndexes()
         self.logs: dict[TopicIdPartition, Log] = {}
         self.problems: list[str] = []
+        self.unreadable: list[tuple[Log, Exception]] = []
+        """What the last retention pass met; their partitions are to go offline."""
         self._new = NewDirectory(disk, path, LOCK_FILE)
         try:
             self._new.make(META_FILE)
@@ -237,16 +239,17 @@ class LogDirectory:
     ) -> RetentionPass | None:
         """One pass: what is to be deleted leaves the logs now. None if there is nothing.
 
-        A log that cannot be looked at is one of the `problems`; the others have their turn.
+        A log that cannot be looked at is one of the `unreadable`; the others have their turn.
         """
         now_ms = clock.now_ms(wall_ms, monotonic_ms)
         deletions = []
+        self.unreadable = []
         for log in self.logs.values():
             try:
                 deletion = delete_old_segments(log, now_ms)
             except (LogDamaged, OSError) as error:
                 self.fence.check()
-                self.problems.append(f"retention of {log.directory}: {error}")
+                self.unreadable.append((log, error))
                 continue
             if deletion is not None:
                 deletions.append(deletion)

@@ -250,14 +250,14 @@ class Partition:
         try:
             return self.log.read(offset, max_bytes, self.readable_end(isolation), min_one)
         except (LogDamaged, OSError) as error:
-            return LogRead(self._unreadable(error), [], 0, None)
+            return LogRead(self.unreadable(error), [], 0, None)
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata | None:
         """Where an offset is; None if that cannot be read."""
         try:
             return self.log.offset_metadata(offset)
         except (LogDamaged, OSError) as error:
-            self._unreadable(error)
+            self.unreadable(error)
             return None
 
     def offset_for_timestamp(
@@ -281,10 +281,12 @@ class Partition:
         try:
             return search(*what)
         except (LogDamaged, OSError) as error:
-            return self._unreadable(error)
+            return self.unreadable(error)
 
-    def _unreadable(self, error: Exception) -> ErrorCode:
-        """Go offline, unless it is only that descriptors or memory ran out: that passes."""
+    def unreadable(self, error: Exception) -> ErrorCode:
+        """Whoever read its log met this. Go offline, unless it is only that descriptors, room or
+        memory ran out: that passes.
+        """
         if isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
             logger.error("partition %s could not be read: %s", self.topic_partition, error)
         else:

@@ -213,3 +213,27 @@ def test_how_far_a_damaged_log_was_durable_is_itself_made_durable():
     again = Serving(disk)
     assert again.node.replicas.by_name["t", 0].failure == ErrorCode.KAFKA_STORAGE_ERROR
     assert "/data/durable-ends" in synced
+
+
+def test_a_log_that_retention_cannot_read_is_offline_at_once_and_the_others_are_trimmed(
+    caplog: pytest.LogCaptureFixture,
+):
+    """Not with its next fetch, which may be days away."""
+    disk = TroubledDisk()
+    serving = Serving(disk)
+    settings = {"retention.ms": "1000", "segment.bytes": "1048576"}
+    configs = [CreatableTopicConfig(name=name, value=value) for name, value in settings.items()]
+    serving.create("t", partitions=2, configs=configs)
+    for index in (0, 0, 0, 1, 1, 1):
+        assert serving.produced("t", index=index, size=900_000) == 0
+    serving.node.stop(lambda: None)
+    serving.settle()
+    serving = Serving(disk)
+    disk.unreadable = OF_SECOND_LOG
+    serving.pass_time(RETENTION_MS + 1)
+    first, second = (serving.node.replicas.by_name["t", index] for index in (0, 1))
+    assert (first.failure, first.log.log_start_offset) == (ErrorCode.NONE, 3)
+    assert second.failure == ErrorCode.KAFKA_STORAGE_ERROR
+    serving.pass_time(RETENTION_MS)
+    (line,) = [line for line in caplog.messages if "Input/output error" in line]
+    assert line.startswith("partition t-1 is offline: ")

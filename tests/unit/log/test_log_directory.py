@@ -353,7 +353,8 @@ def test_a_log_that_retention_finds_damaged_keeps_no_other_from_its_turn():
         log.high_watermark = log.log_end_offset
     assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
     assert [directory.logs[key(n)].log_start_offset for n in (0, 1)] == [0, 40]
-    assert "retention of" in directory.take_problems()[0]
+    ((log, error),) = directory.unreadable
+    assert log is directory.logs[key(0)] and isinstance(error, LogDamaged)
 
 
 def test_a_failed_checkpoint_fences_the_directory_and_a_fenced_one_leaves_no_clean_marker():
