@@ -11,7 +11,8 @@
 Null stays None and no deserializer sees it.
 
 What a deserializer raises becomes a `DecodeError` with the raw record in it, in that record's turn;
-or, with `on_error`, that is called with it and the record is passed over.
+or, with `on_error`, that is called with it and the record is passed over; or it is set aside, and
+nothing behind it is handed out before it was seen to (`dead_letters`).
 
 A compiled leaf, for `bytes` and `str` are made in the loop over the records.
 """
@@ -86,10 +87,14 @@ class Deserializers:
         key: Deserializer,
         value: Deserializer,
         on_error: Callable[[DecodeError], object] | None = None,
+        *,
+        set_aside: bool = False,
     ) -> None:
         self.key = key
         self.value = value
         self.on_error = on_error
+        self.set_aside = set_aside
+        """What cannot be decoded is kept, for somebody to see to it before what is behind it."""
 
     @property
     def at_once(self) -> bool:

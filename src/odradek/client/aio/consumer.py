@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from odradek.client.aio.application import AwaitedApplication
 from odradek.client.aio.calls import Awaited
 from odradek.client.aio.client import Client
+from odradek.client.aio.dead_letters import dead_letters
 from odradek.client.aio.engine_loop import EngineLoop
 from odradek.client.consumer.arguments import ConsumerOptions, Offsets, consumer_arguments
 from odradek.client.consumer.batch import Batch
@@ -92,9 +93,7 @@ class Consumer(Client, Generic[K, V]):
     ) -> None:
         made = consumer_arguments(topics, key, value, settings)
         self.config = made.config
-        self._deserializers = made.deserializers
-        self._assignors = made.assignors
-        self._topics = made.topics
+        self._made = made
         self._begun: ConsumerEngine | None = None
         super().__init__("odradek-consumer", self._make_engine)
 
@@ -110,12 +109,12 @@ class Consumer(Client, Generic[K, V]):
         core = self._begun = ConsumerEngine(
             engine,
             self.config,
-            self._deserializers,
+            self._made.deserializers,
             loop.post,
             application.signal,
-            self._assignors,
+            self._made.assignors,
         )
-        self._reading = Reading(self, application, core)
+        self._reading = Reading(self, application, core, dead_letters(self._made))
         self._collector = core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(core)
@@ -127,8 +126,8 @@ class Consumer(Client, Generic[K, V]):
         core = self._core
         assert self._loop is not None
         self._loop.run(core.start)
-        if self._topics:
-            await self.subscribe(self._topics)
+        if self._made.topics:
+            await self.subscribe(self._made.topics)
         return self
 
     @property
@@ -253,8 +252,7 @@ class Consumer(Client, Generic[K, V]):
         from odradek.client.arrow.reading import record_batch
 
         collector = self._core.collector
-        on_error = collector.deserializers.on_error
-        values = None if decode is None else JsonValues(decode, on_error)
+        values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
         more = True
         while more:
             gathering = ColumnGathering(collector, max_rows)

@@ -27,6 +27,7 @@ from pyarrow import json as arrow_json
 from odradek.client.arrow.types import ArrowSchema, Decode
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError, DecodeError
+from odradek.protocol.record_writer import encode_headers, varint_size
 
 EMPTY_OBJECT = b"{}"
 
@@ -179,8 +180,9 @@ def without(values: pa.Array, rows: list[int]) -> pa.Array:
 
 
 def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
-    """The error for one row, with the record as it came but for its headers."""
-    data = batch.slice(row, 1).drop_columns(["headers"]).to_pylist()[0]
+    """The error for one row, with the record as it came."""
+    data = batch.slice(row, 1).to_pylist()[0]
+    headers = [(each["key"], each["value"]) for each in data["headers"]]
     source = RecordSource(
         data["topic"], data["partition"], -1, TimestampType(data["timestampType"])
     )
@@ -189,5 +191,15 @@ def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
         f"the value of {data['topic']}-{data['partition']} at offset {data['offset']} is no JSON "
         f"object of the wanted form: {reason}. What to do: seek behind it, or give on_decode_error"
     )
-    error.record = Record(source, data["offset"], timestamp_ms, data["key"], data["value"])
+    count, encoded = len(headers), encode_headers(headers)
+    error.record = Record(
+        source,
+        data["offset"],
+        timestamp_ms,
+        data["key"],
+        data["value"],
+        encoded[varint_size(count) :] if count else None,
+        count,
+    )
+    error.__cause__ = reason
     return error

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from odradek.client.blocking.application import BlockingApplication
 from odradek.client.blocking.calls import Blocking
 from odradek.client.blocking.client import Client
+from odradek.client.blocking.dead_letters import dead_letters
 from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.blocking.wake_signal import Signal
 from odradek.client.consumer.arguments import ConsumerOptions, Offsets, consumer_arguments
@@ -37,7 +38,6 @@ from odradek.client.consumer.reading import Reading, run_now
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
-from odradek.client.errors import DecodeError
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class Consumer(Client, Generic[K, V]):
             return engine
 
         super().__init__("odradek-consumer", make_engine)
-        self._reading = Reading(self, BlockingApplication(self._thread, signal), self._core)
+        application = BlockingApplication(self._thread, signal)
+        self._reading = Reading(self, application, self._core, dead_letters(made))
         self._collector = self._core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(self._core)
@@ -239,22 +240,14 @@ class Consumer(Client, Generic[K, V]):
             gathering = ColumnGathering(self._collector, max_rows)
             return gathering, run_now(self._reading.gather(gathering, max_wait))
 
-        def counted(make: Callable[[], T]) -> T:
-            return run_now(self._reading.counted(make))
-
-        values = None if decode is None else JsonValues(decode, self.on_decode_error)
-        return ArrowBatches(take, counted, values)
+        values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
+        return ArrowBatches(take, lambda make: run_now(self._reading.counted(make)), values)
 
     # Looking.
 
     def metrics(self) -> dict[str, float]:
         """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
         return self._thread.call(self._core.snapshot)
-
-    @property
-    def on_decode_error(self) -> Callable[[DecodeError], object] | None:
-        """What is called with what cannot be decoded; None: it is raised."""
-        return self._collector.deserializers.on_error
 
     # The end.
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.blocking.consumer import Consumer
+from odradek.client.consumer.reading import run_now
 from odradek.client.errors import ConfigError
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
 from odradek.config.durations import duration_ms
@@ -74,13 +75,13 @@ def read(
         if last is not None:
             ends = at_time(consumer, wanted, last, ends)
         consumer.assign({each: (starts[each], max(starts[each], ends[each])) for each in wanted})
-        batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S))
-        on_error = consumer.on_decode_error
-    if decode is not None:
-        fields = together(batches) if decode == "json" else decode
-        values = JsonValues(fields, on_error)
-        batches = [values.decode(batch) for batch in batches] or [values.decode(EMPTY)]
-    plain = [batch.replace_schema_metadata(None) for batch in batches] or [EMPTY]
+        batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S)) or [EMPTY]
+        if decode is not None:
+            fields = together(batches) if decode == "json" else decode
+            reading = consumer._reading
+            values = JsonValues(fields, reading.on_decode_error)
+            batches = run_now(reading.counted(lambda: [values.decode(each) for each in batches]))
+    plain = [batch.replace_schema_metadata(None) for batch in batches]
     table: ArrowTable = pa.Table.from_batches(plain)
     return table
 

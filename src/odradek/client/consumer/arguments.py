@@ -33,11 +33,13 @@ log = logging.getLogger(__name__)
 OFFSETS_KEY = b"odradek.offsets"
 """Where the schema of an Arrow batch says what to commit for it."""
 
+TO_TOPIC = "dlq:"
+
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 PartitionLike = TopicPartition | tuple[str, int]
 OffsetLike = int | OffsetAndMetadata
 Target = int | Literal["start", "end"] | datetime
-OnDecodeError = Literal["raise", "skip"] | Callable[[DecodeError], object]
+OnDecodeError = Literal["raise", "skip"] | str | Callable[[DecodeError], object]
 
 
 class ConsumerOptions(ConsumerKeywords, total=False):
@@ -50,7 +52,8 @@ class ConsumerOptions(ConsumerKeywords, total=False):
     classes derived from `PartitionAssignor`, or instances."""
     on_decode_error: OnDecodeError
     """What becomes of a record that cannot be decoded: "raise" it, "skip" it with a line in the
-    log, or call a function with the `DecodeError`."""
+    log, call a function with the `DecodeError`, or write it to a topic for "dlq:topic": see
+    `dead_letters`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class ConsumerArguments:
     deserializers: Deserializers
     assignors: list[PartitionAssignor] | None
     """None: those of the settings."""
+    dead_letter_topic: str | None
 
 
 def consumer_arguments(
@@ -82,28 +86,42 @@ def consumer_arguments(
         given.update(mapping)
     key = given.pop("key_deserializer", None) if key is None else key
     value = given.pop("value_deserializer", None) if value is None else value
-    on_error = error_handler(given.pop("on_decode_error", "raise"))
+    on_error, dead_letter_topic = error_handler(given.pop("on_decode_error", "raise"))
     own = given.pop("assignors", None)
     group = given.pop("group", None)
     if group is not None:
         given["group.id"] = group
-    deserializers = Deserializers(deserializer(key), deserializer(value), on_error)
+    deserializers = Deserializers(
+        deserializer(key),
+        deserializer(value),
+        on_error,
+        set_aside=dead_letter_topic is not None,
+    )
     config = ConsumerConfig.load(given)
     if own is not None and config.given("partition.assignment.strategy"):
         raise ConfigError("give assignors, or partition.assignment.strategy, not both")
     strategy = None if own is None else assignors(own)
-    return ConsumerArguments(topics, config, deserializers, strategy)
+    return ConsumerArguments(topics, config, deserializers, strategy, dead_letter_topic)
 
 
-def error_handler(wanted: OnDecodeError) -> Callable[[DecodeError], object] | None:
-    """What is done with a record that cannot be decoded; None: it is raised."""
+def error_handler(
+    wanted: OnDecodeError,
+) -> tuple[Callable[[DecodeError], object] | None, str | None]:
+    """Who is told of a record that cannot be decoded, or the topic it goes to; neither: it is
+    raised.
+    """
     if wanted == "raise":
-        return None
+        return None, None
     if wanted == "skip":
-        return lambda error: log.warning("%s", error)
+        return lambda error: log.warning("%s", error), None
+    if isinstance(wanted, str) and wanted.startswith(TO_TOPIC) and wanted != TO_TOPIC:
+        return None, wanted.removeprefix(TO_TOPIC)
     if callable(wanted):
-        return wanted
-    raise ConfigError(f"on_decode_error is 'raise', 'skip' or a function, not {wanted!r}")
+        return wanted, None
+    raise ConfigError(
+        f"on_decode_error is 'raise', 'skip', '{TO_TOPIC}' with the name of a topic, or a function,"
+        f" not {wanted!r}"
+    )
 
 
 def partition_of(given: Any) -> TopicPartition:

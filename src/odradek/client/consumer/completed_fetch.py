@@ -13,6 +13,9 @@ applications: see `fetched_batches`.
 An error leaves this where it stands. Records before it are handed out first, and asking again
 raises it again, until the application seeks past it.
 
+Where the deserializers say so, records that cannot be decoded are `undecoded`: kept, and passed
+over by `fill`. The fetch is not done before somebody has seen to them and taken them out.
+
 A failed fetch has no batches but a `failure`, which `FetchCollector` deals with in its turn.
 
 A compiled leaf.
@@ -68,11 +71,13 @@ class CompletedFetch:
         self.size = end - start
         self.next_offset = next_offset
         self.records: Records = []
-        """Decoded, to be handed out; `index` is the next of them."""
+        """Decoded, to be handed out up to `count`; `index` is the next of them."""
         self.index: i64 = 0
         self.count: i64 = 0
         self.leader_epoch: i64 = NO_EPOCH
         """Of all of `records`."""
+        self.undecoded: list[DecodeError] = []
+        """What was set aside among `records`: `count` is how many come before."""
         self.failure: Callable[[], KafkaError | None] | None = None
         """Instead of batches: called when its turn has come; what it returns is raised."""
         self._batches = FetchedBatches(position, data, start, end, next_offset, aborted, check_crcs)
@@ -80,29 +85,36 @@ class CompletedFetch:
         """The record the cursor stands on was not handed out."""
 
     def fill(self, limit: int, deserializers: Deserializers) -> bool:
-        """Decode up to `limit` more into `records`, all of one leader's epoch; False at the end.
+        """Decode up to `limit` more into `records`, all of one leader's epoch, or set them aside;
+        False at the end.
 
-        Raises `DecodeError`, or `InvalidRecord` for a damaged batch.
+        Raises `DecodeError`, or `InvalidRecord` for a damaged batch: when nothing comes before it.
         """
         records: Records = []
         try:
             self._decode(records, limit, deserializers)
         except DAMAGES as damage:
-            if not records:
+            if not records and not self.undecoded:
                 raise self._batches.damaged(damage) from None
         except Exception:
-            if not records:
+            if not records and not self.undecoded:
                 raise
         finally:
             # Also when something quite different came up, say Ctrl-C in a deserializer.
             self.records = records
             self.index = 0
-            self.count = len(records)
-        return self.count > 0
+            if not self.undecoded:
+                self.count = len(records)
+        return len(records) > 0 or len(self.undecoded) > 0
+
+    def go_on(self) -> bool:
+        """What was set aside has been seen to: whether there are records behind it."""
+        self.count = len(self.records)
+        return self.index < self.count
 
     def _decode(self, records: Records, limit: i64, deserializers: Deserializers) -> None:
         batches = self._batches
-        while len(records) < limit:
+        while len(records) + len(self.undecoded) < limit:
             cursor = batches.cursor
             if cursor is None:
                 cursor = batches.next()
@@ -128,7 +140,7 @@ class CompletedFetch:
         first, last = self.position.offset, self.position.end
         key, value = deserializers.key, deserializers.value
         topic = source.topic
-        while len(records) < limit:
+        while len(records) + len(self.undecoded) < limit:
             if not self._held_back and not cursor.advance():
                 self._batches.cursor = None
                 return
@@ -142,11 +154,15 @@ class CompletedFetch:
             headers: bytes | None = None
             if cursor.header_count > 0:
                 headers = cursor.data[cursor.headers : cursor.end_of_record]
+            field = "key"
             try:
                 own_key = key.read(topic, cursor, cursor.key, cursor.key_size)
+                field = "value"
                 own_value = value.read(topic, cursor, cursor.value, cursor.value_size)
             except Exception as error:
-                self._undecodable(source, cursor, headers, error, deserializers)
+                if not self.undecoded:
+                    self.count = len(records)
+                self._undecodable(source, cursor, headers, field, error, deserializers)
                 self._held_back = False
                 continue
             records.append(
@@ -170,7 +186,7 @@ class CompletedFetch:
 
         Raises `InvalidRecord` for a damaged batch, behind the records before it.
         """
-        if self.index < self.count:
+        if self.index < len(self.records) or self.undecoded:
             self._rewind()
         position, batches = self.position, self._batches
         first, last = position.offset, position.end
@@ -214,6 +230,7 @@ class CompletedFetch:
     def _rewind(self) -> None:
         """Records were decoded ahead that are wanted in another form: begin again."""
         self.records = []
+        self.undecoded = []
         self.index = self.count = 0
         self._held_back = False
         self._batches.rewind()
@@ -223,10 +240,11 @@ class CompletedFetch:
         source: RecordSource,
         cursor: RecordCursor,
         headers: bytes | None,
+        field: str,
         reason: Exception,
         deserializers: Deserializers,
     ) -> None:
-        """Raises the `DecodeError` for a record, or gives it to who wanted that."""
+        """Raises the `DecodeError` for a record, sets it aside, or gives it to who wanted that."""
         data = cursor.data
         key: bytes | None = None
         value: bytes | None = None
@@ -245,7 +263,11 @@ class CompletedFetch:
             f"{cursor.offset + 1})"
         )
         error.record = raw
+        error.field = field
         error.__cause__ = reason
-        if deserializers.on_error is None:
+        if deserializers.set_aside:
+            self.undecoded.append(error)
+        elif deserializers.on_error is None:
             raise error
-        deserializers.on_error(error)
+        else:
+            deserializers.on_error(error)

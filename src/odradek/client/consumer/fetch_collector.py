@@ -7,6 +7,9 @@ The positions that have something take turns, one fetch each: a partition with a
 not starve the others. One that is withheld leaves the ring and keeps what it has; what was fetched
 for an older generation of its position is thrown away when it is met.
 
+Records that were set aside (`CompletedFetch.undecoded`) hold up everything: no position passes one
+before it was seen to.
+
 Positions move as records are handed out. What the application was handed is `consumed` when it
 comes back (`settle`, or the next record): see `position`. If it is interrupted while it waits for
 more than one record, `undo` tells where to go back to.
@@ -29,6 +32,7 @@ from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.position import Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers
+from odradek.client.errors import DecodeError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
 
@@ -50,6 +54,9 @@ class FetchCollector:
         self.deserializers = deserializers
         self.attention = False
         """The engine has something else for the application: no records until it has looked."""
+        self.set_aside: list[DecodeError] | None = None
+        """What is in the way of further records, to be seen to and taken out of here: there is
+        nothing to be handed out before."""
         self.polls: i64 = 0
         """How often the application asked for records: the engine watches whether it is there."""
         self._incoming = incoming
@@ -117,7 +124,7 @@ class FetchCollector:
     ) -> None:
         """Add what is there already until there are so many rows or bytes. Raises as `take`."""
         self.polls += 1
-        self._current = None
+        self._current = self.set_aside = None
         while columns.count < max_count and columns.data_bytes <= max_data_bytes:
             fetch = self._front()
             if fetch is None:
@@ -165,7 +172,7 @@ class FetchCollector:
 
     def refresh(self) -> None:
         """Positions were paused, resumed, revoked, moved, or lost: look anew at what is held."""
-        self._current = None
+        self._current = self.set_aside = None
         self._sort_in()
         self._ring.clear()
         for position in list(self._holding):
@@ -185,10 +192,10 @@ class FetchCollector:
     # The ring.
 
     def _ready_fetch(self, limit: i64, with_failures: bool) -> CompletedFetch | None:
-        """The fetch whose turn it is, with records decoded; None if nothing is there, or, without
-        them, a failure.
+        """The fetch whose turn it is, with records decoded; None if nothing is there, or what was
+        set aside is in the way, or, without them, a failure.
         """
-        self._current = None
+        self._current = self.set_aside = None
         while True:
             fetch = self._front()
             if fetch is None:
@@ -197,9 +204,13 @@ class FetchCollector:
                 if not with_failures:
                     return None
                 self._fail(fetch)
-            elif fetch.index < fetch.count or fetch.fill(limit, self.deserializers):
+                continue
+            if fetch.index < fetch.count:
                 return fetch
-            else:
+            if fetch.undecoded:
+                self.set_aside = fetch.undecoded
+                return None
+            if not fetch.go_on() and not fetch.fill(limit, self.deserializers):
                 self._finish(fetch)
 
     def _front(self) -> CompletedFetch | None:

@@ -22,11 +22,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.dead_letters import DeadLetters
 from odradek.client.consumer.gathering import Gathering
 from odradek.client.consumer.group_effects import Callback
 from odradek.client.consumer.listener import RebalanceListener
 from odradek.client.consumer.record import Record
-from odradek.client.errors import ClientClosed
+from odradek.client.errors import ClientClosed, DeadLetterFailed, DecodeError
 from odradek.client.waiter import Waiter
 
 T = TypeVar("T")
@@ -68,8 +69,15 @@ class Driver(Protocol):
 class Reading:
     """One consumer's. `who` is what callbacks are given as the consumer."""
 
-    def __init__(self, who: Any, driver: Driver, core: ConsumerEngine) -> None:
+    def __init__(
+        self,
+        who: Any,
+        driver: Driver,
+        core: ConsumerEngine,
+        dead_letters: DeadLetters | None = None,
+    ) -> None:
         self.collector = core.collector
+        self.dead_letters = dead_letters
         self.listener = RebalanceListener()
         self.closed = False
         self._who = who
@@ -92,6 +100,8 @@ class Reading:
             record = self.collector.next_record()
             if record is not None:
                 return record
+            if await self._buried(self.collector.set_aside):
+                continue
             if not self.collector.attention and not await self._sleep(deadline):
                 return None
 
@@ -109,7 +119,14 @@ class Reading:
                 gathering.add()
                 if gathering.is_full:
                     return True
-                if self.collector.attention:
+                if self.collector.set_aside:
+                    try:
+                        await self._buried(self.collector.set_aside)
+                    except DeadLetterFailed:
+                        if gathering.is_empty:
+                            raise
+                        return True  # What is before them counts; the next call tries again.
+                elif self.collector.attention:
                     if not gathering.is_empty:
                         return True
                 elif not await self._sleep(deadline):
@@ -120,11 +137,39 @@ class Reading:
 
     async def counted(self, use: Callable[[], T]) -> T:
         """Make something of what was gathered, which counts as handed out only if it can be."""
+        letters = self.dead_letters
         try:
-            return use()
+            made = use()
+            if letters is not None:
+                await letters.bury(letters.of_columns)
+            return made
         except BaseException:
+            if letters is not None:
+                letters.of_columns.clear()  # They come again, with the rows they are from.
             await self._give_back()
             raise
+
+    async def _buried(self, letters: list[DecodeError] | None) -> bool:
+        """Whether records were set aside, and have gone where dead letters go. Raises
+        `DeadLetterFailed` if they cannot.
+        """
+        if not letters:
+            return False
+        assert self.dead_letters is not None
+        self._core.group.waits(True)
+        try:
+            await self.dead_letters.bury(letters)
+        finally:
+            self._core.group.waits(False)
+        return True
+
+    @property
+    def on_decode_error(self) -> Callable[[DecodeError], object] | None:
+        """What who decodes columns tells of each value that cannot be decoded; None: it raises."""
+        letters = self.dead_letters
+        return (
+            self.collector.deserializers.on_error if letters is None else letters.of_columns.append
+        )
 
     async def _give_back(self) -> None:
         """What was gathered does not count: the wait was broken off, or it cannot be decoded."""
@@ -240,6 +285,8 @@ class Reading:
             if self._driver.running:
                 await self._driver.call(self._core.close)
             self._driver.signal()
+            if self.dead_letters is not None:
+                await self.dead_letters.close()
 
 
 def run_now(coroutine: Coroutine[Any, None, T]) -> T:

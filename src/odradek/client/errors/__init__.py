@@ -3,7 +3,8 @@
     KafkaError                     all that clients raise, but for bad settings
     ├─ Disconnected                a connection could not be made, or broke
     ├─ KafkaTimeout, a TimeoutError: RequestTimeout, ApiTimeout, MaxBlockTimeout, DeliveryTimeout
-    ├─ BufferFull, ClientClosed, WrongCluster, UnsupportedVersion, SerializationError, DecodeError …
+    ├─ BufferFull, ClientClosed, WrongCluster, UnsupportedVersion, SerializationError, DecodeError,
+    │  DeadLetterFailed …
     └─ BrokerError                 what a broker answered: UnknownTopicOrPartition, RecordTooLarge,
                                    AuthorizationError and its kinds, GroupError and its kinds …
     ConfigError, a ValueError      a setting that is not known or has no such value
@@ -59,6 +60,7 @@ from odradek.client.errors.own import (
     BufferFull,
     ClientClosed,
     CommitFailed,
+    DeadLetterFailed,
     DecodeError,
     DeliveryTimeout,
     Disconnected,
@@ -83,6 +85,7 @@ __all__ = [
     "CommitFailed",
     "ConfigError",
     "CoordinatorNotAvailable",
+    "DeadLetterFailed",
     "DecodeError",
     "DeliveryTimeout",
     "Disconnected",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from odradek.client.errors.base import KafkaError
 from odradek.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from odradek.client.consumer.record import Record
 
 
 class Disconnected(KafkaError):
@@ -66,9 +71,24 @@ class SerializationError(KafkaError, ValueError):
 
 
 class DecodeError(KafkaError, ValueError):
-    """The bytes of a record cannot be turned into a key or value. `record` is what came."""
+    """The bytes of a record cannot be turned into a key or value."""
 
-    record: object = None
+    record: Record[bytes, bytes] | None = None
+    """As it came; None where what cannot be decoded is no single record."""
+    field: str = "value"
+    """"key" or "value": which of them."""
+
+
+class DeadLetterFailed(KafkaError):
+    """A record that cannot be decoded could not be written to the dead letter topic either. The
+    consumer stands before it, and its next poll tries again."""
+
+    record: Record[bytes, bytes] | None = None
+    """As it came."""
+    advice = (
+        "see to the dead letter topic and poll again; or look at the error's `record` and seek "
+        "behind it"
+    )
 
 
 class CommitFailed(KafkaError):

@@ -253,6 +253,35 @@ class TestDecoding:
         assert [record.value for record in fetch.records] == [1, 3]
         assert [error.record.offset for error in told if error.record] == [1]
 
+    def test_or_set_aside_with_what_stands_around_it(self) -> None:
+        numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)
+        fetch = fetched(batch(b"1", b"two", b"3", b"four", b"5"))
+        assert fetch.fill(4, numbers)
+        assert [record.value for record in fetch.records] == [1, 3]
+        assert fetch.count == 1, "comes before"
+        offsets = [error.record.offset for error in fetch.undecoded if error.record]
+        assert offsets == [1, 3], "together no more than were wanted"
+        assert {error.field for error in fetch.undecoded} == {"value"}
+
+    def test_damage_behind_what_was_set_aside_waits_for_its_turn(self) -> None:
+        numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)
+        bad = bytearray(batch(b"one", b"2"))
+        bad[-1] = 99
+        fetch = fetched(bytes(bad), check_crcs=False)
+        assert fetch.fill(10, numbers)
+        assert (len(fetch.undecoded), fetch.count) == (1, 0)
+        fetch.undecoded.clear()
+        with pytest.raises(InvalidRecord):
+            fetch.fill(10, numbers)
+
+    def test_columns_begin_again_before_what_was_set_aside(self) -> None:
+        numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)
+        fetch = fetched(batch(b"one", b"two"))
+        assert fetch.fill(10, numbers)
+        columns = RecordColumns()
+        assert not fetch.fill_columns(columns, list[Run](), 10, UNLIMITED)
+        assert (columns.count, fetch.undecoded) == (2, [])
+
     def test_an_interruption_loses_nothing(self) -> None:
         interrupts = [KeyboardInterrupt()]
 

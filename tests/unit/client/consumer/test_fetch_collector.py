@@ -23,10 +23,10 @@ NOTHING = None
 class Collecting:
     """A collector, what comes in, and how often room was made."""
 
-    def __init__(self) -> None:
+    def __init__(self, deserializers: Deserializers = BYTES) -> None:
         self.incoming: deque[CompletedFetch] = deque()
         self.released = 0
-        self.collector = FetchCollector(self.incoming, BYTES, self._release)
+        self.collector = FetchCollector(self.incoming, deserializers, self._release)
 
     def _release(self) -> None:
         self.released += 1
@@ -310,3 +310,59 @@ class TestColumns:
         assert columns.count == 1
         with pytest.raises(InvalidRecord):
             collecting.collector.take_columns(RecordColumns(), [], 100, 1 << 30)
+
+
+def not_nine(data: bytes) -> bytes:
+    if data == b"9":
+        raise ValueError("a nine")
+    return data
+
+
+class TestSetAside:
+    """A record that cannot be decoded is in the way until somebody has seen to it."""
+
+    def collecting(self) -> Collecting:
+        return Collecting(
+            Deserializers(deserializer(bytes), deserializer(not_nine), set_aside=True)
+        )
+
+    def test_what_is_before_it_is_handed_out_and_no_position_passes_it(self) -> None:
+        collecting = self.collecting()
+        position, other = collecting.position(), collecting.position(1)
+        collecting.fetch(position, 8, 3)
+        collecting.fetch(other, 0, 1)
+        assert collecting.next() == (0, 8)
+        assert collecting.collector.set_aside is None
+        for _ in range(2):
+            assert collecting.next() is None
+            set_aside = collecting.collector.set_aside
+            assert set_aside is not None and len(set_aside) == 1
+        collecting.collector.settle()
+        assert position.offset == position.consumed == 9
+        set_aside.clear()
+        assert collecting.all() == [(0, 10), (1, 0)]
+        assert collecting.collector.set_aside is None
+
+    def test_at_the_end_of_a_fetch_too(self) -> None:
+        collecting = self.collecting()
+        position = collecting.position(offset=9)
+        collecting.fetch(position, 9, 1)
+        assert collecting.next() is None
+        collecting.collector.settle()
+        assert position.consumed == 9
+        assert collecting.collector.set_aside is not None
+        collecting.collector.set_aside.clear()
+        assert collecting.next() is None
+        collecting.collector.settle()
+        assert position.consumed == 10
+
+    def test_who_seeks_elsewhere_has_it_no_more(self) -> None:
+        collecting = self.collecting()
+        position = collecting.position(offset=9)
+        collecting.fetch(position, 9, 1)
+        assert collecting.next() is None
+        position.move(20, -1)
+        collecting.collector.refresh()
+        assert collecting.collector.set_aside is None
+        assert collecting.next() is None
+        assert collecting.collector.set_aside is None

@@ -1,0 +1,42 @@
+"""An awaited consumer's producer of dead letters: see `client.consumer.dead_letters`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.consumer.arguments import ConsumerArguments
+from odradek.client.consumer.dead_letters import DeadLetters, producer_settings
+from odradek.client.producer.delivery import FutureRecordMetadata
+
+if TYPE_CHECKING:
+    from odradek.client.aio.producer import Producer
+
+
+def dead_letters(made: ConsumerArguments) -> DeadLetters | None:
+    """Of a consumer made so; None if none are wanted."""
+    topic = made.dead_letter_topic
+    return (
+        None if topic is None else DeadLetters(topic, AwaitedOffice(producer_settings(made.config)))
+    )
+
+
+class AwaitedOffice:
+    """In the consumer's loop."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._producer: Producer[Any, Any] | None = None
+
+    async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
+        if self._producer is None:
+            from odradek.client.aio.producer import Producer  # Most consumers need none.
+
+            self._producer = await Producer(self._settings).start()
+        return await self._producer.enqueue(topic, value, **fields)
+
+    async def outcome(self, sent: FutureRecordMetadata) -> None:
+        await sent
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            await self._producer.close()

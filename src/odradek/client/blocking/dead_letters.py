@@ -1,0 +1,44 @@
+"""A blocking consumer's producer of dead letters: see `client.consumer.dead_letters`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.consumer.arguments import ConsumerArguments
+from odradek.client.consumer.dead_letters import DeadLetters, producer_settings
+from odradek.client.producer.delivery import FutureRecordMetadata
+
+if TYPE_CHECKING:
+    from odradek.client.blocking.producer import Producer
+
+
+def dead_letters(made: ConsumerArguments) -> DeadLetters | None:
+    """Of a consumer made so; None if none are wanted."""
+    topic = made.dead_letter_topic
+    return (
+        None
+        if topic is None
+        else DeadLetters(topic, BlockingOffice(producer_settings(made.config)))
+    )
+
+
+class BlockingOffice:
+    """Coroutines of this never suspend: they block."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._producer: Producer[Any, Any] | None = None
+
+    async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
+        if self._producer is None:
+            from odradek.client.blocking.producer import Producer  # Most consumers need none.
+
+            self._producer = Producer(self._settings)
+        return self._producer.send(topic, value, **fields)
+
+    async def outcome(self, sent: FutureRecordMetadata) -> None:
+        sent.result()
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            self._producer.close()

@@ -1,0 +1,265 @@
+"""`on_decode_error="dlq:topic"`: what cannot be decoded goes to a topic of its own, as it came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import odradek
+from odradek import Admin, Consumer, Producer, Record, TopicPartition
+from odradek.errors import ConfigError, DeadLetterFailed, DecodeError, RecordTooLarge
+from odradek.testing import Broker
+
+LONG_S = 60.0
+T0 = 1_700_000_000_000
+GOOD, BAD = b'{"id": 1}', b"{"
+NewTopic = Callable[..., str]
+JSON: dict[str, Any] = {"value": "json", "auto_offset_reset": "earliest"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    settings = {"group.initial.rebalance.delay.ms": 0, "auto.create.topics.enable": False}
+    with Broker(settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def produce(broker: Broker) -> Callable[..., None]:
+    """`produce(topic, *values)`: one record for each, with key, header and a time of its own."""
+
+    def send(topic: str, *values: bytes) -> None:
+        with Producer(brokers=broker.bootstrap) as producer:
+            for number, value in enumerate(values):
+                producer.send(
+                    topic, value, key=b"k%d" % number, headers={"n": "h"}, timestamp=T0 + number
+                )
+
+    return send
+
+
+Produce = Callable[..., None]
+
+
+def all_of(broker: Broker, topic: str) -> list[Record[bytes, bytes]]:
+    with Consumer(brokers=broker.bootstrap) as consumer:
+        consumer.assign({(topic, 0): (0, *consumer.end_offsets((topic, 0)).values())})
+        return list(consumer)
+
+
+def committed(broker: Broker, group: str) -> dict[TopicPartition, int]:
+    with Admin(brokers=broker.bootstrap) as admin:
+        return {each: at.offset for each, at in admin.group_offsets(group).items()}
+
+
+class TestWhatIsWritten:
+    def test_the_record_as_it_came_and_what_was_wrong(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, dead = new_topic(), new_topic()
+        produce(topic, GOOD, BAD)
+        with Consumer(brokers=broker.bootstrap, on_decode_error=f"dlq:{dead}", **JSON) as consumer:
+            consumer.assign({(topic, 0): (0, 2)})
+            assert [record.value for record in consumer] == [{"id": 1}]
+        (letter,) = all_of(broker, dead)
+        assert (letter.key, letter.value, letter.timestamp_ms) == (b"k1", BAD, T0 + 1)
+        headers = dict(letter.headers)
+        message = headers.pop("__connect.errors.exception.message")
+        assert message is not None and b"truncated" in message
+        assert headers == {
+            "n": b"h",
+            "__connect.errors.topic": topic.encode(),
+            "__connect.errors.partition": b"0",
+            "__connect.errors.offset": b"1",
+            "__connect.errors.stage": b"VALUE_CONVERTER",
+            "__connect.errors.exception.class.name": b"msgspec.DecodeError",
+        }
+
+    def test_keys_can_be_broken_too(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, dead = new_topic(), new_topic()
+        produce(topic, GOOD)
+        with Consumer(brokers=broker.bootstrap, key=int, on_decode_error=f"dlq:{dead}") as consumer:
+            consumer.assign({(topic, 0): (0, 1)})
+            assert list(consumer) == []
+        assert dict(all_of(broker, dead)[0].headers)["__connect.errors.stage"] == b"KEY_CONVERTER"
+
+    @pytest.mark.parametrize("how", ["one by one", "consume", "batches", "arrow", "read"])
+    def test_however_records_are_read(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce, how: str
+    ) -> None:
+        topic, dead = new_topic(), new_topic()
+        values = [BAD if number % 3 else GOOD for number in range(1200)]
+        produce(topic, *values)
+        settings: dict[str, Any] = {
+            "brokers": broker.bootstrap,
+            "on_decode_error": f"dlq:{dead}",
+            **JSON,
+        }
+        if how == "read":
+            assert odradek.read(topic, decode="json", **settings).num_rows == 1200
+        else:
+            with Consumer(**settings) as consumer:
+                consumer.assign({(topic, 0): (0, len(values))})
+                assert len(read(consumer, how)) == 400
+        letters = all_of(broker, dead)
+        where = [int(dict(letter.headers)["__connect.errors.offset"] or b"") for letter in letters]
+        assert where == [number for number in range(1200) if number % 3]
+        assert all((letter.value, letter.headers[0]) == (BAD, ("n", b"h")) for letter in letters)
+
+
+def read(consumer: Consumer[Any, Any], how: str) -> list[object]:
+    """All that can be decoded."""
+    if how == "one by one":
+        return list(consumer)
+    if how == "consume":
+        found: list[object] = []
+        while more := consumer.consume(500, LONG_S):
+            found += more
+        return found
+    if how == "batches":
+        return [record for batch in consumer.batches(max_wait=LONG_S) for record in batch]
+    rows = [row for batch in consumer.arrow(decode="json") for row in batch.to_pylist()]
+    assert len(rows) == 1200, "rows stay, without a value"
+    return [row for row in rows if row["value"] is not None]
+
+
+class TestGroups:
+    def test_commits_go_behind_what_was_written(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, dead = new_topic(), new_topic()
+        produce(topic, GOOD, BAD, GOOD, BAD)
+        with Consumer(
+            topic, group=topic, brokers=broker.bootstrap, on_decode_error=f"dlq:{dead}", **JSON
+        ) as consumer:
+            assert [record.offset for record in consumer.consume(2, LONG_S)] == [0, 2]
+            while consumer.position((topic, 0)) < 4:
+                assert consumer.poll(0.1) is None
+        assert committed(broker, topic) == {TopicPartition(topic, 0): 4}
+        assert [letter.key for letter in all_of(broker, dead)] == [b"k1", b"k3"]
+
+    def test_they_stay_before_what_could_not_be_written(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, dead = new_topic(), new_topic(max_message_bytes="300")
+        produce(topic, GOOD)
+        produce(topic, b"{" * 1000, GOOD)
+        settings: dict[str, Any] = {
+            "group": topic,
+            "brokers": broker.bootstrap,
+            "on_decode_error": f"dlq:{dead}",
+            **JSON,
+        }
+        with Consumer(topic, **settings) as consumer:
+            assert [record.offset for record in consumer.consume(10, LONG_S)] == [0], (
+                "what is before"
+            )
+            for _ in range(2):
+                with pytest.raises(DeadLetterFailed, match=rf"{topic}-0 at offset 1.*{dead}") as no:
+                    consumer.consume(10, LONG_S)
+                assert no.value.record is not None and no.value.record.offset == 1
+                assert isinstance(no.value.__cause__, RecordTooLarge)
+        assert committed(broker, topic) == {TopicPartition(topic, 0): 1}
+        with Admin(brokers=broker.bootstrap) as admin:
+            admin.set_config({"max.message.bytes": 100_000}, topic=dead)
+        with Consumer(topic, **settings) as consumer:
+            assert [record.offset for record in consumer.consume(1, LONG_S)] == [2]
+        assert [letter.key for letter in all_of(broker, dead)] == [b"k0"]
+
+    def test_a_seek_passes_over_what_cannot_be_written(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic = new_topic()
+        produce(topic, BAD, GOOD)
+        with Consumer(
+            brokers=broker.bootstrap,
+            default_api_timeout_ms=100,
+            on_decode_error="dlq:there-is-none",
+            **JSON,
+        ) as consumer:
+            consumer.assign({(topic, 0): 0})
+            with pytest.raises(DeadLetterFailed, match="there-is-none"):
+                consumer.poll(LONG_S)
+            consumer.seek((topic, 0), 1)
+            found = consumer.poll(LONG_S)
+            assert found is not None and found.offset == 1
+
+
+def test_columns_that_cannot_be_written_are_given_back(
+    broker: Broker, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic, dead = new_topic(), new_topic(max_message_bytes="300")
+    produce(topic, GOOD, b"{" * 1000)
+    with Consumer(brokers=broker.bootstrap, on_decode_error=f"dlq:{dead}") as consumer:
+        consumer.assign({(topic, 0): (0, 2)})
+        for _ in range(2):
+            with pytest.raises(DeadLetterFailed, match="at offset 1"):
+                next(consumer.arrow(decode="json"))
+            assert consumer.position((topic, 0)) == 0
+
+
+def test_dead_letters_do_not_go_round_in_circles(
+    broker: Broker, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic()
+    produce(topic, BAD)
+    with Consumer(brokers=broker.bootstrap, on_decode_error=f"dlq:{topic}", **JSON) as consumer:
+        consumer.assign({(topic, 0): 0})
+        with pytest.raises(DeadLetterFailed, match="dead letter itself"):
+            consumer.poll(LONG_S)
+    assert len(all_of(broker, topic)) == 1
+
+
+@pytest.mark.parametrize("wanted", ["dlq:", "dlq", "ignore", 7])
+def test_what_is_no_way_to_go_on_is_refused(wanted: Any) -> None:
+    with pytest.raises(ConfigError, match="'dlq:' with the name of a topic"):
+        Consumer(brokers="localhost:1", on_decode_error=wanted)
+
+
+def test_awaited(broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+    topic, dead = new_topic(), new_topic()
+    produce(topic, BAD, GOOD, BAD, GOOD)
+
+    async def main() -> None:
+        async with odradek.aio.Consumer(
+            topic, group=topic, brokers=broker.bootstrap, on_decode_error=f"dlq:{dead}", **JSON
+        ) as consumer:
+            assert [record.offset for record in await consumer.consume(2, LONG_S)] == [1, 3]
+        async with odradek.aio.Consumer(
+            brokers=broker.bootstrap, on_decode_error=f"dlq:{dead}"
+        ) as consumer:
+            await consumer.assign({(topic, 0): (0, 4)})
+            rows = [len(batch) async for batch in consumer.arrow(decode="json")]
+            assert sum(rows) == 4
+
+    asyncio.run(main())
+    assert [letter.key for letter in all_of(broker, dead)] == [b"k0", b"k2"] * 2
+    assert committed(broker, topic) == {TopicPartition(topic, 0): 4}
+
+
+def test_awaited_and_not_to_be_written(
+    broker: Broker, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic()
+    produce(topic, BAD, GOOD)
+
+    async def main() -> None:
+        async with odradek.aio.Consumer(
+            brokers=broker.bootstrap,
+            default_api_timeout_ms=100,
+            on_decode_error="dlq:there-is-none",
+            **JSON,
+        ) as consumer:
+            await consumer.assign({(topic, 0): 0})
+            for _ in range(2):
+                with pytest.raises(DeadLetterFailed) as failed:
+                    await consumer.poll(LONG_S)
+                assert not isinstance(failed.value, DecodeError)
+            assert await consumer.position((topic, 0)) == 0
+
+    asyncio.run(main())
