@@ -10,12 +10,10 @@ directory, as everywhere; a full one does not end a task, least of all the one t
 | --- | --- | --- |
 | retention | log.retention.check.interval.ms | old segments leave, then go |
 | recovery points | log.flush.offset.checkpoint.interval.ms | sync what is behind, checkpoint |
-| flushes | 3 s | flush.ms, flush.messages |
+| late flushes | 3 s after an append | see `late_flushes` |
 | metadata snapshot | 1 min | if one is due by its age |
 | producers | 10 min | idle producer ids are forgotten |
 | compaction | log.cleaner.backoff.ms | see `log_cleaner` |
-
-The flush task runs only with `log.durability=os`: with `fsync` nothing waits to be flushed.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.background import InTurn
+from odradek.broker.late_flushes import LateFlushes
 from odradek.broker.log_cleaner import LogCleaner
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FLUSH_CHECK_MS = 3_000
 PRODUCER_CHECK_MS = 600_000
 SNAPSHOT_CHECK_MS = 60_000
 DELETION_RETRY_MS = 60_000
@@ -73,8 +71,8 @@ class Housekeeping:
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.recovery_points)
         self._every(PRODUCER_CHECK_MS, self.expire_producers)
         self._every(SNAPSHOT_CHECK_MS, self.metadata_snapshot)
-        if not replicas.durability.fsync:
-            self._every(FLUSH_CHECK_MS, self.late_flushes)
+        fsync = replicas.durability.fsync
+        self.late_flushes = None if fsync else LateFlushes(env.clock, timer, replicas)
         self.cleaner = LogCleaner(
             timer, self._workers, directory, current, self._now_ms, replicas.fail_directory
         )
@@ -82,7 +80,14 @@ class Housekeeping:
 
     def stop(self) -> None:
         self._stopped = True
+        if self.late_flushes is not None:
+            self.late_flushes.stop()
         self.cleaner.stop()
+
+    def configs_changed(self) -> None:
+        """`flush.ms` may be shorter than it was."""
+        if self.late_flushes is not None:
+            self.late_flushes.wake()
 
     def _now_ms(self) -> int:
         """Wall time that does not jump."""
@@ -155,13 +160,6 @@ class Housekeeping:
         the note of that end would make a torn tail of them, to be cut.
         """
         self._offload(self._directory.checkpoint())
-
-    def late_flushes(self) -> None:
-        """`flush.ms` and `flush.messages`, which count only where no request waits for the disk."""
-        due = {id(log) for log in self._directory.flushes_due(self._env.clock.wall_ms())}
-        for partition in self._leading():
-            if id(partition.log) in due:
-                self._replicas.flusher.wants(partition)
 
     def metadata_snapshot(self) -> None:
         """Commits take snapshots by size; only the clock tells that one is due by age."""

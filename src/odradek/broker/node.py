@@ -236,6 +236,8 @@ class Node:
         changed = [r.name for r in delta.configs if r.type is ResourceType.TOPIC]
         if changed:
             self.partitions.configs_changed(changed)
+        if delta.configs:
+            self.housekeeping.configs_changed()
         self.broker.commit_advanced()
 
     def _apply_broker_settings(self, image: MetadataImage) -> None:

@@ -219,10 +219,6 @@ class LogDirectory:
 
     # Periodic work
 
-    def flushes_due(self, now_ms: int) -> list[Log]:
-        """Logs that `flush.messages`, `flush.ms`, a roll or a due checkpoint want flushed."""
-        return [log for log in self.logs.values() if log.flush_due(now_ms)]
-
     def behind_recovery_point(self) -> list[Log]:
         """Logs whose recovery point is not at their end: flush them with `checkpoint=True`."""
         return [log for log in self.logs.values() if log.recovery_point < log.log_end_offset]

@@ -13,7 +13,7 @@ offline; a full disk refuses the one append that met it, and the next may succee
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -37,6 +37,10 @@ HIGH_WATERMARK: Final = -1
 """What DeleteRecords calls it."""
 REFUSED_LOG_MS = 10_000
 """At most one line about refused appends in this time."""
+
+
+def nothing() -> None:
+    """Whom nobody tells."""
 
 
 class ReplicaManager:
@@ -65,6 +69,8 @@ class ReplicaManager:
         )
         self.listeners: dict[str, PartitionListener] = {}
         self.log_starts = LogStarts(env, self.log_start_moved, self.fail_directory)
+        self.unflushed: Callable[[], object] = nothing
+        """Told of each append that nobody flushes at once (`log.durability=os`)."""
         self.directory_failed = False
         self._refused = 0
         self._refused_told_ms: int | None = None
@@ -136,8 +142,10 @@ class ReplicaManager:
         """An append is done: get it to disk, or let whoever waits for it go on."""
         if self.durability.fsync or partition.flush_comes_first():
             self.flusher.wants(partition)
-        elif partition.advance_high_watermark():
-            self._wake(partition)
+        else:
+            self.unflushed()
+            if partition.advance_high_watermark():
+                self._wake(partition)
 
     def _flushed(self, partition: Partition) -> None:
         if partition.advance_high_watermark():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from serving import Serving
 
-from odradek.broker.housekeeping import FLUSH_CHECK_MS, PRODUCER_CHECK_MS, SNAPSHOT_CHECK_MS
+from odradek.broker.housekeeping import PRODUCER_CHECK_MS, SNAPSHOT_CHECK_MS
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 
 HOUR_MS = 3_600_000
@@ -36,8 +36,6 @@ def jobs_an_hour(serving: Serving) -> int:
         PRODUCER_CHECK_MS,
         SNAPSHOT_CHECK_MS,
     ]
-    if config.log_durability == "os":
-        intervals.append(FLUSH_CHECK_MS)
     return sum(HOUR_MS // interval for interval in intervals)
 
 
