@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.client.consumer.record import Record
     from odradek.client.errors import ConfigError, KafkaError
     from odradek.client.producer.delivery import Delivery
+    from odradek.client.serde import Serde
     from odradek.model.ids import TopicPartition
     from odradek.protocol.consumer_protocol import Assignment, Subscription
 
@@ -47,6 +48,7 @@ __all__ = [
     "PartitionAssignor",
     "Producer",
     "Record",
+    "Serde",
     "Subscription",
     "TopicPartition",
     "__version__",
@@ -70,6 +72,7 @@ LAZY = {
     "PartitionAssignor": "odradek.client.consumer.assignor.partition_assignor",
     "Producer": "odradek.client.blocking.producer",
     "Record": "odradek.client.consumer.record",
+    "Serde": "odradek.client.serde",
     "Subscription": "odradek.protocol.consumer_protocol",
     "TopicPartition": "odradek.model.ids",
     "read": "odradek.client.blocking.table",

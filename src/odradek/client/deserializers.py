@@ -3,7 +3,8 @@
     "bytes", bytes, "auto"    as they came; so too without any
     "str", str                UTF-8
     "json", "msgpack"         whatever the JSON, or the MessagePack, says
-    a type                    JSON, checked against that type by msgspec (structs, dataclasses, ...)
+    a type                    JSON, checked against that type: by pydantic for its models, else by
+                              msgspec (structs, dataclasses, list[int], A | B, ...)
     a callable                called with the bytes
     an object with            `deserialize(topic, headers, data)`, for what the bytes alone do not
                               say
@@ -20,7 +21,7 @@ A compiled leaf, for `bytes` and `str` are made in the loop over the records.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar, cast, final
+from typing import Any, Final, Literal, Protocol, TypeVar, cast, final, get_origin
 
 import msgspec
 from mypy_extensions import i64
@@ -118,8 +119,8 @@ def deserializer(wanted: Any) -> Deserializer:
     method = getattr(wanted, "deserialize", None)
     if callable(method) and not isinstance(wanted, type):
         return Deserializer(type(wanted).__name__, CALL_WITH_HEADERS, method)
-    if isinstance(wanted, type):
-        return Deserializer(wanted.__name__, MSGSPEC, _json_of(wanted))
+    if isinstance(wanted, type) or get_origin(wanted) is not None:
+        return Deserializer(getattr(wanted, "__name__", repr(wanted)), MSGSPEC, _json_of(wanted))
     if callable(wanted):
         function = cast("Callable[..., Any]", wanted)
         return Deserializer(getattr(function, "__qualname__", repr(function)), CALL, function)
@@ -129,8 +130,13 @@ def deserializer(wanted: Any) -> Deserializer:
     )
 
 
-def _json_of(wanted: type[Any]) -> Callable[[bytes], Any]:
+def _json_of(wanted: Any) -> Callable[[bytes], Any]:
+    # What pydantic documents of its models and dataclasses, so that it need not be imported here.
+    validator: Any = getattr(wanted, "__pydantic_validator__", None)
+    if validator is not None:
+        return cast("Callable[[bytes], Any]", validator.validate_json)
     try:
         return msgspec.json.Decoder(wanted).decode
     except TypeError as error:
-        raise ConfigError(f"JSON cannot be decoded into {wanted.__name__}: {error}") from None
+        name = getattr(wanted, "__name__", repr(wanted))
+        raise ConfigError(f"JSON cannot be decoded into {name}: {error}") from None

@@ -3,7 +3,8 @@
     "auto", nothing       bytes-like as they are, text as UTF-8; anything else is refused
     "bytes", bytes        bytes-like only
     "str", str            text only, as UTF-8
-    "json", a type        JSON, made by msgspec (dicts, lists, structs, dataclasses, dates, ...)
+    "json", a type        JSON, made by msgspec (dicts, lists, structs, dataclasses, dates, ...), of
+                          pydantic's models by pydantic
     "msgpack"             the same as MessagePack
     a callable            called with the object, gives bytes, text or None
     an object with        `serialize(topic, headers, data)`, for what needs to know more
@@ -17,7 +18,7 @@ A compiled leaf: `bytes` and `str` pass through here once per record.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar, cast, final
+from typing import Any, Final, Literal, Protocol, TypeVar, cast, final, get_origin
 
 import msgspec
 from mypy_extensions import i64
@@ -129,10 +130,12 @@ def serializer(field: str, wanted: Any) -> Serializer:
         return Serializer(field, "bytes", BYTES_ONLY)
     if wanted is str or wanted == "str":
         return Serializer(field, "str", TEXT_ONLY)
-    if wanted == "json" or isinstance(wanted, type):
-        return Serializer(field, "json", CALL, msgspec.json.Encoder().encode)
+    if hasattr(wanted, "__pydantic_serializer__"):
+        return Serializer(field, wanted.__name__, CALL, _json_of_model)
+    if wanted == "json" or isinstance(wanted, type) or get_origin(wanted) is not None:
+        return Serializer(field, "json", CALL, msgspec.json.Encoder(enc_hook=_plain).encode)
     if wanted == "msgpack":
-        return Serializer(field, "msgpack", CALL, msgspec.msgpack.Encoder().encode)
+        return Serializer(field, "msgpack", CALL, msgspec.msgpack.Encoder(enc_hook=_plain).encode)
     method = getattr(wanted, "serialize", None)
     if callable(method):
         return Serializer(field, type(wanted).__name__, CALL_WITH_HEADERS, method)
@@ -145,6 +148,20 @@ def serializer(field: str, wanted: Any) -> Serializer:
         "'msgpack', a type (for JSON), a function that makes bytes, or an object with "
         "serialize(topic, headers, data)"
     )
+
+
+def _json_of_model(model: Any) -> bytes:
+    """By what pydantic documents of its models and dataclasses: it need not be imported here."""
+    made: bytes = type(model).__pydantic_serializer__.to_json(model)
+    return made
+
+
+def _plain(model: Any) -> object:
+    """A model of pydantic's within something else. Raises `NotImplementedError` for all others."""
+    own: Any = getattr(type(model), "__pydantic_serializer__", None)
+    if own is None:
+        raise NotImplementedError(f"Encoding objects of type {type(model).__name__} is unsupported")
+    return cast("object", own.to_python(model, mode="json"))
 
 
 def headers_of(given: Any) -> list[Header]:

@@ -76,6 +76,11 @@ def test_fatal_errors_say_so() -> None:
     assert not UnknownTopicOrPartition("x").fatal
 
 
+def test_only_an_abortable_transaction_has_to_be_aborted() -> None:
+    found = [code for code in ErrorCode if error_for(code, "x").requires_abort]
+    assert found == [ErrorCode.TRANSACTION_ABORTABLE]
+
+
 def test_errors_cross_processes() -> None:
     error = error_for(ErrorCode.NOT_COORDINATOR, "committing")
     again = pickle.loads(pickle.dumps(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pydantic
 import pytest
 
 from odradek.client.deserializers import Deserializers, deserializer
@@ -70,6 +71,29 @@ def test_a_type_is_what_the_json_must_be() -> None:
     assert read(Order, b'{"id": 5}') == Order(5, "pen")
     with pytest.raises(ValueError, match="Expected `int`"):
         read(Order, b'{"id": "five"}')
+
+
+class Model(pydantic.BaseModel):
+    id: int
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    id: int
+
+
+def test_models_of_pydantic_are_made_by_pydantic() -> None:
+    assert read(Model, b'{"id": "5"}') == Model(id=5)
+    assert read(Checked, b'{"id": 5}') == Checked(5)
+    with pytest.raises(ValueError, match="valid integer"):
+        read(Model, b'{"id": "five"}')
+
+
+def test_types_of_types_are_no_functions_of_the_bytes() -> None:
+    assert read(list[int], b"[1, 2]") == [1, 2]
+    assert read(int | None, b"null") is None
+    with pytest.raises(ValueError, match="Expected `array`"):
+        read(list[int], b"12")
 
 
 @pytest.mark.parametrize("wanted", [None, "str", "json", Order, len, BySchema()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydantic
 import pytest
 
 from odradek.client.errors import ConfigError, SerializationError
@@ -35,6 +36,33 @@ def made(wanted: object, data: object) -> bytes | None:
 )
 def test_what_becomes_of(wanted, data, expected):
     assert made(wanted, data) == expected
+
+
+class Item(pydantic.BaseModel):
+    id: int
+
+
+class Priced(Item):
+    price: float = 1.5
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    id: int
+
+
+def test_models_of_pydantic_are_written_by_pydantic():
+    assert made(Item, Item(id=1)) == b'{"id":1}'
+    assert made(Item, Priced(id=1)) == b'{"id":1,"price":1.5}', "all that it has"
+    assert made(Checked, Checked(1)) == b'{"id":1}'
+    assert made("json", [Item(id=1), {"of": Checked(2)}]) == b'[{"id":1},{"of":{"id":2}}]'
+    assert made("msgpack", Item(id=1)) == b"\x81\xa2id\x01"
+    with pytest.raises(SerializationError, match="serializer Item cannot serialize"):
+        made(Item, {"id": 1})
+
+
+def test_types_of_types_are_json():
+    assert made(list[int], [1, 2]) == b"[1,2]"
 
 
 def test_an_object_is_told_topic_and_headers():

@@ -4,7 +4,7 @@ A compiled leaf: one is made for every record, so it is small and says nothing t
 records of a batch share stands in one `RecordSource`; headers stay the bytes they came as until
 somebody asks; the timestamp becomes a `datetime` when somebody asks.
 
-Records are values: never change one. They can be compared, hashed, and pickled.
+Records are values: they cannot be changed, and can be compared, hashed, and pickled.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Record(Generic[K, V]):
         header_count: i64 = 0,
     ) -> None:
         self._source = source
-        self.offset: i64 = offset
-        self.timestamp_ms: i64 = timestamp_ms
-        self.key = key
-        self.value = value
+        self._offset: i64 = offset
+        self._timestamp_ms: i64 = timestamp_ms
+        self._key = key
+        self._value = value
         self._header_bytes = header_bytes
         self._header_count: i64 = header_count
 
@@ -76,6 +76,18 @@ class Record(Generic[K, V]):
         return self._source.partition
 
     @property
+    def offset(self) -> int:
+        return self._offset
+
+    @property
+    def key(self) -> K | None:
+        return self._key
+
+    @property
+    def value(self) -> V | None:
+        return self._value
+
+    @property
     def leader_epoch(self) -> int:
         """Of the leader that took the record; -1 unknown."""
         return self._source.leader_epoch
@@ -85,10 +97,14 @@ class Record(Generic[K, V]):
         return self._source.timestamp_type
 
     @property
+    def timestamp_ms(self) -> int:
+        """Milliseconds since 1970; -1 if the record has none."""
+        return self._timestamp_ms
+
+    @property
     def timestamp(self) -> datetime:
         """In UTC. Raises `OverflowError` for years that Python does not know."""
-        milliseconds: int = self.timestamp_ms
-        return EPOCH + timedelta(milliseconds=milliseconds)
+        return EPOCH + timedelta(milliseconds=self.timestamp_ms)
 
     @property
     def headers(self) -> list[Header]:
@@ -116,7 +132,7 @@ class Record(Generic[K, V]):
         return self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        return hash((self._source.topic, self._source.partition, self.offset))
+        return hash((self._source.topic, self._source.partition, self._offset))
 
     def _fields(self) -> tuple[Any, ...]:
         source = self._source
@@ -126,8 +142,8 @@ class Record(Generic[K, V]):
             self.offset,
             self.timestamp_ms,
             source.timestamp_type,
-            self.key,
-            self.value,
+            self._key,
+            self._value,
             self._header_bytes,
         )
 

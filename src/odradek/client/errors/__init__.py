@@ -11,7 +11,8 @@
 
 `code` and `name` are those of the protocol where a broker said so; what the client itself found has
 the code that says it best, or None. `retriable`: the same may succeed later, and the client has
-tried as long as it was allowed to. `fatal`: this client instance cannot go on.
+tried as long as it was allowed to. `fatal`: this client instance cannot go on. `requires_abort`:
+the open transaction cannot.
 
 A message says what was wanted, what went wrong, and what to do; `error_for` makes it for a code.
 Errors are values too: the engine makes them, and a face raises them. They can be pickled.

@@ -31,6 +31,11 @@ class KafkaError(Exception):
         return self.code is not None and self.code.retriable
 
     @property
+    def requires_abort(self) -> bool:
+        """Whether the transaction that is open has to be aborted before anything else is sent."""
+        return self.code is ErrorCode.TRANSACTION_ABORTABLE
+
+    @property
     def refresh_metadata(self) -> bool:
         """Whether what is known of the cluster may be out of date."""
         return self.code is not None and self.code.refresh_metadata
