@@ -130,6 +130,36 @@ def test_confluent_kafkas_habits(broker, topic):
     producer.close()
 
 
+def test_confluent_kafkas_batches(broker, topic):
+    told = []
+
+    def tell(error, delivery):
+        told.append((error, delivery.partition))
+
+    messages = [
+        {"value": "a", "key": "k", "partition": 1},
+        {"value": {"no": "bytes"}},
+        {"value": b"c", "timestamp": 5, "headers": {"h": b"x"}, "callback": lambda *_: None},
+    ]
+    with Producer(brokers=broker.bootstrap) as producer:
+        assert producer.produce_batch(topic, messages, 2, on_delivery=tell) == 2
+        assert [type(message.get("_error")) for message in messages] == [
+            type(None),
+            SerializationError,
+            type(None),
+        ]
+        messages[1]["value"] = "b"
+        assert producer.produce_batch(topic, messages[1:2], partition=0) == 1
+        assert "_error" not in messages[1]
+        with pytest.raises(TypeError, match="give a dict of callback, headers, key"):
+            producer.produce_batch(topic, [{"value": "x"}, {"valeu": "x"}])
+    assert told == [(None, 1)]
+    found = [(m.partition(), m.value(), m.key(), m.headers()) for m in read(broker, topic, 3)]
+    assert found == [(0, b"b", None, None), (1, b"a", b"k", None), (2, b"c", None, [("h", b"x")])]
+    with pytest.raises(ClientClosed):
+        producer.produce_batch(topic, messages)
+
+
 def test_a_record_whose_outcome_is_told_is_not_open_any_more(broker, topic):
     open_records = []
     with Producer(brokers=broker.bootstrap) as producer:

@@ -5,8 +5,8 @@
 
 `send` queues a record and gives its future; a background thread sends the batches. It blocks only
 while the topic is not known yet, or the buffer is full (`max.block.ms`, `on_full`). Leaving the
-`with` block delivers what was sent. `produce`, `poll` and `flush` are there as confluent-kafka's
-users know them; `poll` has nothing to do.
+`with` block delivers what was sent. `produce`, `produce_batch`, `poll` and `flush` are there as
+confluent-kafka's users know them: see `confluent_habits`.
 
 Callbacks run on the background thread, once for each record that `send` took, those of a partition
 in the order of its records. They may send; they must not wait.
@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from odradek.client.blocking.client import Client
+from odradek.client.blocking.confluent_habits import ConfluentHabits
 from odradek.client.blocking.engine_thread import EngineThread, at_exit
 from odradek.client.blocking.sender_turn import TURN_BYTES, BlockingFace, SenderTurn
 from odradek.client.engine import Engine
@@ -48,7 +49,7 @@ END_TIMEOUT_S = 30.0
 """How long the end of the process, or of a `with` block by an exception, waits for deliveries."""
 
 
-class Producer(Client, Generic[K, V]):
+class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
     Settings by any of their names, see `ProducerConfig`. `key` and `value` say how objects become
@@ -226,32 +227,6 @@ class Producer(Client, Generic[K, V]):
 
     def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
         return self._wait(lambda: self._core.send_later(record).waiter)
-
-    def produce(
-        self,
-        topic: str,
-        value: V | None = None,
-        key: K | None = None,
-        partition: int = -1,
-        on_delivery: DeliveryCallback | None = None,
-        timestamp: int = 0,
-        headers: Headers | None = None,
-        callback: DeliveryCallback | None = None,
-    ) -> None:
-        """`send` with confluent-kafka's arguments; `callback` is another name of `on_delivery`."""
-        self.send(
-            topic,
-            value,
-            key=key,
-            headers=headers,
-            partition=None if partition == -1 else partition,
-            timestamp=timestamp or None,
-            on_delivery=on_delivery or callback,
-        )
-
-    def poll(self, timeout: float = 0) -> int:
-        """Nothing: callbacks run by themselves. For programs written for confluent-kafka."""
-        return 0
 
     def flush(self, timeout: float | None = None) -> int:
         """Send what is queued without lingering, and wait until all of it is delivered or failed,
