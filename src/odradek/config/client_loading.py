@@ -9,9 +9,9 @@ What becomes of a name is in `client_names`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from odradek.config.client_names import (
     ALIASES,
@@ -32,6 +32,8 @@ class ClientSettings(Settings):
     """The base of all sets of client settings."""
 
     kind = "client"
+    arguments: ClassVar[tuple[str, ...]] = ("brokers",)
+    """What else such a client's constructor takes by keyword: who misspells it is told."""
 
     @classmethod
     def load(cls, given: Mapping[str, Any], where: str = "") -> Self:
@@ -75,7 +77,8 @@ class ClientSettings(Settings):
             return None
         if is_known_elsewhere(alias.name):
             return None
-        near = nearest(canonical, (*cls.declared, *ALIASES))
+        arguments = {normalised(argument): argument for argument in cls.arguments}
+        near = nearest(canonical, {name: name for name in (*cls.declared, *ALIASES)} | arguments)
         raise ConfigError(f"Unknown setting of this {cls.kind}: {name}{near}")
 
     def check(self) -> None:
@@ -99,10 +102,11 @@ def is_known_elsewhere(name: str) -> bool:
     return any(name in kind.declared for kind in KINDS)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A question for the end of a message, if there is a name much like this one."""
+def nearest(name: str, known: Mapping[str, str]) -> str:
+    """A question for the end of a message, if there is a name much like this one; `known` are names
+    and how they are written."""
     near = get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return f"; did you mean {known[near[0]]}?" if near else ""
 
 
 def text_of(name: str, value: object) -> str:

@@ -155,6 +155,16 @@ class ConsumerConfig(ClientConfig, GroupSettings, OffsetSettings, FetchSettings)
     """All settings of a consumer, with values: a snapshot."""
 
     kind = "consumer"
+    arguments = (
+        "brokers",
+        "group",
+        "key",
+        "value",
+        "key_deserializer",
+        "value_deserializer",
+        "assignors",
+        "on_decode_error",
+    )
 
     def check(self) -> None:
         if self.heartbeat_interval_ms >= self.session_timeout_ms:

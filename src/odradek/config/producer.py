@@ -144,6 +144,7 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
     """All settings of a producer, with values: a snapshot."""
 
     kind = "producer"
+    arguments = ("brokers", "key", "value", "key_serializer", "value_serializer", "on_full")
 
     @classmethod
     def load(cls, given: Mapping[str, Any], where: str = "") -> Self:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import inspect
 import logging
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_overloads, get_type_hints
 
 import aiokafka
 import kafka
 import pytest
 
+from odradek.client.aio.admin import Admin as AwaitedAdmin
+from odradek.client.aio.consumer import Consumer as AwaitedConsumer
+from odradek.client.aio.producer import Producer as AwaitedProducer
+from odradek.client.blocking.admin import Admin
+from odradek.client.blocking.consumer import Consumer
+from odradek.client.blocking.producer import Producer
+from odradek.client.consumer.arguments import ConsumerOptions
 from odradek.config.addresses import address_text, parse_address, parse_addresses
 from odradek.config.admin import AdminConfig
 from odradek.config.client import ClientConfig
@@ -170,6 +177,42 @@ def test_a_name_nobody_knows_is_an_error_with_the_nearest() -> None:
         ProducerConfig.load({"linger.m": 1})
     with pytest.raises(ConfigError, match=r"xyzzy$"):
         ConsumerConfig.load({"xyzzy": 1})
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "meant"),
+    [
+        (ProducerConfig, "on_ful", "on_full"),
+        (ProducerConfig, "valu", "value"),
+        (ConsumerConfig, "on.decode.eror", "on_decode_error"),
+        (ConsumerConfig, "grup", "group"),
+        (AdminConfig, "broker", "brokers"),
+    ],
+)
+def test_so_is_a_misspelt_argument_of_a_constructor(
+    config: type[ClientSettings], given: str, meant: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{given}; did you mean {meant}\?"):
+        config.load({given: "x"})
+
+
+@pytest.mark.parametrize(
+    ("config", "faces"),
+    [
+        (ProducerConfig, (Producer, AwaitedProducer)),
+        (ConsumerConfig, (Consumer, AwaitedConsumer)),
+        (AdminConfig, (Admin, AwaitedAdmin)),
+    ],
+)
+def test_arguments_are_the_constructors(config: type[ClientSettings], faces: tuple[Any]) -> None:
+    found: set[str] = set()
+    for face in faces:
+        for overload in (*get_overloads(face.__init__), face.__init__):
+            hints = inspect.signature(overload).parameters
+            found |= {name for name, each in hints.items() if each.kind is each.KEYWORD_ONLY}
+    if config is ConsumerConfig:
+        found |= set(get_type_hints(ConsumerOptions)) - set(get_type_hints(ConsumerKeywords))
+    assert set(config.arguments) == found
 
 
 def test_what_has_no_effect_is_told_once_and_together(caplog: pytest.LogCaptureFixture) -> None:
