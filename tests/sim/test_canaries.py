@@ -4,7 +4,7 @@ If one of these tests fails, the simulator has gone blind: look at workload, nem
 before anything else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -126,6 +126,16 @@ class ReadsElsewhere(ToyBroker):
         return super().read(partition, asked)
 
 
+class ForgetsTheEnd(ToyBroker):
+    """Where there is nothing to read, the high watermark is said to be lower than it was."""
+
+    def read(self, partition: Partition, asked: Any) -> Any:
+        answer = super().read(partition, asked)
+        if not answer.records and partition.end % 3 == 2:
+            answer.high_watermark -= 1
+        return answer
+
+
 class WrongOffsetInAcks(ToyBroker):
     """A batch's acknowledgement names the offset of its neighbour."""
 
@@ -189,6 +199,22 @@ def test_a_broken_broker_is_found(
         for seed in range(first, first + SEEDS)
     )
     assert not all(run_seed(world).kept for world in worlds)
+
+
+def test_a_high_watermark_that_falls_between_power_failures_is_found() -> None:
+    """Not only where nothing may be lost: what was told since the last one stands."""
+
+    def in_page_cache(plan: Schedule) -> Schedule:
+        return replace(plan, durability="os")
+
+    def violations(seed: int) -> Sequence[str]:
+        broken = wired(ForgetsTheEnd)
+        world = World(seed, STEPS, broken, POWER[:1], extras=False, adjust=in_page_cache)
+        report = run_seed(world).report
+        return report.violations if report and world.history.losses else ()
+
+    found = (violation for seed in range(20) for violation in violations(seed))
+    assert any("high watermark went from" in violation for violation in found)
 
 
 @pytest.mark.parametrize("seed", range(20))

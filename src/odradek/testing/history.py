@@ -19,6 +19,7 @@ have nothing to do with those of another.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -66,6 +67,8 @@ class Read:
     partition: TopicPartition
     at_ns: int
     losses: int
+    """Power failures before the answer was made. No connection outlives one: those before the
+    connection was."""
     records: Sequence[tuple[int, Content]]
     high_watermark: int
     final: bool
@@ -149,6 +152,10 @@ class History:
         """What was not synced may be gone."""
         self.losses += 1
         self.loss_times.append(at_ns)
+
+    def losses_until(self, at_ns: int) -> int:
+        """How often the power had failed by then."""
+        return bisect_right(self.loss_times, at_ns)
 
     def surprise(self, kind: str, text: str) -> None:
         self.surprises.append(Surprise(kind, text))

@@ -71,7 +71,6 @@ class SimReader:
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: bool = False
-    _losses: int = 0
     _asked_ns: int = 0
     _session: Session = field(default_factory=Session)
     _out_of_range: list[TopicPartition] = field(default_factory=list)
@@ -189,7 +188,7 @@ class SimReader:
         listed = list(self.plan.partitions)
         if self.plan.sessions:
             listed, forgotten = self._session.to_list(self._wanted(), self.positions)
-        self._losses, self._asked_ns = self.history.losses, self._now_ns()
+        self._asked_ns = self._now_ns()
         request = FetchRequest(
             max_wait_ms=self.plan.max_wait_ms,
             min_bytes=self.plan.min_bytes,
@@ -280,7 +279,7 @@ class SimReader:
                 reader=self.plan.name,
                 partition=tp,
                 at_ns=self._now_ns(),
-                losses=self._losses,
+                losses=self.history.losses_until(self.client.connected_ns),
                 records=records,
                 high_watermark=data.high_watermark,
                 final=self.plan.final,

@@ -56,6 +56,8 @@ class WireClient:
     timeout_ms: int = 2000
     backoff_ms: tuple[int, int] = (20, 400)
     connections: int = 0
+    connected_ns: int = -1
+    """Since when there is the connection over which answers come."""
     _transport: SimTransport | None = None
     _connecting: bool = False
     _generation: int = 0
@@ -120,6 +122,7 @@ class WireClient:
             return
         self._connecting = False
         self.connections += 1
+        self.connected_ns = self.process.scheduler.now_ns
         self._transport = transport
         self.network.register(transport, self._readable, self._write)
         self._write()
