@@ -1,7 +1,7 @@
 """Typed access to the options Spark hands over: a map of strings with case-insensitive names.
 
-Every refusal names the option and says what would be right. An unknown `kafka.*` setting is refused
-rather than ignored: a security setting that does nothing is worse than an error.
+Every refusal names the option and says what would be right; an option that nobody knows is refused
+too (`option_table`).
 """
 
 from __future__ import annotations
@@ -9,23 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from odradek.spark.option_table import refusal
+
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-KAFKA_SETTINGS = frozenset(
-    {
-        "kafka.bootstrap.servers",
-        "kafka.isolation.level",
-        "kafka.compression.type",
-        "kafka.batch.size",
-        "kafka.request.timeout.ms",
-        "kafka.default.api.timeout.ms",
-        "kafka.delivery.timeout.ms",
-        "kafka.enable.idempotence",
-        "kafka.acks",
-        "kafka.client.id",
-        "kafka.fetch.max.bytes",
-        "kafka.max.partition.fetch.bytes",
-    }
-)
 
 
 class OptionReader:
@@ -33,12 +19,9 @@ class OptionReader:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = {name.lower(): value for name, value in given.items()}
-        unknown = sorted(
-            n for n in self.given if n.startswith("kafka.") and n not in KAFKA_SETTINGS
-        )
-        if unknown:
-            known = ", ".join(sorted(KAFKA_SETTINGS))
-            raise ValueError(f"the odradek source has no option {unknown[0]!r}; it knows {known}")
+        refused = refusal(given)
+        if refused is not None:
+            raise ValueError(refused)
 
     def text(self, name: str) -> str | None:
         return self.given.get(name.lower())

@@ -1,47 +1,6 @@
 """The options of the `odradek` data source, named and meant as in Spark's own Kafka source.
 
-For all:
-
-    kafka.bootstrap.servers             host:port[,host:port…]; required
-    kafka.client.id                     the name told to the broker
-    kafka.request.timeout.ms            patience with one request
-    kafka.default.api.timeout.ms        patience with errors that may pass
-
-To read:
-
-    subscribe, subscribePattern, assign topics by name, by regular expression, or {"t": [0, 1]};
-                                        exactly one of them. The expression is one of Java's (see
-                                        `java_regex`) and is looked for anywhere in the names; it
-                                        never finds topics of the broker's own (__consumer_offsets)
-    startingOffsets, endingOffsets      earliest, latest or JSON per partition (-2, -1: the same)
-    startingTimestamp, endingTimestamp  milliseconds since the epoch, for all partitions
-    startingOffsetsByTimestamp, endingOffsetsByTimestamp
-                                        JSON of timestamps per partition
-    startingOffsetsByTimestampStrategy  no record is that young: error or latest
-    minPartitions                       about how many Spark tasks
-    maxRecordsPerPartition              most records in one
-    failOnDataLoss                      fail (default) or go on when offsets to read are gone
-    includeHeaders                      adds the column headers
-    kafka.isolation.level               read_uncommitted (default) or read_committed
-    kafka.fetch.max.bytes, kafka.max.partition.fetch.bytes
-
-To read a stream, besides:
-
-    maxOffsetsPerTrigger                most records in a micro-batch, over all partitions
-    minOffsetsPerTrigger                wait for that many records …
-    maxTriggerDelay                     … but no longer than this
-    maxTimestampSpanPerTrigger          cut each micro-batch at one record time in all partitions;
-                                        ours, see `alignment`
-    checkpointLocation                  the query's checkpoint; see `initial_offsets`
-
-To write:
-
-    topic                               where rows go; stronger than a column topic. One that is not
-                                        there is made if the brokers make topics
-    kafka.compression.type, kafka.batch.size, kafka.delivery.timeout.ms
-                                        as in Kafka's producer
-    kafka.enable.idempotence            default true: a request sent again is not stored twice
-    kafka.acks                          all, nothing else
+What they are is told by `option_table`; here they are read.
 
 Where several ways to say where to start are given, the order is Spark's: `startingTimestamp`, then
 `startingOffsetsByTimestamp`, then `startingOffsets`; likewise for the end.

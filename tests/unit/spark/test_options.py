@@ -1,11 +1,15 @@
 """The options of the Spark source and sink: meaning, defaults, order of strength, refusals."""
 
+import dataclasses
 import pickle
+from pathlib import Path
 
 import pytest
 
 from odradek.model.ids import TopicPartition
+from odradek.spark import option_table
 from odradek.spark.offsets import EARLIEST, LATEST
+from odradek.spark.option_reader import OptionReader
 from odradek.spark.options import (
     OffsetLimit,
     Subscription,
@@ -91,6 +95,9 @@ def test_durations(text, milliseconds):
         ({"minPartitions": "0"}, "minPartitions must be a whole number of at least 1"),
         ({"subscribePattern": "x"}, "exactly one of"),
         ({"kafka.security.protocol": "SASL_SSL"}, "has no option 'kafka.security.protocol'"),
+        ({"startingofsets": "latest"}, r"'startingofsets'; did you mean startingOffsets\?"),
+        ({"kafka.fetch.max.byte": "1"}, r"did you mean kafka\.fetch\.max\.bytes\?"),
+        ({"xyzzy": "1"}, "it has kafka.bootstrap.servers, kafka.client.id"),
         ({"kafka.isolation.level": "serializable"}, "must be one of"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "must be one of"),
     ],
@@ -128,3 +135,47 @@ def test_write_options():
     assert (options.topic, options.compression, options.idempotence) == ("out", "zstd", True)
     with pytest.raises(ValueError, match=r"kafka\.acks must be one of all, -1"):
         write_options({**BASE, "kafka.acks": "1"})
+
+
+def test_a_misspelt_option_of_a_write_is_refused_too():
+    with pytest.raises(ValueError, match="did you mean topic"):
+        write_options({**BASE, "topik": "out"})
+
+
+def test_what_is_for_another_use_or_for_spark_itself_is_no_mistake():
+    given = {"querYname": "q", "groupIdPrefix": "g", "topic": "out", "maxOffsetsPerTrigger": "5"}
+    assert batch(**given) == dataclasses.replace(batch(), max_offsets_per_trigger=5)
+    assert write_options({**BASE, **given}).topic == "out"
+
+
+def test_the_table_is_what_is_asked_for(monkeypatch):
+    asked = {}
+
+    def noting(kind):
+        method = getattr(OptionReader, kind)
+
+        def wrapped(self, name, default=None, *more):
+            asked[name] = default if asked.get(name) is None else asked[name]
+            return method(self, name, *([] if kind == "text" else [default]), *more)
+
+        return wrapped
+
+    for kind in ("text", "integer", "boolean", "duration_ms", "choice"):
+        monkeypatch.setattr(OptionReader, kind, noting(kind))
+    batch(assign='{"t": [0]}', subscribe="")
+    batch()
+    write_options(BASE)
+    assert set(asked) == set(option_table.names())
+    for option in option_table.OPTIONS:
+        default = asked[option.name]
+        if option.name == "maxTriggerDelay":
+            assert (option.default, default) == ("15m", 15 * 60_000)
+        elif default is not None:
+            assert option.default == str(default).lower()
+        assert option.doc.endswith((".", "`."))
+
+
+def test_the_page_is_the_table():
+    page = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
+    how = f"python -m odradek.spark.option_table > {page}"
+    assert page.read_text() == option_table.page(), f"run: {how}"

@@ -51,9 +51,14 @@ class ConsumerOptions(ConsumerKeywords, total=False):
     """In the place of `partition.assignment.strategy`, for those who bring their own: names,
     classes derived from `PartitionAssignor`, or instances."""
     on_decode_error: OnDecodeError
-    """What becomes of a record that cannot be decoded: "raise" it, "skip" it with a line in the
-    log, call a function with the `DecodeError`, or write it to a topic for "dlq:topic": see
-    `dead_letters`."""
+    """What becomes of a record that cannot be decoded:
+
+        "raise"       a `DecodeError`, again and again until the consumer seeks behind it
+        "skip"        passed over, with a line in the log
+        "dlq:topic"   passed over once it is in that topic, as it came: see `dead_letters`
+        a function    passed over once the function, called with the `DecodeError`, returns
+
+    In Arrow batches the row stays, and its decoded value is null."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@
                                tries again
 
 A dead letter is the record as it came: key, value, headers and timestamp, with headers added that
-say where it was and what was wrong, by the names that Kafka Connect gives them (`headers_of`). The
-producer is made when the first is to be sent, with the consumer's settings of connections, and
-closed with the consumer.
+say where it was and what was wrong, by the names that Kafka Connect gives them:
+`__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or VALUE_CONVERTER),
+`.exception.class.name` and `.exception.message`. The producer is made when the first is to be sent,
+with the consumer's settings of connections, and closed with the consumer; it takes up to
+`default.api.timeout.ms` to know the topic, and as long again to deliver, within the poll.
 
 No position passes a dead letter that was not acknowledged, so none is lost; one may be written
 twice, where a consumer ends between its acknowledgement and the next commit. There are never more

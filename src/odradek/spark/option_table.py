@@ -1,0 +1,232 @@
+"""All options of the data source `odradek`, as a table: what exists, what it means, its default.
+
+    python -m odradek.spark.option_table > docs/reference/spark-options.md
+
+Names and meanings are those of Spark's own Kafka source; Spark hands them over in lower case. What
+the table does not have is refused with the nearest name it has: an option that does nothing is
+worse than an error. A test holds the page to the table, and the table to what `options` asks for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from enum import Enum
+from typing import NamedTuple
+
+
+class Use(Enum):
+    """What an option is for."""
+
+    ALL = "All"
+    READ = "To read"
+    STREAM = "To read a stream"
+    WRITE = "To write"
+
+
+class Option(NamedTuple):
+    """One option. `default` as it is written; None: it has to be said, or is not there."""
+
+    name: str
+    use: Use
+    default: str | None
+    doc: str
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "kafka.bootstrap.servers",
+        Use.ALL,
+        None,
+        "Where the cluster is: host:port, several with commas. Has to be given.",
+    ),
+    Option("kafka.client.id", Use.ALL, "odradek-spark", "What brokers are told about who asks."),
+    Option("kafka.request.timeout.ms", Use.ALL, "30000", "How long one request may take."),
+    Option(
+        "kafka.default.api.timeout.ms",
+        Use.ALL,
+        "60000",
+        "How long something is tried again that fails with errors that may pass.",
+    ),
+    Option(
+        "subscribe", Use.READ, None, "Topics by name, with commas. Exactly one of the three ways."
+    ),
+    Option(
+        "subscribePattern",
+        Use.READ,
+        None,
+        "Topics by a regular expression of Java's, looked for anywhere in their names. It never "
+        "finds topics of the broker's own (`__consumer_offsets`).",
+    ),
+    Option("assign", Use.READ, None, 'Exactly these partitions: `{"topic": [0, 1]}`.'),
+    Option(
+        "startingTimestamp",
+        Use.READ,
+        None,
+        "Begin, in all partitions, at the first record that is not older: milliseconds since 1970. "
+        "Stronger than the next two.",
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        Use.READ,
+        None,
+        'The same by partition: `{"topic": {"0": 1700000000000}}`. Stronger than startingOffsets.',
+    ),
+    Option(
+        "startingOffsets",
+        Use.READ,
+        None,
+        'Begin at `earliest` (the default of a batch), `latest` (of a stream), or at `{"topic": '
+        '{"0": 23, "1": -2}}`, where -2 is earliest and -1 latest. A stream that goes on begins '
+        "where its checkpoint says.",
+    ),
+    Option("endingTimestamp", Use.READ, None, "End there. Of batches, as the next two."),
+    Option("endingOffsetsByTimestamp", Use.READ, None, "The same by partition."),
+    Option("endingOffsets", Use.READ, None, "End at `latest` (the default), or at those offsets."),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        Use.READ,
+        "error",
+        "Where no record is that young: `error`, or `latest`.",
+    ),
+    Option(
+        "minPartitions", Use.READ, "0", "About how many tasks; 0: one for each topic partition."
+    ),
+    Option(
+        "maxRecordsPerPartition", Use.READ, "0", "The most records of one task; 0: no such limit."
+    ),
+    Option(
+        "failOnDataLoss",
+        Use.READ,
+        "true",
+        "Fail when records that were to be read are gone; false: go on with what there is.",
+    ),
+    Option("includeHeaders", Use.READ, "false", "Whether there is a column of headers."),
+    Option(
+        "kafka.isolation.level",
+        Use.READ,
+        "read_uncommitted",
+        "`read_committed` leaves out what transactions did not commit.",
+    ),
+    Option(
+        "kafka.fetch.max.bytes",
+        Use.READ,
+        "52428800",
+        "The most bytes of one answer, unless its first batch is larger.",
+    ),
+    Option(
+        "kafka.max.partition.fetch.bytes", Use.READ, "4194304", "The same of one topic partition."
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        Use.STREAM,
+        "0",
+        "The most records of a micro-batch, of all partitions together; 0: no such limit.",
+    ),
+    Option(
+        "minOffsetsPerTrigger", Use.STREAM, "0", "Wait until there are so many records for one."
+    ),
+    Option("maxTriggerDelay", Use.STREAM, "15m", "But no longer than this."),
+    Option(
+        "maxTimestampSpanPerTrigger",
+        Use.STREAM,
+        "0",
+        "Cut each micro-batch at one record time in all partitions, so that they stay together: "
+        "the most time it spans. Spark's own source has no such option.",
+    ),
+    Option(
+        "checkpointLocation",
+        Use.STREAM,
+        None,
+        "The query's checkpoint. Given to the source too, it keeps where the stream began, should "
+        "the first micro-batch fail.",
+    ),
+    Option("topic", Use.WRITE, None, "Where rows go; without it a column `topic` says it."),
+    Option(
+        "kafka.compression.type",
+        Use.WRITE,
+        "none",
+        "`none`, `gzip`, `snappy`, `lz4` or `zstd`.",
+    ),
+    Option("kafka.batch.size", Use.WRITE, "262144", "Bytes of records at which a batch is full."),
+    Option(
+        "kafka.delivery.timeout.ms", Use.WRITE, "120000", "How long a record may take to be stored."
+    ),
+    Option(
+        "kafka.enable.idempotence",
+        Use.WRITE,
+        "true",
+        "A request that has to be sent again is not stored twice.",
+    ),
+    Option("kafka.acks", Use.WRITE, "all", "`all`, and nothing else: a row counts when stored."),
+)
+
+SPARKS_OWN = (
+    "queryName",
+    "asyncProgressTrackingEnabled",
+    "asyncProgressTrackingCheckpointIntervalMs",
+)
+"""What Spark hands to sources and sinks although it is meant for itself."""
+
+WITHOUT_EFFECT = (
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+"""Of Spark's own Kafka source, for what there is none of here; jobs that have them work."""
+
+COMMAND = "python -m odradek.spark.option_table > docs/reference/spark-options.md"
+KNOWN = {name.lower(): name for name in (*(o.name for o in OPTIONS), *SPARKS_OWN, *WITHOUT_EFFECT)}
+
+
+def refusal(given: Iterable[str]) -> str | None:
+    """What is wrong with these names of options, in any case; None if they are all known."""
+    for name in sorted(given):
+        if name.lower() not in KNOWN:
+            near = get_close_matches(name.lower(), KNOWN, n=1)
+            meant = f"did you mean {KNOWN[near[0]]}?" if near else f"it has {', '.join(names())}"
+            return f"the odradek source has no option {name!r}; {meant}"
+    return None
+
+
+def names() -> list[str]:
+    """All that do something."""
+    return [option.name for option in OPTIONS]
+
+
+def page() -> str:
+    """The reference page, in Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield "# Options of the Spark source and sink\n"
+    yield f"<!-- Rendered: {COMMAND} -->\n"
+    yield (
+        'Of `spark.read`, `readStream`, `write` and `writeStream` with `format("odradek")`: named '
+        "and meant as in Spark's own Kafka source, in any case of letters. Durations are written "
+        "`500ms`, `10s`, `15m`, `24h`, `30d`. An option that is not here is an error with the "
+        "nearest name. One for another use may be given all the same, so that one mapping serves "
+        "several; it does nothing.\n"
+    )
+    for use in Use:
+        yield f"## {use.value}\n"
+        yield "| option | default | |"
+        yield "|---|---|---|"
+        for option in OPTIONS:
+            if option.use is use:
+                default = "" if option.default is None else f"`{option.default}`"
+                yield f"| `{option.name}` | {default} | {option.doc} |"
+        yield ""
+    yield "## Known, and without effect\n"
+    yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
+
+
+def main() -> None:
+    sys.stdout.write(page())
+
+
+if __name__ == "__main__":
+    main()
