@@ -13,7 +13,6 @@ import inspect
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -109,11 +108,16 @@ def _lines() -> Iterator[str]:
 
 def declaration(kind: type[Any]) -> ast.ClassDef:
     """A class as it is written: those that are compiled do not say it themselves."""
-    path = Path(source_of(kind.__module__))
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(kind.__module__).body:
         if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
             return node
-    raise LookupError(f"{path} has no class {kind.__name__}")
+    raise LookupError(f"{kind.__module__} has no class {kind.__name__}")
+
+
+def tree_of(module: str) -> ast.Module:
+    """A module as it is written."""
+    with open(source_of(module), encoding="utf-8") as source:
+        return ast.parse(source.read())
 
 
 def value(written: ast.ClassDef) -> Iterator[str]:
@@ -157,7 +161,7 @@ def attributes_of(written: ast.ClassDef) -> Iterator[str]:
 
 def example(module: str, name: str | None = None) -> Iterator[str]:
     """What is set apart in the docstring of a module, or of an attribute in it."""
-    tree = ast.parse(Path(source_of(module)).read_text())
+    tree = tree_of(module)
     text = ast.get_docstring(tree) if name is None else attribute_doc(tree, name)
     apart = [part for part in (text or "").split("\n\n") if part.startswith("    ")]
     yield "```\n" + dedent("\n\n".join(apart)) + "\n```\n"
