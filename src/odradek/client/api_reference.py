@@ -16,9 +16,11 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
-from odradek import aio
 from odradek.client import errors
 from odradek.client.admin.configs import Resource
+from odradek.client.aio.admin import Admin as AwaitedAdmin
+from odradek.client.aio.consumer import Consumer as AwaitedConsumer
+from odradek.client.aio.producer import Producer as AwaitedProducer
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
@@ -32,9 +34,9 @@ from odradek.leaves import source_of
 
 COMMAND = "python -m odradek.client.api_reference > docs/reference/python-api.md"
 CLIENTS: tuple[tuple[type[Any], type[Any]], ...] = (
-    (Producer, aio.Producer),
-    (Consumer, aio.Consumer),
-    (Admin, aio.Admin),
+    (Producer, AwaitedProducer),
+    (Consumer, AwaitedConsumer),
+    (Admin, AwaitedAdmin),
 )
 VALUES: tuple[type[Any], ...] = (
     Record,
