@@ -2,10 +2,11 @@
 
     python bench/bench_messages.py [--rounds 7]
 
-`taken` is what the broker uses in the form in which the leaves are installed; `made` is the reader
-or writer made from the declaration; `kafka-python` its compiled encoder or decoder of the same
-message. `build` is making the response from its values. CPU time of this process, rounds of all
-columns interleaved, the best shown; every round is appended to `bench/results/messages.jsonl`.
+A broker reads requests and writes responses, a client writes requests and reads responses. `taken`
+is what they use in the form in which the leaves are installed; `made` is the reader or writer made
+from the declaration; `kafka-python` its compiled encoder or decoder of the same message. `build` is
+making what is written from its values. CPU time of this process, rounds of all columns interleaved,
+the best shown; every round is appended to `bench/results/messages.jsonl`.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from odradek import leaves
 from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import FileSlice
 from odradek.protocol.api import fetch, produce
-from odradek.protocol.compile import encode_bytes, reader, writer
+from odradek.protocol.compile import encode_bytes, open_ended_reader, writer
 from odradek.protocol.frame import request_parts, response_parts
-from odradek.protocol.header import decode_request_header
+from odradek.protocol.header import decode_request_header, decode_response_header
 from odradek.protocol.reader import compile_reader
+from odradek.protocol.schema import fields_of
 from odradek.protocol.writer import compile_writer, joined
 
 with warnings.catch_warnings():
@@ -92,11 +94,22 @@ def fetch_response(version: int) -> fetch.FetchResponse:
     return fetch.FetchResponse(responses=[topic])
 
 
-def request_rows(request: Any, theirs: Any, version: int) -> dict[str, Work]:
-    """Ways to read a request."""
-    cls = type(request)
-    frame = encode_bytes(request, version)
-    taken, made = reader(cls, version), compile_reader(cls, version)[0]
+def as_theirs(cls: Any, ours: Any) -> Any:
+    """A message of ours as kafka-python has it."""
+    values = {}
+    for item in fields_of(type(ours)):
+        value = getattr(ours, item.name)
+        if isinstance(value, list):
+            value = [as_theirs(getattr(cls, type(each).__name__), each) for each in value]
+        values[item.name] = value
+    return cls(**values)
+
+
+def reading(message: Any, theirs: Any, version: int) -> dict[str, Work]:
+    """Ways to read a message."""
+    cls = type(message)
+    frame = encode_bytes(message, version)
+    taken, made = open_ended_reader(cls, version), compile_reader(cls, version)[0]
     return {
         "taken": lambda: taken(frame, 0),
         "made": lambda: made(frame, 0),
@@ -104,36 +117,65 @@ def request_rows(request: Any, theirs: Any, version: int) -> dict[str, Work]:
     }
 
 
-def response_rows(build: Callable[[int], Any], version: int) -> dict[str, Work]:
-    """Ways to write a response."""
-    response = build(version)
-    taken = writer(type(response), version)
-    made = compile_writer(type(response), version)[0]
+def writing(build: Callable[[int], Any], version: int) -> dict[str, Work]:
+    """Ways to write a message."""
+    message = build(version)
+    taken = writer(type(message), version)
+    made = compile_writer(type(message), version)[0]
     return {
-        "taken": lambda: taken(response),
-        "made": lambda: made(response),
+        "taken": lambda: taken(message),
+        "made": lambda: made(message),
         "build": lambda: build(version),
+    }
+
+
+def writing_request(build: Callable[[int], Any], theirs: Any, version: int) -> dict[str, Work]:
+    """The same, and their way; a response with stretches of files they cannot write."""
+    other = as_theirs(theirs, build(version))
+    return writing(build, version) | {"kafka-python": lambda: other.encode(version=version)}
+
+
+def received(version: int) -> fetch.FetchResponse:
+    """A fetch response as it arrives."""
+    response = fetch_response(version)
+    response.responses[0].partitions[0].records = b"x" * 1000
+    return response
+
+
+def heads() -> dict[str, dict[str, Work]]:
+    """What is around every message."""
+    request = joined(request_parts(0, 9, 5, "rdkafka", [b"body"]))[4:]
+    response = joined(response_parts(5, [b"body"], True))[4:]
+    body = b"x" * 40
+    return {
+        "read request header v2": {"taken": lambda: decode_request_header(request)},
+        "write response frame": {"taken": lambda: response_parts(7, [body], True)},
+        "write request frame": {"taken": lambda: request_parts(0, 9, 5, "rdkafka", [body])},
+        "read response header v1": {"taken": lambda: decode_response_header(response, True)},
     }
 
 
 def rows() -> dict[str, dict[str, Work]]:
     """Every row of the table: column -> what to call."""
-    head = joined(request_parts(0, 9, 5, "rdkafka", [b"body"]))[4:]
-    body = [b"x" * 40]
-    found: dict[str, dict[str, Work]] = {
-        "request header v2": {"taken": lambda: decode_request_header(head)},
-        "response frame": {"taken": lambda: response_parts(7, body, True)},
-    }
+    found = heads()
     for version in (7, 9, 13):
-        found[f"produce request v{version}"] = request_rows(
-            produce_request(version), their_produce.ProduceRequest, version
-        )
-        found[f"produce response v{version}"] = response_rows(produce_response, version)
+        request, response = their_produce.ProduceRequest, their_produce.ProduceResponse
+        found |= {
+            f"read produce request v{version}": reading(produce_request(version), request, version),
+            f"write produce response v{version}": writing(produce_response, version),
+            f"write produce request v{version}": writing_request(produce_request, request, version),
+            f"read produce response v{version}": reading(
+                produce_response(version), response, version
+            ),
+        }
     for version in (11, 12, 17):
-        found[f"fetch request v{version}"] = request_rows(
-            fetch_request(version), their_fetch.FetchRequest, version
-        )
-        found[f"fetch response v{version}"] = response_rows(fetch_response, version)
+        request, response = their_fetch.FetchRequest, their_fetch.FetchResponse
+        found |= {
+            f"read fetch request v{version}": reading(fetch_request(version), request, version),
+            f"write fetch response v{version}": writing(fetch_response, version),
+            f"write fetch request v{version}": writing_request(fetch_request, request, version),
+            f"read fetch response v{version}": reading(received(version), response, version),
+        }
     return found
 
 
@@ -162,10 +204,10 @@ def main() -> None:
                     results.write(json.dumps(row | stamp) + "\n")
     shown = ("taken", "made", "kafka-python", "build")
     print(f"leaves: {leaves.mode()}; nanoseconds of CPU, best of {rounds} rounds")
-    print(f"{'':22}" + "".join(f"{column:>14}" for column in shown))
+    print(f"{'':26}" + "".join(f"{column:>14}" for column in shown))
     for name in table:
         cells = [best.get((name, column)) for column in shown]
-        print(f"{name:22}" + "".join(f"{'' if c is None else f'{c:.0f}':>14}" for c in cells))
+        print(f"{name:26}" + "".join(f"{'' if c is None else f'{c:.0f}':>14}" for c in cells))
 
 
 if __name__ == "__main__":
