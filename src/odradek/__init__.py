@@ -20,7 +20,7 @@ from odradek import leaves
 if TYPE_CHECKING:
     from odradek import aio as aio
     from odradek import errors as errors
-    from odradek.client.admin.results import NewTopic
+    from odradek.client.admin.results import NewTopic, SeekPlan
     from odradek.client.blocking.admin import Admin
     from odradek.client.blocking.consumer import Consumer
     from odradek.client.blocking.producer import Producer
@@ -48,6 +48,7 @@ __all__ = [
     "PartitionAssignor",
     "Producer",
     "Record",
+    "SeekPlan",
     "Serde",
     "Subscription",
     "TopicPartition",
@@ -72,6 +73,7 @@ LAZY = {
     "PartitionAssignor": "odradek.client.consumer.assignor.partition_assignor",
     "Producer": "odradek.client.blocking.producer",
     "Record": "odradek.client.consumer.record",
+    "SeekPlan": "odradek.client.admin.results",
     "Serde": "odradek.client.serde",
     "Subscription": "odradek.protocol.consumer_protocol",
     "TopicPartition": "odradek.model.ids",

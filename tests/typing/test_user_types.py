@@ -17,12 +17,23 @@ import odradek
 RIGHT = """
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_type
 
 import odradek
-from odradek import Admin, Consumer, Delivery, KafkaError, Producer, Record, TopicPartition
+from odradek import (
+    Admin,
+    Consumer,
+    Delivery,
+    KafkaError,
+    Producer,
+    Record,
+    SeekPlan,
+    Serde,
+    TopicPartition,
+)
 from odradek.errors import DecodeError
 
 
@@ -30,6 +41,21 @@ from odradek.errors import DecodeError
 class Order:
     id: int
     item: str
+
+
+class Registered:
+    def serialize(
+        self, topic: str, headers: Sequence[tuple[str, bytes | None]], data: Order, /
+    ) -> bytes:
+        return f"{topic} {headers} {data.id}".encode()
+
+    def deserialize(
+        self, topic: str, headers: Sequence[tuple[str, bytes | None]], data: bytes, /
+    ) -> Order:
+        return Order(len(data), topic)
+
+
+registered: Serde[Order] = Registered()
 
 
 def told(error: KafkaError | None, delivery: Delivery) -> None:
@@ -41,6 +67,7 @@ def produce() -> None:
         assert_type(plain.send("t", b"v", key="k").result(), Delivery)
         plain.send("t", "v", headers={"h": b"1"}, timestamp=datetime.now(), on_delivery=told)
         plain.produce("t", b"v", callback=told)
+        assert_type(plain.produce_batch("t", [{"value": b"v", "key": "k"}], on_delivery=told), int)
         print(plain.flush(1.0))
     with Producer(brokers=["a:1", "b:2"], key=str, value=Order) as orders:
         orders.send("orders", Order(1, "pen"), key="7", partition=0)
@@ -49,6 +76,8 @@ def produce() -> None:
         mapped.send("t", b"v")
     with Producer(brokers="a:1", value="json") as anything:
         anything.send("t", {"id": 1})
+    with Producer(brokers="a:1", value=registered) as by_schema:
+        by_schema.send("orders", Order(1, "pen"))
 
 
 def assigned(consumer: Consumer[bytes, bytes], partitions: list[TopicPartition]) -> None:
@@ -72,13 +101,26 @@ def consume() -> None:
             assert_type(found.value, Order)
         print(orders.position(("orders", 0)), orders.lag(("orders", 0)))
         orders.seek(("orders", 0), datetime.now() - timedelta(hours=1))
+        orders.seek(TopicPartition("orders", 0), "start")
+        starts = orders.beginning_offsets(("orders", 0))
+        orders.assign(starts)
+        orders.commit(starts)
+        orders.commit({("orders", 0): 5})
+        orders.offsets_for_times({each: datetime.now() for each in starts})
+    with Consumer(
+        "orders", brokers="a:1", value=registered, on_decode_error="dlq:broken"
+    ) as by_schema:
+        for order in by_schema:
+            assert_type(order, Record[bytes, Order])
     with Consumer({"bootstrap.servers": "a:1", "group.id": "g"}) as mapped:
         mapped.subscribe(re.compile("orders-.*"), on_assign=assigned)
         print(mapped.consume(10, 1.0)[0].offset)
 
 
 def skipped(error: DecodeError) -> None:
-    print(error, error.record)
+    print(error.code, error.name, error.retriable, error.fatal, error.requires_abort)
+    if error.record is not None:
+        print(error.record.topic, error.record.value)
 
 
 def administer() -> None:
@@ -86,6 +128,13 @@ def administer() -> None:
         admin.create_topic("orders", partitions=3, config={"retention.ms": "1000"}, exist_ok=True)
         print([topic.name for topic in admin.topics()])
         admin.delete_topic("orders", missing_ok=True)
+        admin.set_config({"retention.ms": 1000, "cleanup.policy": None}, topic="orders")
+        print(admin.describe_config(broker="all")["log.retention.ms"].value)
+        print(admin.group("shop").members, admin.lag("shop")[TopicPartition("orders", 0)].lag)
+        plan = admin.seek_group("shop", "start", dry_run=True)
+        assert_type(plan, SeekPlan)
+        for partition, move in plan.items():
+            print(partition.topic, move.before, move.after)
 
 
 async def awaited() -> None:
@@ -96,8 +145,12 @@ async def awaited() -> None:
             assert_type(record, Record[bytes, Order])
         async for columns in consumer.arrow():
             print(columns.num_rows)
+            await consumer.commit(columns)
+        await consumer.seek(("orders", 0), "end")
     async with odradek.aio.Admin(brokers="a:1") as admin:
         await admin.create_topic("orders")
+        print((await admin.topic("orders")).partitions)
+        await admin.set_config({"retention.ms": 1000}, topic="orders")
 
 
 table = odradek.read("orders", since="1h", decode="json")
@@ -109,7 +162,7 @@ WRONG = """
 from dataclasses import dataclass
 
 import odradek
-from odradek import Consumer, Producer
+from odradek import Admin, Consumer, Producer
 
 
 @dataclass
@@ -127,8 +180,14 @@ odradek.aio.Producer(brokers="a:1", linger_mss=5)  # wrong
 with Consumer("orders", brokers="a:1", value=Order) as consumer:
     for record in consumer:
         print(record.value.upper())  # wrong
+        record.value = None  # wrong
+        consumer.commit(record.offset)  # wrong
+    consumer.seek(("orders", 0), "middle")  # wrong
+with Admin(brokers="a:1") as admin:
+    admin.set_config({"retention.ms": 1000}, topics="orders")  # wrong
+    admin.describe_config(broker="every")  # wrong
 Consumer("orders", brokers="a:1", auto_ofset_reset="earliest")  # wrong
-Consumer("orders", brokers="a:1", on_decode_error="ignore")  # wrong
+Consumer("orders", brokers="a:1", on_decode_error=5)  # wrong
 odradek.aio.Consumer("orders", brokers="a:1", auto_ofset_reset="earliest")  # wrong
 """
 

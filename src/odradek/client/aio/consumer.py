@@ -23,7 +23,12 @@ from odradek.client.aio.calls import Awaited
 from odradek.client.aio.client import Client
 from odradek.client.aio.dead_letters import dead_letters
 from odradek.client.aio.engine_loop import EngineLoop
-from odradek.client.consumer.arguments import ConsumerOptions, Offsets, consumer_arguments
+from odradek.client.consumer.arguments import (
+    Committable,
+    ConsumerOptions,
+    Offsets,
+    consumer_arguments,
+)
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
@@ -182,7 +187,7 @@ class Consumer(Client, Generic[K, V]):
     committed = Awaited(ConsumerCalls.committed)
 
     async def commit(
-        self, what: Any = None, *, asynchronous: bool = False, timeout: float | None = None
+        self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
     ) -> Offsets | None:
         """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or
         all that was handed out. What was committed; None if it is not waited for.
@@ -219,9 +224,7 @@ class Consumer(Client, Generic[K, V]):
             yield record
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
-        """Up to so many records: fewer after `timeout` seconds, or when something else is to be
-        seen to.
-        """
+        """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
         gathering = RecordGathering(self._core.collector, num_messages)
         await self._reading.gather(gathering, timeout)
         return gathering.records

@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from odradek.client.arrow.types import ArrowBatch
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import AssignorLike, assignors
+from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.config.consumer import ConsumerConfig
@@ -38,6 +41,15 @@ TO_TOPIC = "dlq:"
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 PartitionLike = TopicPartition | tuple[str, int]
 OffsetLike = int | OffsetAndMetadata
+Committable = (
+    Record[Any, Any]
+    | Batch[Any, Any]
+    | ArrowBatch
+    | Mapping[TopicPartition, OffsetLike]
+    | Mapping[tuple[str, int], OffsetLike]
+    | None
+)
+"""What says what to commit; None: all that was handed out."""
 Target = int | Literal["start", "end"] | datetime
 OnDecodeError = Literal["raise", "skip"] | str | Callable[[DecodeError], object]
 

@@ -166,7 +166,9 @@ class ConsumerCalls:
         return await self._queries.lag(partition_of(partition), self._ms(timeout))
 
     async def offsets_for_times(
-        self, times: Mapping[PartitionLike, datetime | int], timeout: float | None = None
+        self,
+        times: Mapping[TopicPartition, datetime | int] | Mapping[tuple[str, int], datetime | int],
+        timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record that is not older than a moment (or milliseconds since 1970), for each
         partition; None where there is none.
