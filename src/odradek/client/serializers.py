@@ -152,8 +152,10 @@ def serializer(field: str, wanted: Any) -> Serializer:
 
 def _json_of_model(model: Any) -> bytes:
     """By what pydantic documents of its models and dataclasses: it need not be imported here."""
-    made: bytes = type(model).__pydantic_serializer__.to_json(model)
-    return made
+    own: Any = getattr(type(model), "__pydantic_serializer__", None)
+    if own is None:
+        raise TypeError("it is no model of pydantic's")
+    return cast("bytes", own.to_json(model))
 
 
 def _plain(model: Any) -> object:
