@@ -122,10 +122,8 @@ class Sending(Client, Generic[K, V]):
         If it raises, the records before the one at fault were queued.
         """
         intake = self._intake or self._not_started()
-        deliveries = Deliveries()
         source = intake.source(topic, values, keys, headers)
-        await self._send_source(intake.many(topic, source, partition, timestamp, deliveries))
-        return deliveries
+        return await self._send_all(intake.many(topic, [source], partition, timestamp))
 
     async def send_arrow(
         self,
@@ -147,11 +145,10 @@ class Sending(Client, Generic[K, V]):
         from odradek.client.arrow.record_input import sources  # Heavy, and optional.
 
         intake = self._intake or self._not_started()
-        deliveries = Deliveries()
-        for source in sources(data, key, value, headers, partition, timestamp):
-            await self._send_source(intake.many(topic, source, partition, timestamp, deliveries))
-        return deliveries
+        rows = sources(data, key, value, headers, partition, timestamp)
+        return await self._send_all(intake.many(topic, rows, partition, timestamp))
 
-    async def _send_source(self, many: ManySend) -> None:
+    async def _send_all(self, many: ManySend) -> Deliveries:
         while (record := many.step()) is not None:
             many.waited(await self._wait_for_room(record))
+        return many.deliveries

@@ -192,10 +192,8 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         `keys` are as many as values; headers, partition and timestamp are those of every record.
         If it raises, the records before the one at fault were queued.
         """
-        deliveries = Deliveries()
         source = self._intake.source(topic, values, keys, headers)
-        self._send_source(self._intake.many(topic, source, partition, timestamp, deliveries))
-        return deliveries
+        return self._send_all(self._intake.many(topic, [source], partition, timestamp))
 
     def send_arrow(
         self,
@@ -216,14 +214,13 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         """
         from odradek.client.arrow.record_input import sources  # Heavy, and optional.
 
-        deliveries = Deliveries()
-        for source in sources(data, key, value, headers, partition, timestamp):
-            self._send_source(self._intake.many(topic, source, partition, timestamp, deliveries))
-        return deliveries
+        rows = sources(data, key, value, headers, partition, timestamp)
+        return self._send_all(self._intake.many(topic, rows, partition, timestamp))
 
-    def _send_source(self, many: ManySend) -> None:
+    def _send_all(self, many: ManySend) -> Deliveries:
         while (record := many.step()) is not None:
             many.waited(self._wait_for_room(record))
+        return many.deliveries
 
     def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
         return self._wait(lambda: self._core.send_later(record).waiter)

@@ -9,9 +9,9 @@ A compiled leaf: everything a send does before it returns is here and below.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, final
+from typing import Any, Final, final
 
 from mypy_extensions import i64
 
@@ -31,6 +31,8 @@ Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | N
 """Headers as users give them."""
 
 NO_HEADER_LIST: list[Header] = []
+NOW: Final = -1
+"""No time was given: records have that at which their source has its turn."""
 
 
 @final
@@ -83,20 +85,19 @@ class Intake:
     def many(
         self,
         topic: str,
-        source: RecordSource,
+        sources: Iterable[RecordSource],
         partition: int | str | None,
         timestamp: datetime | int | str | None,
-        deliveries: Deliveries,
     ) -> ManySend:
-        """All records of a source, to be sent step by step. A partition or timestamp of text is the
-        name of a column of the source's own."""
+        """All records of some sources, to be sent step by step. A partition or timestamp of text is
+        the name of a column of the sources' own."""
         chosen: i64 = ANY_PARTITION
         if isinstance(partition, int):
             chosen = checked_partition(partition)
-        timestamp_ms: i64 = self._clock.wall_ms()
+        timestamp_ms: i64 = NOW
         if timestamp is not None and not isinstance(timestamp, str):
             timestamp_ms = milliseconds(timestamp)
-        return ManySend(self._routing, topic, source, chosen, timestamp_ms, deliveries)
+        return ManySend(self._routing, self._clock, topic, iter(sources), chosen, timestamp_ms)
 
 
 @final
@@ -106,38 +107,55 @@ class ManySend:
     def __init__(
         self,
         routing: RecordRouting,
+        clock: Clock,
         topic: str,
-        source: RecordSource,
+        sources: Iterator[RecordSource],
         partition: i64,
         timestamp_ms: i64,
-        deliveries: Deliveries,
     ) -> None:
+        self.deliveries = Deliveries()
+        """Of all that is in."""
         self._routing = routing
+        self._clock = clock
         self._topic = topic
-        self._source = source
+        self._sources = sources
         self._partition = partition
         self._timestamp_ms = timestamp_ms
-        self._deliveries = deliveries
+        self._now_ms: i64 = NOW
         self._next: i64 = 0
+        self._source: RecordSource | None = None
 
     def step(self) -> ProducerRecord | None:
         """Take in as many as there is room for; the one that has to wait, None when all are in.
 
         Raises what a record of its kind is refused with; those before it are in.
         """
-        self._next, record = self._routing.send_many(
-            self._topic,
-            self._source,
-            self._next,
-            self._partition,
-            self._timestamp_ms,
-            self._deliveries,
-        )
-        return record
+        source = self._begun() if self._source is None else self._source
+        while source is not None:
+            self._next, record = self._routing.send_many(
+                self._topic,
+                source,
+                self._next,
+                self._partition,
+                self._now_ms,
+                self.deliveries,
+            )
+            if record is not None:
+                return record
+            source = self._begun()
+        return None
+
+    def _begun(self) -> RecordSource | None:
+        """The next source, none of which is in."""
+        self._source = next(self._sources, None)
+        self._next = 0
+        given = self._timestamp_ms
+        self._now_ms = self._clock.wall_ms() if given == NOW else given
+        return self._source
 
     def waited(self, future: FutureRecordMetadata) -> None:
         """The one that had to wait is in."""
-        self._deliveries.add_future(future)
+        self.deliveries.add_future(future)
         self._next += 1
 
 

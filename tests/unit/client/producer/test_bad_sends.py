@@ -13,7 +13,6 @@ from odradek.client.errors import (
     RecordTooLarge,
     UnknownTopicOrPartition,
 )
-from odradek.client.producer.deliveries import Deliveries
 from odradek.client.producer.intake import Intake
 from odradek.client.serializers import serializer
 from odradek.model.errors import ErrorCode
@@ -226,12 +225,12 @@ def test_nor_is_it_asked_again_for_one_of_many():
     asked.clear()
     clock = p.engine.env.clock
     intake = Intake(p.core.routing, serializer("key", None), serializer("value", None), clock)
-    deliveries = Deliveries()
-    values = [b"second" * 150, b"third." * 150]
-    many = intake.many("t", intake.source("t", values, None, None), None, None, deliveries)
+    rows = [intake.source("t", [value * 150], None, None) for value in (b"second", b"third.")]
+    many = intake.many("t", rows, None, None)
     while (record := p.side.do(many.step)) is not None:
         many.waited(p.side.wait(lambda record=record: p.core.send_later(record).waiter))
     p.flush()
+    assert len(many.deliveries) == 2
     assert asked == [b"second", b"third."]
     assert [value[:6] for value in p.values()[2:]] == [b"second", b"third."]
 
