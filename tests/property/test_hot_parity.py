@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,73 +12,178 @@ from hypothesis import strategies as st
 from message_strategies import messages
 
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import FileSlice
-from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.model.spans import FileSlice, Span
+from odradek.protocol.api.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+    SnapshotId,
+)
 from odradek.protocol.api.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
-from odradek.protocol.hot_requests import FetchRequestReader, ProduceRequestReader
-from odradek.protocol.hot_responses import FetchResponseWriter, ProduceResponseWriter
-from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, uvarint
+from odradek.protocol.compile import HOT_READERS, HOT_WRITERS
+from odradek.protocol.primitives import (
+    COPIED_BYTES_MAX,
+    REQUEST_OBJECTS_MAX,
+    RESPONSE_OBJECTS_MAX,
+    uvarint,
+)
 from odradek.protocol.reader import compile_reader
+from odradek.protocol.schema import UnsupportedVersionError, declaration, fields_of
 from odradek.protocol.writer import compile_writer, joined
 
 careful = settings(
-    max_examples=20,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-PRODUCE, FETCH = range(3, 14), range(4, 19)
+MESSAGES = [ProduceRequest, ProduceResponse, FetchRequest, FetchResponse]
 
 
-def readers(cls: type[Any], version: int) -> tuple[Any, Any]:
-    """The reader by hand and the reference."""
-    made = compile_reader(cls, version)[0]
-    if cls is ProduceRequest:
-        return ProduceRequestReader(version).read, made
-    return FetchRequestReader(version, made).read, made
+def versions(cls: type[Any]) -> range:
+    low, high = declaration(cls).versions
+    return range(low, high + 1)
 
 
-def outcome(read: Any, frame: bytes, pos: int) -> Any:
-    """What is read, or that it is refused."""
-    try:
-        return read(frame, pos)
-    except ProtocolError:
-        return ProtocolError
-
-
-@pytest.mark.parametrize(
-    ("cls", "version"),
-    [(ProduceRequest, version) for version in PRODUCE]
-    + [(FetchRequest, version) for version in FETCH],
+every_version = pytest.mark.parametrize(
+    ("cls", "version"), [(cls, version) for cls in MESSAGES for version in versions(cls)]
 )
+
+
+def unused(*_: Any) -> Any:
+    """Stands for the reference where it must not be asked."""
+    raise NotImplementedError
+
+
+def by_hand(cls: type[Any], version: int, *, open_ended: bool = True) -> Callable[..., Any]:
+    """The reader by hand without a reference behind it."""
+    return HOT_READERS[cls](version, unused, open_ended).read
+
+
+def outcome(codec: Callable[..., Any], *arguments: Any) -> Any:
+    """What comes out, or how it is refused."""
+    try:
+        return codec(*arguments)
+    except (ProtocolError, UnsupportedVersionError) as refusal:
+        return type(refusal)
+
+
+def make_common(message: Any, chosen: Callable[[], bool] = lambda: True) -> None:
+    """Take out what is left to the reference, all of it or what is chosen."""
+    for item in fields_of(type(message)):
+        value = getattr(message, item.name)
+        if item.tag is not None or item.name == "record_errors":
+            if chosen():
+                setattr(message, item.name, [] if item.default == [] else item.default)
+        elif item.name == "aborted_transactions":
+            if value and chosen():
+                message.aborted_transactions = []
+        elif item.name == "isolation_level":
+            if chosen():
+                message.isolation_level = abs(value) % 128
+        elif isinstance(value, list):
+            for each in value:
+                if not isinstance(each, int):
+                    make_common(each, chosen)
+
+
+def drawn(data: st.DataObject, cls: type[Any], version: int) -> tuple[Any, bool]:
+    """A message, and whether it is a common one."""
+    message = data.draw(messages(cls, version))
+    common = data.draw(st.booleans())
+    if common:
+        make_common(message)
+    else:
+        make_common(message, lambda: data.draw(st.booleans()))
+    return message, common
+
+
+@every_version
 @careful
 @given(data=st.data())
-def test_requests_are_read_alike(cls: type[Any], version: int, data: st.DataObject) -> None:
-    by_hand, made = readers(cls, version)
-    frame = joined(compile_writer(cls, version)[0](data.draw(messages(cls, version))))
-    assert by_hand(b"head" + frame, 4) == made(b"head" + frame, 4)
-    for end in range(len(frame)):
-        assert outcome(by_hand, frame[:end], 0) is ProtocolError
+def test_messages_are_read_alike(cls: type[Any], version: int, data: st.DataObject) -> None:
+    message, common = drawn(data, cls, version)
+    frame = joined(compile_writer(cls, version)[0](message))
     damaged = bytearray(frame)
     spots = st.tuples(st.integers(0, len(frame) - 1), st.integers(0, 255))
     for position, byte in data.draw(st.lists(spots, max_size=6)):
         damaged[position] = byte
-    assert outcome(by_hand, bytes(damaged), 0) == outcome(made, bytes(damaged), 0)
+    if common:
+        assert by_hand(cls, version)(b"head" + frame, 4)
+    for open_ended in (False, True):
+        made = compile_reader(cls, version, open_ended)[0]
+        read = HOT_READERS[cls](version, made, open_ended).read
+        assert read(b"head" + frame, 4) == made(b"head" + frame, 4)
+        for end in range(len(frame)):
+            assert outcome(read, frame[:end], 0) is ProtocolError
+        for other in (bytes(damaged), bytes(damaged) + b"more"):
+            assert outcome(read, other, 0) == outcome(made, other, 0)
+        assert (outcome(read, frame + b"more", 0) is ProtocolError) == (not open_ended)
+
+
+@every_version
+def test_fields_that_nobody_knows_yet_are_passed_over(cls: type[Any], version: int) -> None:
+    if not declaration(cls).is_flexible(version):
+        return
+    message = cls(**{item.name: SMALL.get(item.name, item.default) for item in fields_of(cls)})
+    frame = joined(compile_writer(cls, version)[0](message))
+    unknown = frame[:-1] + b"\x01\x63\x02ab"
+    made = compile_reader(cls, version)[0]
+    read = HOT_READERS[cls](version, made, False).read
+    assert read(unknown, 0) == read(frame, 0) == made(frame, 0)
+
+
+SMALL: dict[str, Any] = {
+    "acks": 1,
+    "timeout_ms": 5,
+    "max_wait_ms": 5,
+    "min_bytes": 5,
+    "topic_data": [],
+    "topics": [],
+    "responses": [],
+    "forgotten_topics_data": [],
+    "node_endpoints": [],
+}
 
 
 def test_the_objects_of_a_request_are_bounded() -> None:
     """Counts that the bytes could hold are refused by their number, before anything is read."""
+    read = by_hand(ProduceRequest, 9)
     head, topic = b"\x00\xff\xff\x00\x00\x03\xe8", b"\x02t\x01\x00"
     for count, refused in [(REQUEST_OBJECTS_MAX, False), (REQUEST_OBJECTS_MAX + 1, True)]:
         frame = head + uvarint(count + 1) + topic * count + b"\x00"
-        assert (outcome(ProduceRequestReader(9).read, frame, 0) is ProtocolError) == refused
+        assert (outcome(read, frame, 0) is ProtocolError) == refused
     with pytest.raises(ProtocolError, match="1000 elements"):
-        ProduceRequestReader(9).read(head + uvarint(1001) + topic * 500 + b"\x00", 0)
+        read(head + uvarint(1001) + topic * 500 + b"\x00", 0)
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "head"), [(ProduceResponse, 9, b""), (FetchResponse, 12, bytes(10))]
+)
+def test_the_objects_of_a_response_are_bounded(cls: type[Any], version: int, head: bytes) -> None:
+    read = by_hand(cls, version)
+    room = bytes(4 * RESPONSE_OBJECTS_MAX + 4)
+    with pytest.raises(ProtocolError, match=f"an array of {RESPONSE_OBJECTS_MAX + 1} elements"):
+        read(head + uvarint(RESPONSE_OBJECTS_MAX + 2) + room, 0)
+    with pytest.raises(ProtocolError, match="a text of -1 bytes"):  # That of the first element.
+        read(head + uvarint(RESPONSE_OBJECTS_MAX + 1) + room, 0)
 
 
 class Unread:
@@ -84,54 +191,127 @@ class Unread:
 
 
 FILE = Unread()
+SHAPES = ["bytes", "many bytes", "span", "long span", "slice", "slices", "no slices"]
 
 
-def in_files(records: bytes | None) -> Any:
-    """Records as the log yields them: stretches of a file, a single one or several or none."""
-    if records is None or len(records) % 4 == 0:
+def shaped(records: bytes | None, shape: str) -> Any:
+    """Record batches as the log, a client or a reader of frames yields them."""
+    if records is None or shape == "bytes":
         return records
-    pieces = [FileSlice(FILE, 0, len(records)), FileSlice(FILE, 7, 3)]  # type: ignore[arg-type]
-    return [pieces[0], pieces, []][len(records) % 3]
+    if shape.startswith("span"):
+        return Span(b"head" + records + b"tail", 4, 4 + len(records))
+    many = records + bytes(COPIED_BYTES_MAX)
+    if shape in ("many bytes", "long span"):
+        return many if shape == "many bytes" else Span(many, 0, len(many))
+    pieces = [FileSlice(FILE, 0, len(many)), FileSlice(FILE, 7, 3)]  # type: ignore[arg-type]
+    return {"slice": pieces[0], "slices": pieces, "no slices": []}[shape]
 
 
-@pytest.mark.parametrize("version", FETCH)
+def shape_records(message: Any, data: st.DataObject) -> None:
+    """Give all record batches of a message a shape."""
+    for item in fields_of(type(message)):
+        value = getattr(message, item.name)
+        if item.name == "records":
+            message.records = shaped(value, data.draw(st.sampled_from(SHAPES)))
+        elif isinstance(value, list):
+            for each in value:
+                if not isinstance(each, int):
+                    shape_records(each, data)
+
+
+@every_version
 @careful
 @given(data=st.data())
-def test_fetch_responses_are_written_alike(version: int, data: st.DataObject) -> None:
-    response = data.draw(messages(FetchResponse, version))
-    for topic in response.responses:
-        for partition in topic.partitions:
-            partition.records = in_files(partition.records)
-            if data.draw(st.booleans()):
-                partition.diverging_epoch = None
-                partition.current_leader = None
-                partition.snapshot_id = None
-    made = compile_writer(FetchResponse, version)[0]
-    assert FetchResponseWriter(version, made).write(response) == made(response)
+def test_messages_are_written_alike(cls: type[Any], version: int, data: st.DataObject) -> None:
+    """Also those that need another version."""
+    other = data.draw(st.sampled_from([version, version, *versions(cls)]))
+    message, common = drawn(data, cls, other)
+    shape_records(message, data)
+    made = compile_writer(cls, version)[0]
+    parts, expected = (
+        outcome(HOT_WRITERS[cls](version, made).write, message),
+        outcome(made, message),
+    )
+    assert parts == expected
+    if expected is not UnsupportedVersionError:
+        assert [type(part) for part in parts] == [type(part) for part in expected]
+        if common:
+            assert outcome(HOT_WRITERS[cls](version, unused).write, message) == expected
 
 
-@pytest.mark.parametrize("version", PRODUCE)
-@careful
-@given(data=st.data())
-def test_produce_responses_are_written_alike(version: int, data: st.DataObject) -> None:
-    response = data.draw(messages(ProduceResponse, version))
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if data.draw(st.booleans()):
-                partition.record_errors = []
-                partition.current_leader = None
-    made = compile_writer(ProduceResponse, version)[0]
-    assert ProduceResponseWriter(version, made).write(response) == made(response)
+@pytest.mark.parametrize("cls", [ProduceRequest, FetchResponse])
+def test_large_batches_are_passed_on_uncopied(cls: type[Any]) -> None:
+    large = bytes(COPIED_BYTES_MAX + 1)
+    for batch, copied in [(large[1:], True), (large, False)]:
+        write = HOT_WRITERS[cls](12, unused).write
+        parts = write(produce_of(batch) if cls is ProduceRequest else fetched(batch))
+        assert any(part is batch for part in parts) == (not copied)
+        assert len(parts) == (1 if copied else 3)
 
 
-def test_values_a_version_lacks_are_refused_alike() -> None:
-    def unused(message: Any) -> list[Any]:
-        raise NotImplementedError
+def produce_of(batch: bytes) -> ProduceRequest:
+    partition = PartitionProduceData(index=0, records=batch)
+    topic = TopicProduceData(name="t", partition_data=[partition])
+    return ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic])
 
-    response = FetchResponse(session_id=5, responses=[])
-    with pytest.raises(NotImplementedError):
-        FetchResponseWriter(6, unused).write(response)
-    assert FetchResponseWriter(7, unused).write(response)
+
+def produced(**values: Any) -> ProduceResponse:
+    partition = PartitionProduceResponse(index=0, error_code=6, base_offset=-1, **values)
+    return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[partition])])
+
+
+def fetch_of(**values: Any) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1, **values)
+    return fetch(topics=[FetchTopic(topic="t", partitions=[partition])])
+
+
+def fetch(**values: Any) -> FetchRequest:
+    least: dict[str, Any] = {"max_wait_ms": 1, "min_bytes": 1, "topics": []}
+    return FetchRequest(**least | values)
+
+
+def fetched(batch: bytes = b"", **values: Any) -> FetchResponse:
+    least: dict[str, Any] = {"error_code": 0, "high_watermark": 1, "aborted_transactions": None}
+    partition = PartitionData(partition_index=0, records=batch, **least | values)
+    return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
+
+
+NODE = NodeEndpoint(node_id=1, host="h", port=1)
+RARE = [
+    produced(record_errors=[BatchIndexAndErrorMessage(batch_index=0)]),
+    produced(current_leader=LeaderIdAndEpoch(leader_id=1)),
+    ProduceResponse(responses=[], node_endpoints=[NODE]),
+    fetch_of(last_fetched_epoch=4),
+    fetch_of(replica_directory_id=UUID(int=1)),
+    fetch_of(high_watermark=4),
+    fetch(cluster_id="c"),
+    fetch(replica_id=3),
+    fetch(replica_state=ReplicaState()),
+    fetch(isolation_level=-1),
+    fetch(session_id=4),
+    fetch(forgotten_topics_data=[ForgottenTopic(topic="t", partitions=[1])]),
+    fetched(diverging_epoch=EpochEndOffset(epoch=1)),
+    fetched(current_leader=LeaderIdAndEpoch(leader_id=1)),
+    fetched(snapshot_id=SnapshotId(epoch=1)),
+    fetched(preferred_read_replica=3),
+    fetched(aborted_transactions=[AbortedTransaction(producer_id=1, first_offset=2)]),
+    FetchResponse(responses=[], session_id=5),
+    FetchResponse(responses=[], node_endpoints=[NODE]),
+]
+
+
+@pytest.mark.parametrize("message", RARE)
+def test_each_rarity_by_itself_is_written_and_read_alike(message: Any) -> None:
+    """Or refused, in the versions that cannot carry it."""
+    cls = type(message)
+    for version in versions(cls):
+        made = compile_writer(cls, version)[0]
+        written = outcome(HOT_WRITERS[cls](version, made).write, message)
+        assert written == outcome(made, message)
+        if written is not UnsupportedVersionError:
+            frame, reference = joined(written), compile_reader(cls, version)[0]
+            read = HOT_READERS[cls](version, reference, False).read
+            assert read(frame, 0) == reference(frame, 0)
 
 
 def test_error_codes_are_numbers_to_both() -> None:
@@ -141,4 +321,4 @@ def test_error_codes_are_numbers_to_both() -> None:
     topic = TopicProduceResponse(name="t", partition_responses=[partition])
     response = ProduceResponse(responses=[topic])
     made = compile_writer(ProduceResponse, 9)[0]
-    assert ProduceResponseWriter(9, made).write(response) == made(response)
+    assert HOT_WRITERS[ProduceResponse](9, unused).write(response) == made(response)

@@ -1,8 +1,8 @@
 """Kafka's wire protocol and record format: bytes to values and back, for both sides of it.
 
 `schema` declares messages, one dataclass per request or response for all its versions (`api`);
-`compile` makes readers and writers of them, and `hot_requests` and `hot_responses` are those by
-hand for what a broker handles most. `frame` and `header` are what is around a message.
+`compile` makes readers and writers of them, and `hot_produce` and `hot_fetch` are those by hand for
+what is said most (see `hot_codec`). `frame` and `header` are what is around a message.
 `record_batch` and its neighbours read, check, build and compress record batches.
 `metadata_records` declares what the cluster's metadata log holds.
 

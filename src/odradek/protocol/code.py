@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import Any, NamedTuple
 
+from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, RESPONSE_OBJECTS_MAX
 from odradek.protocol.schema import (
     ArrayOf,
     Fixed,
@@ -116,3 +117,8 @@ def minimum_size(kind: WireType, version: int, flexible: bool, tagged: bool = Fa
             nested = isinstance(item.type, StructOf) and item.nullable(version)
             size += 1 if nested else minimum_size(item.type, version, flexible)
     return size
+
+
+def objects_max(cls: type[Any]) -> int:
+    """How many objects a message may have: see `primitives`."""
+    return RESPONSE_OBJECTS_MAX if cls.__name__.endswith("Response") else REQUEST_OBJECTS_MAX

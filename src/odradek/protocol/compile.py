@@ -4,7 +4,7 @@ The reader and the writer of a version are made when they are first asked for (i
 millisecond) and kept. A broker's dispatch asks once per (api, version) and calls them directly;
 everybody else uses `decode` and `encode`.
 
-For the messages a broker handles most there are readers and writers by hand, faster than the made
+For the messages of Produce and Fetch there are readers and writers by hand, faster than the made
 ones where they run compiled: they are taken then, with the made ones behind them for what is rare.
 """
 
@@ -16,18 +16,42 @@ from typing import Any, TypeVar, cast
 
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
-from odradek.protocol.hot_requests import FetchRequestReader, ProduceRequestReader
-from odradek.protocol.hot_responses import FetchResponseWriter, ProduceResponseWriter
+from odradek.protocol.hot_codec import HotReader, HotWriter
+from odradek.protocol.hot_fetch import (
+    FetchRequestReader,
+    FetchRequestWriter,
+    FetchResponseReader,
+    FetchResponseWriter,
+)
+from odradek.protocol.hot_produce import (
+    ProduceRequestReader,
+    ProduceRequestWriter,
+    ProduceResponseReader,
+    ProduceResponseWriter,
+)
 from odradek.protocol.reader import compile_reader
-from odradek.protocol.schema import declaration
+from odradek.protocol.schema import declaration, is_open_ended
 from odradek.protocol.writer import Part, compile_writer, joined
 
 T = TypeVar("T")
 Reader = Callable[[bytes, int], T]
 Writer = Callable[[T], list[Part]]
 
-NATIVE = not isinstance(ProduceRequestReader.read, FunctionType)
+NATIVE = not isinstance(HotReader.read, FunctionType)
 """Whether the readers and writers by hand run compiled."""
+
+HOT_READERS: dict[type[Any], Callable[[int, Reader[Any], bool], HotReader]] = {
+    ProduceRequest: ProduceRequestReader,
+    ProduceResponse: ProduceResponseReader,
+    FetchRequest: FetchRequestReader,
+    FetchResponse: FetchResponseReader,
+}
+HOT_WRITERS: dict[type[Any], Callable[[int, Writer[Any]], HotWriter]] = {
+    ProduceRequest: ProduceRequestWriter,
+    ProduceResponse: ProduceResponseWriter,
+    FetchRequest: FetchRequestWriter,
+    FetchResponse: FetchResponseWriter,
+}
 
 _readers: dict[tuple[type[Any], int], Reader[Any]] = {}
 _open_ended_readers: dict[tuple[type[Any], int], Reader[Any]] = {}
@@ -43,7 +67,7 @@ def reader(cls: type[T], version: int) -> Reader[T]:
     found = _readers.get((cls, version))
     if found is None:
         check_version(cls, version)
-        found = _readers[cls, version] = make_reader(cls, version)
+        found = _readers[cls, version] = make_reader(cls, version, is_open_ended(cls))
     return cast("Reader[T]", found)
 
 
@@ -54,7 +78,7 @@ def open_ended_reader(cls: type[T], version: int) -> Reader[T]:
     found = _open_ended_readers.get((cls, version))
     if found is None:
         check_version(cls, version)
-        found = _open_ended_readers[cls, version] = compile_reader(cls, version, True)[0]
+        found = _open_ended_readers[cls, version] = make_reader(cls, version, True)
     return cast("Reader[T]", found)
 
 
@@ -70,24 +94,18 @@ def writer(cls: type[T], version: int) -> Writer[T]:
     return cast("Writer[T]", found)
 
 
-def make_reader(cls: type[Any], version: int) -> Reader[Any]:
+def make_reader(cls: type[Any], version: int, open_ended: bool) -> Reader[Any]:
     """The fastest reader there is."""
-    made = compile_reader(cls, version)[0]
-    if NATIVE and cls is ProduceRequest:
-        return ProduceRequestReader(version).read
-    if NATIVE and cls is FetchRequest:
-        return FetchRequestReader(version, made).read
-    return made
+    made = compile_reader(cls, version, open_ended)[0]
+    by_hand = HOT_READERS.get(cls) if NATIVE else None
+    return made if by_hand is None else by_hand(version, made, open_ended).read
 
 
 def make_writer(cls: type[Any], version: int) -> Writer[Any]:
     """The fastest writer there is."""
     made = compile_writer(cls, version)[0]
-    if NATIVE and cls is ProduceResponse:
-        return ProduceResponseWriter(version, made).write
-    if NATIVE and cls is FetchResponse:
-        return FetchResponseWriter(version, made).write
-    return made
+    by_hand = HOT_WRITERS.get(cls) if NATIVE else None
+    return made if by_hand is None else by_hand(version, made).write
 
 
 def decode(cls: type[T], version: int, frame: bytes, pos: int = 0) -> T:

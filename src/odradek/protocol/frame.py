@@ -6,17 +6,14 @@ stretches of files stay what they are, their sizes are just counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from struct import Struct
 from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be
-from mypy_extensions import i32
+from librt.strings import BytesWriter, write_i16_be, write_i32_be
+from mypy_extensions import i16, i32
 
 from odradek.protocol.header import request_is_flexible
 from odradek.protocol.writer import Part
 
-_request_head: Final[Callable[..., bytes]] = Struct(">ihhih").pack
 FRAME_SIZE_MAX: Final = 2**31 - 1
 
 
@@ -25,21 +22,12 @@ def response_parts(correlation_id: int, parts: list[Part], flexible_header: bool
 
     The list of parts becomes that of the frame.
     """
-    size = 5 if flexible_header else 4
-    for part in parts:
-        size += len(part)
     head = BytesWriter()
-    write_i32_be(head, i32(size))
+    write_i32_be(head, i32((5 if flexible_header else 4) + size_of(parts)))
     write_i32_be(head, i32(correlation_id))
     if flexible_header:
         head.append(0)
-    first = parts[0] if parts else None
-    if isinstance(first, bytes):
-        head.write(first)
-        parts[0] = head.getvalue()
-    else:
-        parts.insert(0, head.getvalue())
-    return parts
+    return framed(head, parts)
 
 
 def request_parts(
@@ -47,24 +35,40 @@ def request_parts(
     api_version: int,
     correlation_id: int,
     client_id: str | None,
-    parts: Sequence[Part],
+    parts: list[Part],
 ) -> list[Part]:
-    """A request body as a frame: length, the header this version of the API has, body."""
+    """A request body as a frame: length, the header this version of the API has, body.
+
+    The list of parts becomes that of the frame.
+    """
     name = b"" if client_id is None else client_id.encode()
-    tail = b"\0" if request_is_flexible(api_key, api_version) else b""
-    size = 10 + len(name) + len(tail)
+    flexible = request_is_flexible(api_key, api_version)
+    head = BytesWriter()
+    write_i32_be(head, i32((11 if flexible else 10) + len(name) + size_of(parts)))
+    write_i16_be(head, i16(api_key))
+    write_i16_be(head, i16(api_version))
+    write_i32_be(head, i32(correlation_id))
+    write_i16_be(head, i16(-1 if client_id is None else len(name)))
+    head.write(name)
+    if flexible:
+        head.append(0)
+    return framed(head, parts)
+
+
+def size_of(parts: list[Part]) -> int:
+    """How many bytes the parts have together."""
+    size = 0
     for part in parts:
         size += len(part)
-    named = -1 if client_id is None else len(name)
-    head = _request_head(size, api_key, api_version, correlation_id, named)
-    return framed(head + name + tail, parts)
+    return size
 
 
-def framed(head: bytes, parts: Sequence[Part]) -> list[Part]:
+def framed(head: BytesWriter, parts: list[Part]) -> list[Part]:
     """The head before the body, joined with its first part when that is plain bytes."""
-    if not parts:
-        return [head]
-    first = parts[0]
+    first = parts[0] if parts else None
     if isinstance(first, bytes):
-        return [head + first, *parts[1:]]
-    return [head, *parts]
+        head.write(first)
+        parts[0] = head.getvalue()
+    else:
+        parts.insert(0, head.getvalue())
+    return parts

@@ -27,6 +27,8 @@ MAX_STRING_BYTES: Final = 32767
 REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
 KNOWN_IDS_MAX: Final = 4096
+COPIED_BYTES_MAX: Final = 4096
+"""Record batches up to this are joined with what is around them when a message is written."""
 
 SINGLE: Final = [bytes([value]) for value in range(128)]
 

@@ -37,11 +37,9 @@ from typing import Any
 
 from odradek.model.errors import ProtocolError
 from odradek.model.spans import Span
-from odradek.protocol.code import Code, layout_of, minimum_size
+from odradek.protocol.code import Code, layout_of, minimum_size, objects_max
 from odradek.protocol.primitives import (
     MAX_STRING_BYTES,
-    REQUEST_OBJECTS_MAX,
-    RESPONSE_OBJECTS_MAX,
     read_uvarint,
     skip_tags,
     too_many_tags,
@@ -104,8 +102,7 @@ class ReaderCode(Code):
         """The finished reader."""
         title = f"{self.cls.__name__} v{self.version}"
         self.emit("end = len(data)")
-        answer = self.cls.__name__.endswith("Response")
-        self.emit(f"left = {RESPONSE_OBJECTS_MAX if answer else REQUEST_OBJECTS_MAX}")
+        self.emit(f"left = {objects_max(self.cls)}")
         with self.block("try:"):
             result = self.read_struct(self.cls)
             if not self.open_ended:

@@ -31,7 +31,7 @@ from typing import Any
 
 from odradek.model.spans import FileSlice, Span
 from odradek.protocol.code import Code, layout_of
-from odradek.protocol.primitives import MAX_STRING_BYTES, SINGLE, uvarint
+from odradek.protocol.primitives import COPIED_BYTES_MAX, MAX_STRING_BYTES, SINGLE, uvarint
 from odradek.protocol.schema import (
     RECORDS,
     TEXT,
@@ -46,7 +46,6 @@ from odradek.protocol.schema import (
 )
 
 Part = bytes | memoryview | FileSlice
-COPIED_BYTES_MAX = 4096
 
 
 def compile_writer(cls: type[Any], version: int) -> tuple[Callable[[Any], list[Part]], str]:

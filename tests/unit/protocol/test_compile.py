@@ -53,9 +53,9 @@ from odradek.protocol.compile import (
     reader,
     source,
 )
-from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, uvarint
+from odradek.protocol.primitives import COPIED_BYTES_MAX, REQUEST_OBJECTS_MAX, uvarint
 from odradek.protocol.schema import UnsupportedVersionError
-from odradek.protocol.writer import COPIED_BYTES_MAX, joined
+from odradek.protocol.writer import joined
 
 
 def produce(records: Any, name: str = "t") -> ProduceRequest:

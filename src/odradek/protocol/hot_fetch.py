@@ -1,0 +1,278 @@
+"""Fetch by hand: its request and its response, read and written (see `hot_codec`).
+
+Left to the reference: all of the tagged fields, which only followers send or which name new
+leaders, and aborted transactions, when read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from librt.strings import write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i16, i32, i64, u8
+
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.hot_codec import HotReader, HotWriter, LeftToReference
+from odradek.protocol.hot_fetch_messages import (
+    NO_HIGH_WATERMARK,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from odradek.protocol.hot_input import Input
+from odradek.protocol.hot_output import Output
+
+
+class FetchRequestReader(HotReader):
+    """For brokers."""
+
+    def __init__(
+        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+    ) -> None:
+        super().__init__(FetchRequest, version, reference, open_ended)
+        self.smallest_topic: i64 = self.smallest(FetchTopic)
+        self.smallest_partition: i64 = self.smallest(FetchPartition)
+        self.smallest_forgotten: i64 = self.smallest(ForgottenTopic)
+
+    def message(self, source: Input) -> FetchRequest:
+        version = self.version
+        replica_id: i64 = source.int32() if version <= 14 else -1
+        max_wait_ms, min_bytes, max_bytes = source.int32(), source.int32(), source.int32()
+        isolation_level = source.int8()
+        session_id: i64 = source.int32() if version >= 7 else 0
+        session_epoch: i64 = source.int32() if version >= 7 else -1
+        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        forgotten = self.forgotten(source) if version >= 7 else []
+        rack_id = source.text() if version >= 11 else ""
+        self.end_of_struct(source, version >= 12)
+        return FetchRequest(
+            replica_id=replica_id,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=isolation_level,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id=rack_id,
+        )
+
+    def topic(self, source: Input) -> FetchTopic:
+        name, topic_id = self.topic_key(source)
+        partitions = [self.partition(source) for _ in range(source.count(self.smallest_partition))]
+        source.skip_tags()
+        return FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+
+    def partition(self, source: Input) -> FetchPartition:
+        version = self.version
+        index = source.int32()
+        current_leader_epoch: i64 = source.int32() if version >= 9 else -1
+        fetch_offset = source.int64()
+        last_fetched_epoch: i64 = source.int32() if version >= 12 else -1
+        log_start_offset: i64 = source.int64() if version >= 5 else -1
+        partition_max_bytes = source.int32()
+        self.end_of_struct(source, version >= 17)
+        return FetchPartition(
+            partition=index,
+            current_leader_epoch=current_leader_epoch,
+            fetch_offset=fetch_offset,
+            last_fetched_epoch=last_fetched_epoch,
+            log_start_offset=log_start_offset,
+            partition_max_bytes=partition_max_bytes,
+        )
+
+    def forgotten(self, source: Input) -> list[ForgottenTopic]:
+        topics: list[ForgottenTopic] = []
+        for _ in range(source.count(self.smallest_forgotten)):
+            name, topic_id = self.topic_key(source)
+            partitions = [source.int32() for _ in range(source.count(4))]
+            source.skip_tags()
+            topics.append(ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions))
+        return topics
+
+
+class FetchRequestWriter(HotWriter):
+    """For clients."""
+
+    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
+        super().__init__(FetchRequest, version, reference)
+
+    def put(self, target: Output, message: FetchRequest) -> None:
+        version, out = self.version, target.out
+        if (
+            message.cluster_id is not None
+            or message.replica_state is not None
+            or (version > 14 and message.replica_id != -1)
+            or (version < 7 and message.forgotten_topics_data)
+            or not 0 <= message.isolation_level <= 127
+        ):
+            raise LeftToReference
+        if version <= 14:
+            write_i32_be(out, i32(message.replica_id))
+        write_i32_be(out, i32(message.max_wait_ms))
+        write_i32_be(out, i32(message.min_bytes))
+        write_i32_be(out, i32(message.max_bytes))
+        out.append(u8(message.isolation_level))
+        if version >= 7:
+            write_i32_be(out, i32(message.session_id))
+            write_i32_be(out, i32(message.session_epoch))
+        target.length(len(message.topics), False)
+        for topic in message.topics:
+            self.topic_key(target, topic.topic, topic.topic_id)
+            target.length(len(topic.partitions), False)
+            for partition in topic.partitions:
+                self.partition(target, partition)
+            target.no_tags()
+        if version >= 7:
+            self.forgotten(target, message.forgotten_topics_data)
+        if version >= 11:
+            target.text(message.rack_id)
+        target.no_tags()
+
+    def partition(self, target: Output, partition: FetchPartition) -> None:
+        version, out = self.version, target.out
+        if (version < 12 and partition.last_fetched_epoch != -1) or (
+            version >= 17
+            and (
+                partition.replica_directory_id is not ZERO_UUID
+                or partition.high_watermark != NO_HIGH_WATERMARK
+            )
+        ):
+            raise LeftToReference
+        write_i32_be(out, i32(partition.partition))
+        if version >= 9:
+            write_i32_be(out, i32(partition.current_leader_epoch))
+        write_i64_be(out, i64(partition.fetch_offset))
+        if version >= 12:
+            write_i32_be(out, i32(partition.last_fetched_epoch))
+        if version >= 5:
+            write_i64_be(out, i64(partition.log_start_offset))
+        write_i32_be(out, i32(partition.partition_max_bytes))
+        target.no_tags()
+
+    def forgotten(self, target: Output, topics: list[ForgottenTopic]) -> None:
+        target.length(len(topics), False)
+        for topic in topics:
+            self.topic_key(target, topic.topic, topic.topic_id)
+            target.length(len(topic.partitions), False)
+            for index in topic.partitions:
+                write_i32_be(target.out, i32(index))
+            target.no_tags()
+
+
+class FetchResponseReader(HotReader):
+    """For clients."""
+
+    def __init__(
+        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+    ) -> None:
+        super().__init__(FetchResponse, version, reference, open_ended)
+        self.smallest_topic: i64 = self.smallest(FetchableTopicResponse)
+        self.smallest_partition: i64 = self.smallest(PartitionData)
+
+    def message(self, source: Input) -> FetchResponse:
+        version = self.version
+        throttle_time_ms = source.int32()
+        error_code: i64 = source.int16() if version >= 7 else 0
+        session_id: i64 = source.int32() if version >= 7 else 0
+        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        self.end_of_struct(source, version >= 16)
+        return FetchResponse(
+            throttle_time_ms=throttle_time_ms,
+            error_code=error_code,
+            session_id=session_id,
+            responses=topics,
+        )
+
+    def topic(self, source: Input) -> FetchableTopicResponse:
+        name, topic_id = self.topic_key(source)
+        partitions = [self.partition(source) for _ in range(source.count(self.smallest_partition))]
+        source.skip_tags()
+        return FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
+
+    def partition(self, source: Input) -> PartitionData:
+        version = self.version
+        index = source.int32()
+        error_code = source.int16()
+        high_watermark, last_stable_offset = source.int64(), source.int64()
+        log_start_offset: i64 = source.int64() if version >= 5 else -1
+        aborted: list[Any] | None = None
+        transactions: i64 = source.length(False)
+        if transactions == 0:
+            aborted = []
+        elif transactions != -1:
+            raise LeftToReference
+        preferred_read_replica: i64 = source.int32() if version >= 11 else -1
+        records = source.records()
+        self.end_of_struct(source, version >= 12)
+        return PartitionData(
+            partition_index=index,
+            error_code=error_code,
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
+            log_start_offset=log_start_offset,
+            aborted_transactions=aborted,
+            preferred_read_replica=preferred_read_replica,
+            records=records,
+        )
+
+
+class FetchResponseWriter(HotWriter):
+    """For brokers."""
+
+    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
+        super().__init__(FetchResponse, version, reference)
+
+    def put(self, target: Output, message: FetchResponse) -> None:
+        if message.node_endpoints or (self.version < 7 and message.session_id != 0):
+            raise LeftToReference
+        write_i32_be(target.out, i32(message.throttle_time_ms))
+        if self.version >= 7:
+            write_i16_be(target.out, i16(message.error_code))
+            write_i32_be(target.out, i32(message.session_id))
+        target.length(len(message.responses), False)
+        for topic in message.responses:
+            self.topic_key(target, topic.topic, topic.topic_id)
+            target.length(len(topic.partitions), False)
+            for partition in topic.partitions:
+                self.partition(target, partition)
+            target.no_tags()
+        target.no_tags()
+
+    def partition(self, target: Output, partition: PartitionData) -> None:
+        version, out = self.version, target.out
+        if (
+            partition.diverging_epoch is not None
+            or partition.current_leader is not None
+            or partition.snapshot_id is not None
+            or (version < 11 and partition.preferred_read_replica != -1)
+        ):
+            raise LeftToReference
+        write_i32_be(out, i32(partition.partition_index))
+        write_i16_be(out, i16(partition.error_code))
+        write_i64_be(out, i64(partition.high_watermark))
+        write_i64_be(out, i64(partition.last_stable_offset))
+        if version >= 5:
+            write_i64_be(out, i64(partition.log_start_offset))
+        self.aborted(target, partition.aborted_transactions)
+        if version >= 11:
+            write_i32_be(out, i32(partition.preferred_read_replica))
+        target.records(partition.records)
+        target.no_tags()
+
+    def aborted(self, target: Output, transactions: list[Any] | None) -> None:
+        """The aborted transactions, null for readers of uncommitted records."""
+        if transactions is None:
+            target.length(-1, False)
+            return
+        target.length(len(transactions), False)
+        for transaction in transactions:
+            write_i64_be(target.out, transaction.producer_id)
+            write_i64_be(target.out, transaction.first_offset)
+            target.no_tags()

@@ -1,0 +1,157 @@
+"""Produce by hand: its request and its response, read and written (see `hot_codec`).
+
+Left to the reference: record errors, new leaders and their addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from librt.strings import write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i16, i32, i64
+
+from odradek.protocol.hot_codec import HotReader, HotWriter, LeftToReference
+from odradek.protocol.hot_input import Input
+from odradek.protocol.hot_messages import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from odradek.protocol.hot_output import Output
+
+
+class ProduceRequestReader(HotReader):
+    """For brokers."""
+
+    def __init__(
+        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+    ) -> None:
+        super().__init__(ProduceRequest, version, reference, open_ended)
+        self.smallest_topic: i64 = self.smallest(TopicProduceData)
+        self.smallest_partition: i64 = self.smallest(PartitionProduceData)
+
+    def message(self, source: Input) -> ProduceRequest:
+        transactional_id = source.nullable_text()
+        acks = source.int16()
+        timeout_ms = source.int32()
+        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        source.skip_tags()
+        return ProduceRequest(
+            transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=topics
+        )
+
+    def topic(self, source: Input) -> TopicProduceData:
+        name, topic_id = self.topic_key(source)
+        partitions: list[PartitionProduceData] = []
+        for _ in range(source.count(self.smallest_partition)):
+            index = source.int32()
+            partitions.append(PartitionProduceData(index=index, records=source.records()))
+            source.skip_tags()
+        source.skip_tags()
+        return TopicProduceData(name=name, topic_id=topic_id, partition_data=partitions)
+
+
+class ProduceRequestWriter(HotWriter):
+    """For clients."""
+
+    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
+        super().__init__(ProduceRequest, version, reference)
+
+    def put(self, target: Output, message: ProduceRequest) -> None:
+        target.nullable_text(message.transactional_id)
+        write_i16_be(target.out, i16(message.acks))
+        write_i32_be(target.out, i32(message.timeout_ms))
+        target.length(len(message.topic_data), False)
+        for topic in message.topic_data:
+            self.topic_key(target, topic.name, topic.topic_id)
+            target.length(len(topic.partition_data), False)
+            for partition in topic.partition_data:
+                write_i32_be(target.out, i32(partition.index))
+                target.records(partition.records)
+                target.no_tags()
+            target.no_tags()
+        target.no_tags()
+
+
+class ProduceResponseReader(HotReader):
+    """For clients."""
+
+    def __init__(
+        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+    ) -> None:
+        super().__init__(ProduceResponse, version, reference, open_ended)
+        self.names_leaders = version >= 10
+        self.smallest_topic: i64 = self.smallest(TopicProduceResponse)
+        self.smallest_partition: i64 = self.smallest(PartitionProduceResponse)
+
+    def message(self, source: Input) -> ProduceResponse:
+        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        throttle_time_ms = source.int32()
+        self.end_of_struct(source, self.names_leaders)
+        return ProduceResponse(responses=topics, throttle_time_ms=throttle_time_ms)
+
+    def topic(self, source: Input) -> TopicProduceResponse:
+        name, topic_id = self.topic_key(source)
+        partitions = [self.partition(source) for _ in range(source.count(self.smallest_partition))]
+        source.skip_tags()
+        return TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=partitions)
+
+    def partition(self, source: Input) -> PartitionProduceResponse:
+        index = source.int32()
+        error_code = source.int16()
+        base_offset = source.int64()
+        log_append_time_ms = source.int64()
+        log_start_offset: i64 = source.int64() if self.version >= 5 else -1
+        error_message: str | None = None
+        if self.version >= 8:
+            if source.length(False) != 0:
+                raise LeftToReference
+            error_message = source.nullable_text()
+        self.end_of_struct(source, self.names_leaders)
+        return PartitionProduceResponse(
+            index=index,
+            error_code=error_code,
+            base_offset=base_offset,
+            log_append_time_ms=log_append_time_ms,
+            log_start_offset=log_start_offset,
+            error_message=error_message,
+        )
+
+
+class ProduceResponseWriter(HotWriter):
+    """For brokers."""
+
+    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
+        super().__init__(ProduceResponse, version, reference)
+
+    def put(self, target: Output, message: ProduceResponse) -> None:
+        if message.node_endpoints:
+            raise LeftToReference
+        target.length(len(message.responses), False)
+        for topic in message.responses:
+            self.topic_key(target, topic.name, topic.topic_id)
+            target.length(len(topic.partition_responses), False)
+            for partition in topic.partition_responses:
+                self.partition(target, partition)
+            target.no_tags()
+        write_i32_be(target.out, i32(message.throttle_time_ms))
+        target.no_tags()
+
+    def partition(self, target: Output, partition: PartitionProduceResponse) -> None:
+        if partition.current_leader is not None or partition.record_errors:
+            raise LeftToReference
+        out = target.out
+        write_i32_be(out, i32(partition.index))
+        write_i16_be(out, i16(partition.error_code))
+        write_i64_be(out, i64(partition.base_offset))
+        write_i64_be(out, i64(partition.log_append_time_ms))
+        if self.version >= 5:
+            write_i64_be(out, i64(partition.log_start_offset))
+        if self.version >= 8:
+            target.length(0, False)
+            target.nullable_text(partition.error_message)
+        target.no_tags()
