@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.ids import TopicPartition
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,
@@ -118,7 +118,7 @@ class FetchSession:
 
     def name_of(self, topic: str, topic_id: UUID) -> str | None:
         """The topic that a response means; None for one that was not asked for."""
-        return self._names.get(topic_id) if topic_id != ZERO_UUID else topic or None
+        return self._names.get(topic_id) if self._by_id else topic or None
 
     def answered(self, response: FetchResponse, named: Iterable[TopicPartition]) -> str | None:
         """An answer came, about the partitions `named`. None if its partitions are to be read;
