@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -276,8 +277,12 @@ def our_rows(bench: Bench) -> None:
             node.kill()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+B = TypeVar("B", bound=Bench)
+
+
+def compare(kind: type[B], about: str, rows: Callable[[B], None]) -> int:
+    """The program: arguments, Kafka's jars, `rows`, and the table of them; the exit code."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="about two minutes, rough figures")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", default="", help="rows that have this in their name")
@@ -288,18 +293,22 @@ def main() -> int:
         print(f"bench: {missing}", file=sys.stderr)
         return 1
     pin_client()
-    RESULTS.parent.mkdir(exist_ok=True)
+    kind.results.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as work:
-        bench = Bench(kafka_jars, Path(work), arguments)
-        with bench.brokers() as nodes:
-            small_rows(bench, nodes)
-            big_rows(bench, nodes)
-            connection_rows(bench, nodes)
-        start_rows(bench)
-        our_rows(bench)
+        bench = kind(kafka_jars, Path(work), arguments)
+        rows(bench)
     Console(width=150).print(bench.table)
     return 0
 
 
+def all_rows(bench: Bench) -> None:
+    with bench.brokers() as nodes:
+        small_rows(bench, nodes)
+        big_rows(bench, nodes)
+        connection_rows(bench, nodes)
+    start_rows(bench)
+    our_rows(bench)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(Bench, __doc__, all_rows))

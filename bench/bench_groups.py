@@ -10,19 +10,15 @@ its own. Every measurement is appended to `bench/results/groups.jsonl`.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-
 import group_load as load
-from bench_broker import FSYNC, OS, Bench, Shown
-from peers import KafkaMissing, Node, Odradek, PeerKafka, jars, pin_client, started
+from bench_broker import FSYNC, OS, Bench, Shown, compare
+from peers import Node, Odradek, PeerKafka, started
 
 RESULTS = Path(__file__).parent / "results" / "groups.jsonl"
 SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
@@ -91,35 +87,19 @@ def heartbeat_row(bench: Bench, nodes: list[Node], count: int) -> None:
         members.close()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="rough figures")
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", default="", help="rows that have this in their name")
-    arguments = parser.parse_args()
+def all_rows(bench: GroupBench) -> None:
+    with bench.brokers() as nodes:
+        for count in (10, 200):
+            rebalance_row(bench, nodes, count, "os")
+        for count in (50, 5_000):
+            heartbeat_row(bench, nodes, count)
+    fsync: list[Node] = [started(Odradek(bench.directory(), {**FSYNC, **SETTINGS}))]
     try:
-        kafka_jars = jars()
-    except KafkaMissing as missing:
-        print(f"bench: {missing}", file=sys.stderr)
-        return 1
-    pin_client()
-    RESULTS.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as work:
-        bench = GroupBench(kafka_jars, Path(work), arguments)
-        with bench.brokers() as nodes:
-            for count in (10, 200):
-                rebalance_row(bench, nodes, count, "os")
-            for count in (50, 5_000):
-                heartbeat_row(bench, nodes, count)
-        fsync: list[Node] = [started(Odradek(bench.directory(), {**FSYNC, **SETTINGS}))]
-        try:
-            for count in (10, 200):
-                rebalance_row(bench, fsync, count, "fsync")
-        finally:
-            fsync[0].kill()
-    Console(width=150).print(bench.table)
-    return 0
+        for count in (10, 200):
+            rebalance_row(bench, fsync, count, "fsync")
+    finally:
+        fsync[0].kill()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(GroupBench, __doc__, all_rows))
