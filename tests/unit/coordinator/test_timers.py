@@ -1,10 +1,52 @@
-"""Timers by key: one for each, moved at no cost, and gone without a trace."""
+"""Timers by key: one for each, put off at no cost, exact to the tick, and gone without a trace."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from odradek.coordinator.timers import KeyedTimers
 from odradek.coordinator.turn import TimerKey
-from odradek.timing import SystemTimer
+from odradek.timing import SystemTimer, TimerTask
+
+SESSION_MS = 10_000
+KEYS = st.sampled_from([("a",), ("b",), ("c",)])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("schedule"), KEYS, st.integers(0, 500)),
+        st.tuples(st.just("cancel"), KEYS, st.just(0)),
+        st.tuples(st.just("pass"), st.just(("",)), st.integers(0, 300)),
+    ),
+    max_size=60,
+)
+
+
+class CountingTimer(SystemTimer):
+    """Counts how often a task was put on the wheel."""
+
+    placed = 0
+
+    def schedule(self, task: TimerTask, deadline_ms: int) -> None:
+        self.placed += 1
+        super().schedule(task, deadline_ms)
+
+
+class Firing:
+    """Timers, and what fired when."""
+
+    def __init__(self) -> None:
+        self.timer = CountingTimer(0)
+        self.fired: list[tuple[TimerKey, int]] = []
+        self.timers = KeyedTimers(self.timer, self._fire)
+
+    def _fire(self, key: TimerKey) -> None:
+        self.fired.append((key, self.timer.now_ms))
+
+    def pass_until(self, now_ms: int) -> None:
+        """As a loop does: never past a deadline of the timer."""
+        while (deadline_ms := self.timer.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+            self.timer.advance_clock(deadline_ms)
+        self.timer.advance_clock(now_ms)
 
 
 def test_a_key_fires_once_and_when_it_was_last_set_for() -> None:
@@ -21,6 +63,83 @@ def test_a_key_fires_once_and_when_it_was_last_set_for() -> None:
     assert fired == [("b",), ("a",)]
     assert [*timers.keys()] == []
     assert timer.size == 0
+
+
+def test_a_session_is_put_on_the_wheel_once_in_its_length_not_at_every_heartbeat() -> None:
+    firing = Firing()
+    for _ in range(100):
+        firing.timers.schedule(("heartbeat", "g", "m"), SESSION_MS)
+        firing.pass_until(firing.timer.now_ms + 50)
+    assert firing.timer.placed == 1
+    for _ in range(1000):
+        firing.timers.schedule(("heartbeat", "g", "m"), SESSION_MS)
+        firing.pass_until(firing.timer.now_ms + 50)
+    heard_ms = firing.timer.now_ms - 50
+    assert firing.timer.placed <= 1 + heard_ms // (SESSION_MS - 50)
+    assert firing.fired == []
+    firing.pass_until(heard_ms + 2 * SESSION_MS)
+    assert firing.fired == [(("heartbeat", "g", "m"), heard_ms + SESSION_MS)]
+    assert firing.timer.size == 0
+
+
+def test_what_is_set_for_earlier_fires_earlier_also_after_it_was_put_off() -> None:
+    firing = Firing()
+    firing.timers.schedule(("put off, then set for earlier",), 100)
+    firing.timers.schedule(("put off, then put off for less",), 100)
+    firing.timers.schedule(("set for earlier",), 100)
+    firing.timers.schedule(("set for earlier",), 60)
+    firing.pass_until(50)
+    firing.timers.schedule(("put off, then set for earlier",), 100)
+    firing.timers.schedule(("put off, then set for earlier",), 20)
+    firing.timers.schedule(("put off, then put off for less",), 100)
+    firing.timers.schedule(("put off, then put off for less",), 60)
+    firing.pass_until(1000)
+    assert firing.fired == [
+        (("set for earlier",), 60),
+        (("put off, then set for earlier",), 70),
+        (("put off, then put off for less",), 110),
+    ]
+
+
+def test_a_key_that_is_put_off_by_another_that_fires_at_the_same_time_waits() -> None:
+    timer = SystemTimer(0)
+    fired: list[tuple[TimerKey, int]] = []
+
+    def fire(key: TimerKey) -> None:
+        fired.append((key, timer.now_ms))
+        if key == ("first",):
+            timers.schedule(("second",), 30)
+
+    timers = KeyedTimers(timer, fire)
+    timers.schedule(("first",), 10)
+    timers.schedule(("second",), 10)
+    for now_ms in (10, 39, 40):
+        timer.advance_clock(now_ms)
+    assert fired == [(("first",), 10), (("second",), 40)]
+
+
+@given(STEPS)
+def test_keys_fire_at_the_tick_they_were_last_set_for(
+    steps: list[tuple[str, TimerKey, int]],
+) -> None:
+    firing = Firing()
+    due: dict[TimerKey, int] = {}
+    expected: list[tuple[TimerKey, int]] = []
+    for step, key, ms in [*steps, ("pass", ("",), 1000)]:
+        now_ms = firing.timer.now_ms
+        if step == "schedule":
+            firing.timers.schedule(key, ms)
+            due[key] = now_ms + ms
+        elif step == "cancel":
+            firing.timers.cancel(key)
+            due.pop(key, None)
+        else:
+            firing.pass_until(now_ms + ms)
+            expected += [(each, at_ms) for each, at_ms in due.items() if at_ms <= now_ms + ms]
+            due = {each: at_ms for each, at_ms in due.items() if at_ms > now_ms + ms}
+        assert sorted(firing.fired) == sorted(expected)
+        assert sorted(firing.timers.keys()) == sorted(due)
+    assert firing.timer.size == 0
 
 
 def test_what_is_cancelled_does_not_fire() -> None:
