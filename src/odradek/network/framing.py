@@ -70,13 +70,14 @@ class Framing:
         """Bytes arrived that `next_frame` has not looked at: there may be another whole frame."""
         self._data = b""
         self._position = 0
-        self._pieces: list[bytes | bytearray | memoryview] = []
+        self._pieces: list[bytes | bytearray | memoryview] | None = None
+        """Of a frame that came in some; None at most times, which every frame looks at."""
         self._missing = 0
 
     @property
     def held_bytes(self) -> int:
         """Bytes that arrived and were not handed out."""
-        pieces = sum(len(piece) for piece in self._pieces)
+        pieces = sum(len(piece) for piece in self._pieces or ())
         return pieces + len(self._data) - self._position
 
     def feed(self, data: bytes) -> None:
@@ -90,7 +91,9 @@ class Framing:
             self._keep(data, missing - len(data), len(data) >= RECEIVE_BYTES)
         else:
             # `next_frame` finds the whole frame in the pieces, and goes on after it in `_data`.
-            self._pieces.append(data if len(data) == missing else memoryview(data)[:missing])
+            pieces = self._pieces
+            assert pieces is not None, "a frame that is missing bytes has pieces"
+            pieces.append(data if len(data) == missing else memoryview(data)[:missing])
             self._missing = 0
             self.wanted = RECEIVE_BYTES
             self._data = data
@@ -104,18 +107,21 @@ class Framing:
         self._missing = missing
         large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
         self.wanted = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
-        last = self._pieces[-1] if self._pieces else None
+        pieces = self._pieces
+        if pieces is None:
+            pieces = self._pieces = []
+        last = pieces[-1] if pieces else None
         if len(data) >= SMALL_PIECE_BYTES:
-            self._pieces.append(data)
+            pieces.append(data)
         elif isinstance(last, bytearray):
             last += data
         else:
-            self._pieces.append(bytearray(data))
+            pieces.append(bytearray(data))
 
     def next_frame(self) -> bytes | None:
         """The next whole frame without its length; None until more arrives. Raises `FrameError`."""
-        if self._pieces:
-            return self._join()
+        if self._pieces is not None:
+            return self._join(self._pieces)
         data = self._data
         position = self._position
         start = position + 4
@@ -137,12 +143,12 @@ class Framing:
         self._keep(data[start:], end - have, have >= RECEIVE_BYTES)
         return None
 
-    def _join(self) -> bytes | None:
+    def _join(self, pieces: list[bytes | bytearray | memoryview]) -> bytes | None:
         """The frame that came in pieces, if all are here."""
         if self._missing:
             return None
-        frame = b"".join(self._pieces)
-        self._pieces = []
+        frame = b"".join(pieces)
+        self._pieces = None
         if self._position == len(self._data):
             self._data, self._position, self.pending = b"", 0, False
         return frame

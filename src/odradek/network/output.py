@@ -50,12 +50,19 @@ class OutputQueue:
     def __init__(self) -> None:
         self.queued_bytes = 0
         """Not yet taken by the transport, stretches of files included."""
-        self._parts: list[Part] = []
+        self._parts: list[Part] | None = None
+        """None when there are none: a list kept for every connection would be one more thing to
+        fetch into the processor's caches for each answer, while a new one is there already.
+        """
         self._slices = 0
         self._slice_sent = 0
 
     def append(self, parts: Sequence[Part]) -> None:
+        if not parts:
+            return
         queue = self._parts
+        if queue is None:
+            queue = self._parts = []
         for part in parts if isinstance(parts, list) else list(parts):
             size = len(part)
             if type(part) is FileSlice:
@@ -72,100 +79,104 @@ class OutputQueue:
         `OSError`.
         """
         parts = self._parts
+        if parts is None:
+            return DONE
         if self._slices or self.queued_bytes > JOIN_BYTES:
-            return self._flush_long(transport, share)
+            return self._flush_long(transport, parts, share)
         data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
         assert not isinstance(data, FileSlice)
-        parts.clear()
+        self._parts = None
         taken = transport.send((data,))
         if taken == self.queued_bytes:
             self.queued_bytes = 0
             return DONE
         self.queued_bytes -= taken
-        parts.append(memoryview(data)[taken:])
+        self._parts = [memoryview(data)[taken:]]
         return BLOCKED
 
-    def _flush_long(self, transport: Transport, share: int) -> int:
-        parts = self._parts
+    def _flush_long(self, transport: Transport, parts: list[Part], share: int) -> int:
         while parts:
             if share <= 0:
                 return YIELDED
             head = parts[0]
             if isinstance(head, FileSlice) and head.length > INLINE_BYTES:
-                taken, whole = self._send_slice(transport, head, share)
+                taken, whole = self._send_slice(transport, parts, share)
             else:
-                taken, whole = self._send_run(transport)
+                taken, whole = self._send_run(transport, parts)
             self.queued_bytes -= taken
             share -= taken
             if not whole:
                 return BLOCKED
+        self._parts = None
         return DONE
 
-    def _send_slice(self, transport: Transport, head: FileSlice, share: int) -> tuple[int, bool]:
+    def _send_slice(self, transport: Transport, parts: list[Part], share: int) -> tuple[int, bool]:
+        head = parts[0]
+        assert isinstance(head, FileSlice)
         offered = min(head.length - self._slice_sent, share)
         taken = transport.send_file(head.file, head.offset + self._slice_sent, offered)
         self._slice_sent += taken
         if self._slice_sent == head.length:
             self._slice_sent = 0
             self._slices -= 1
-            del self._parts[0]
+            del parts[0]
             head.release()
         return taken, taken == offered
 
-    def _send_run(self, transport: Transport) -> tuple[int, bool]:
+    def _send_run(self, transport: Transport, parts: list[Part]) -> tuple[int, bool]:
         """One system call for the bytes up to the next long slice: (bytes taken, whether that is
         all offered).
         """
         run: list[Buffer] = []
         offered = 0
         more = False
-        for index in range(min(len(self._parts), RUN_PARTS)):
-            part = self._parts[index]
+        for index in range(min(len(parts), RUN_PARTS)):
+            part = parts[index]
             if isinstance(part, FileSlice):
                 if part.length > INLINE_BYTES:
                     more = True
                     break
-                part = self._read(index, part)
+                part = self._read(parts, index, part)
             run.append(part)
             offered += len(part)
             if offered >= JOIN_BYTES:
                 break
         data = run if offered > JOIN_BYTES else [b"".join(run)]
         taken = transport.send(data, more=True) if more else transport.send(data)
-        self._drop(taken)
+        drop(parts, taken)
         return taken, taken == offered
 
-    def _read(self, index: int, part: FileSlice) -> bytes:
+    def _read(self, parts: list[Part], index: int, part: FileSlice) -> bytes:
         """Put the bytes of a small slice in its place."""
         data = part.read()
         if len(data) != part.length:
             end = part.offset + part.length
             raise OSError(errno.EIO, f"the file ends before byte {end}", part.file.path)
-        self._parts[index] = data
+        parts[index] = data
         self._slices -= 1
         part.release()
         return data
 
-    def _drop(self, taken: int) -> None:
-        """Forget that many bytes at the front; they are bytes, not files."""
-        parts = self._parts
-        whole = 0
-        for part in parts:
-            if isinstance(part, FileSlice) or len(part) > taken:
-                break
-            taken -= len(part)
-            whole += 1
-        if taken:
-            head = parts[whole]
-            assert not isinstance(head, FileSlice)
-            parts[whole] = memoryview(head)[taken:]
-        del parts[:whole]
-
     def discard(self) -> None:
         """Drop everything and release the files."""
-        parts, self._parts = self._parts, []
+        parts, self._parts = self._parts, None
         self.queued_bytes = self._slices = self._slice_sent = 0
-        release_all(parts)
+        release_all(parts or ())
+
+
+def drop(parts: list[Part], taken: int) -> None:
+    """Forget that many bytes at the front; they are bytes, not files."""
+    whole = 0
+    for part in parts:
+        if isinstance(part, FileSlice) or len(part) > taken:
+            break
+        taken -= len(part)
+        whole += 1
+    if taken:
+        head = parts[whole]
+        assert not isinstance(head, FileSlice)
+        parts[whole] = memoryview(head)[taken:]
+    del parts[:whole]
 
 
 def release_all(parts: Sequence[Part]) -> None:

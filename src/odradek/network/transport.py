@@ -27,7 +27,7 @@ READ_FALLBACK_BYTES: Final = 256 * 1024
 class SocketTransport:
     """Takes over a connected stream socket: non-blocking, no Nagle delay, keep-alive probes on."""
 
-    __slots__ = ("_fd", "_receive", "_send", "_sendmsg", "_socket", "peer")
+    __slots__ = ("_fd", "_socket", "peer")
 
     def __init__(self, connected: socket.socket, peer: tuple[str, int] | None = None) -> None:
         connected.setblocking(False)
@@ -36,9 +36,6 @@ class SocketTransport:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket = connected
         self._fd = connected.fileno()
-        self._receive = connected.recv
-        self._send = connected.send
-        self._sendmsg = connected.sendmsg
         self.peer: tuple[str, int] = peer or _address(connected.getpeername())
 
     def fileno(self) -> int:
@@ -47,17 +44,17 @@ class SocketTransport:
 
     def receive(self, count: int) -> bytes | None:
         try:
-            return self._receive(count)
+            return self._socket.recv(count)
         except (BlockingIOError, InterruptedError):
             return None
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         try:
             if more:
-                return self._sendmsg(parts, (), MORE)
+                return self._socket.sendmsg(parts, (), MORE)
             if len(parts) == 1:
-                return self._send(parts[0])
-            return self._sendmsg(parts)
+                return self._socket.send(parts[0])
+            return self._socket.sendmsg(parts)
         except (BlockingIOError, InterruptedError):
             return 0
 
@@ -79,7 +76,7 @@ class SocketTransport:
         data = file.read(offset, min(count, READ_FALLBACK_BYTES))
         if not data and count:
             raise _short(file, offset, count)
-        return self._send(data)
+        return self._socket.send(data)
 
     def close(self) -> None:
         self._socket.close()
