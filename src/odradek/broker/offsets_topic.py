@@ -6,6 +6,7 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.registrations import TopicImage
 from odradek.controller.topic_names import CONSUMER_OFFSETS
 
 
@@ -15,6 +16,8 @@ class OffsetsTopic:
     def __init__(self, metadata: MetadataLog, config: BrokerConfig) -> None:
         self._metadata = metadata
         self._config = config
+        self._topic: TopicImage | None = None
+        """As it was when it was last asked for: then only one look is needed."""
         self._seen: tuple[UUID, int] | None = None
 
     def partition_count(self) -> int:
@@ -25,8 +28,9 @@ class OffsetsTopic:
         topic = self._metadata.committed.topic(CONSUMER_OFFSETS)
         if topic is None:
             return self._config.offsets_topic_num_partitions
-        if self._seen is None or self._seen[0] != topic.id:
+        if self._seen is None or (topic is not self._topic and topic.id != self._seen[0]):
             self._seen = topic.id, len(topic.partitions)
+        self._topic = topic
         return self._seen[1]
 
     def id_of(self, name: str) -> UUID | None:

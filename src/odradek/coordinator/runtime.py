@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+from mypy_extensions import mypyc_attr
 
 from odradek.coordinator.shard import Shard, StateMachine
 from odradek.coordinator.turn import Turn
@@ -25,9 +27,11 @@ from odradek.timing import SystemTimer
 
 log = logging.getLogger(__name__)
 
+NONE: Final = ErrorCode.NONE
 M = TypeVar("M", bound=StateMachine)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class CoordinatorRuntime(PartitionListener, Generic[M]):
     """All methods are the owner thread's.
 
@@ -82,7 +86,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             return
         shard, machine = found
         error = shard.error()
-        if error is not ErrorCode.NONE:
+        if error is not NONE:
             refuse(error)
             return
         shard.run(lambda turn: operation(machine, turn))
@@ -100,7 +104,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         """The states of the shards that serve, to look at."""
         for number in self.numbers:
             shard, machine = self._shards[number]
-            if shard.error() is ErrorCode.NONE:
+            if shard.error() is NONE:
                 yield machine
 
     # -- shards ----------------------------------------------------------------------------------

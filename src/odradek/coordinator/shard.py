@@ -26,6 +26,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from odradek.coordinator.loading import Loading, LoadingFailed
 from odradek.coordinator.records import CoordinatorRecord, key_bytes, value_bytes
 from odradek.coordinator.timers import KeyedTimers
@@ -85,6 +87,10 @@ class ShardState(Enum):
     GONE = "gone"
 
 
+ACTIVE: Final = ShardState.ACTIVE
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Shard:
     """All methods are the owner thread's."""
 
@@ -107,7 +113,7 @@ class Shard:
 
     def error(self) -> ErrorCode:
         """Why it serves nobody now; NONE if it does."""
-        if self.state is ShardState.ACTIVE:
+        if self.state is ACTIVE:
             return NONE
         if self.state is ShardState.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -11,6 +11,8 @@ former id leads, which makes it a follower: the assignment there is goes on bein
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.coordinator.group.classic_group import ClassicGroup, selected
 from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.member import Caller, Member, metadata_of
@@ -35,6 +37,8 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+NONE: Final = ErrorCode.NONE
+UNKNOWN_MEMBER_ID: Final = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -42,10 +46,10 @@ def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -
     if instance_id is not None:
         known = group.static_members.get(instance_id)
         if known is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            return UNKNOWN_MEMBER_ID
         if known != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
-    return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+    return NONE if member_id in group.members else UNKNOWN_MEMBER_ID
 
 
 def replace_static_member(
