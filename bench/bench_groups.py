@@ -5,7 +5,8 @@
 
 A rebalance is measured from the join of the last member to the assignment of the last one: all
 others have joined again before. Heartbeats come from all members in turn, each on a connection of
-its own. Every measurement is appended to `bench/results/groups.jsonl`.
+its own: as fast as a broker answers, and at the rate at which 5,000 consumers send them (one every
+3 s). Every measurement is appended to `bench/results/groups.jsonl`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from peers import Node, Odradek, PeerKafka, started
 
 RESULTS = Path(__file__).parent / "results" / "groups.jsonl"
 SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
-WINDOW = 64
+WINDOW = 32
+"""Heartbeats on their way: fewer than the fewest members, so that it is as many for all."""
+USUAL_PER_S = 5_000 / 3.0
 names = (f"group-{number}" for number in itertools.count())
 
 
@@ -73,14 +76,23 @@ def rebalance_row(bench: Bench, nodes: list[Node], count: int, name: str) -> Non
 
 def heartbeat_row(bench: Bench, nodes: list[Node], count: int) -> None:
     row = f"heartbeats, {count} members, os"
-    if not bench.wanted(row):
+    usual = f"heartbeats, {count} members, {USUAL_PER_S:.0f} a second, os"
+    if not bench.wanted(row) and not bench.wanted(usual):
         return
     beats = 20_000 if bench.quick else 100_000
     groups = {node.name: load.Members(node, count, next(names)) for node in nodes}
+    for members in groups.values():
+        members.heartbeats(2 * count, WINDOW)
     bench.pairs_of(
         row,
         [Shown("cpu_us", "CPU us/heartbeat"), Shown("per_s", "heartbeats/s")],
         lambda node: groups[node.name].heartbeats(beats, WINDOW),
+        nodes,
+    )
+    bench.pairs_of(
+        usual,
+        [Shown("cpu_us", "CPU us/heartbeat"), Shown("cpu_percent", "% of a core")],
+        lambda node: groups[node.name].heartbeats(beats // 5, WINDOW, USUAL_PER_S),
         nodes,
     )
     for members in groups.values():
