@@ -74,7 +74,7 @@ def rebalance_row(bench: Bench, nodes: list[Node], count: int, name: str) -> Non
         members.close()
 
 
-def heartbeat_row(bench: Bench, nodes: list[Node], count: int) -> None:
+def heartbeat_rows(bench: Bench, nodes: list[Node], count: int) -> None:
     row = f"heartbeats, {count} members, os"
     usual = f"heartbeats, {count} members, {USUAL_PER_S:.0f} a second, os"
     if not bench.wanted(row) and not bench.wanted(usual):
@@ -104,7 +104,7 @@ def all_rows(bench: GroupBench) -> None:
         for count in (10, 200):
             rebalance_row(bench, nodes, count, "os")
         for count in (50, 5_000):
-            heartbeat_row(bench, nodes, count)
+            heartbeat_rows(bench, nodes, count)
     fsync: list[Node] = [started(Odradek(bench.directory(), {**FSYNC, **SETTINGS}))]
     try:
         for count in (10, 200):
