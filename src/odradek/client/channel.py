@@ -12,6 +12,7 @@ response arrives as one `bytes` object.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from odradek.model.env import Network, Transport
 from odradek.network.framing import FrameError, Framing
@@ -20,7 +21,7 @@ from odradek.network.output import BLOCKED, DONE, OutputQueue, Part
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """Above the largest sensible response; far below what the bytes of other protocols look like."""
 
-SHARE_BYTES = 1 << 62
+SHARE_BYTES: Final = 1 << 62
 
 
 class Channel:

@@ -16,7 +16,7 @@ within `send`.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.client.alarm import Alarm
 from odradek.client.api_versions import NodeApiVersions
@@ -34,10 +34,10 @@ from odradek.protocol.header import decode_response_header
 if TYPE_CHECKING:
     from odradek.client.network_client import NetworkClient
 
-PENDING_MAX = 1000
+PENDING_MAX: Final = 1000
 """Requests that may wait for one connection."""
 
-CORRELATION_MASK = 0x7FFFFFFF
+CORRELATION_MASK: Final = 0x7FFFFFFF
 
 
 class NodeConnection:

@@ -7,7 +7,7 @@ a name for that: the answer is matched by what was asked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from odradek.client.api_versions import RequestBuilder
@@ -26,9 +26,9 @@ from odradek.protocol.api.produce import (
 )
 from odradek.protocol.compression import CompressionType
 
-LAST_VERSION_BY_NAME = 12
-ZSTD_VERSION = 7
-NO_OFFSET = -1
+LAST_VERSION_BY_NAME: Final = 12
+ZSTD_VERSION: Final = 7
+NO_OFFSET: Final = -1
 
 
 class Outcome(NamedTuple):
