@@ -263,3 +263,10 @@ def serve(
     server = SocketServer(network, network.call_soon, network.timer, handler, limits)
     server.listen("memory", 0)
     return network, server
+
+
+def others_are_served(client: Client) -> bool:
+    """Whatever became of this one."""
+    other = client.network.connect("10.9.9.9")
+    other.request(b"still there?")
+    return other.read() == framed(b"still there?")

@@ -1,0 +1,151 @@
+"""How a connection ends: its answers, its files, and who is told."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+from memory_network import PinnedFile, Recorder, framed, others_are_served, serve
+
+from odradek.network.connection import Exchange
+from odradek.network.limits import ConnectionLimits
+from odradek.network.output import INLINE_BYTES
+
+LONG = INLINE_BYTES + 1
+
+
+def test_requests_before_the_end_of_the_stream_are_handed_out_all() -> None:
+    class Quiet(Recorder):
+        def received(self, exchange: Exchange) -> None:
+            super().received(exchange)
+            exchange.no_response()
+
+    handler = Quiet()
+    network, _ = serve(handler, ConnectionLimits(frames_per_turn=2))
+    client = network.connect()
+    client.transport.inbox += b"".join(framed(b"acks=0") for _ in range(9))
+    client.end()
+    assert len(handler.frames) == 9
+    assert not client.open
+
+
+def test_the_handler_is_told_once_and_not_within_its_own_call() -> None:
+    told_within: list[bool] = []
+
+    class Closing(Recorder):
+        def received(self, exchange: Exchange) -> None:
+            exchange.close_connection("no")
+            told_within.append(bool(self.gone))
+            exchange.connection.close("again")
+
+    handler = Closing()
+    network, server = serve(handler)
+    network.connect().request(b"x")
+    assert told_within == [False]
+    assert handler.gone == handler.connections
+    assert server.connections == {}
+
+
+def test_an_answer_after_the_end_is_dropped_and_its_files_released() -> None:
+    handler = Recorder()
+    network, _ = serve(handler)
+    client = network.connect()
+    client.request(b"fetch")
+    client.end()
+    file = PinnedFile(b"x" * LONG)
+    handler.exchanges[0].respond([b"head", file.slice(0, LONG)])
+    network.run()
+    assert file.pins == 0
+
+
+def test_files_of_all_unsent_answers_are_released_when_the_connection_dies() -> None:
+    handler = Recorder()
+    network, _ = serve(handler)
+    client = network.connect(capacity=20_000)
+    client.send(b"".join(framed(b"fetch") for _ in range(4)))
+    file = PinnedFile(b"x" * LONG)
+    for exchange in (handler.exchanges[0], handler.exchanges[1], handler.exchanges[3]):
+        exchange.respond([b"head", file.slice(0, LONG), file.slice(0, 5)])
+    network.run()
+    assert file.pins == 4, "one is sent, a small one read; the rest waits"
+    client.fail(ConnectionResetError(errno.ECONNRESET, "reset"))
+    assert not client.open
+    assert file.pins == 0
+
+
+def test_a_broken_disk_under_an_answer_closes_and_is_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handler = Recorder(echo=True)
+    network, _ = serve(handler)
+    handler.echo = False
+    client = network.connect()
+    client.request(b"fetch")
+    file = PinnedFile(b"x" * LONG)
+    file.broken = OSError(errno.EIO, "broken disk")
+    handler.exchanges[0].respond([b"head", file.slice(0, LONG)])
+    network.run()
+    assert not client.open
+    assert file.pins == 0
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    handler.echo = True
+    assert others_are_served(client)
+
+
+def test_without_memory_for_it_a_connection_ends_and_others_are_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    network, server = serve(Recorder(echo=True))
+    client = network.connect()
+    client.fail(MemoryError())
+    assert not client.open
+    assert server.connections == {}
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert others_are_served(client)
+
+
+def test_a_reset_is_nothing_to_write_about(caplog: pytest.LogCaptureFixture) -> None:
+    handler = Recorder()
+    network, _ = serve(handler)
+    client = network.connect()
+    client.send(framed(b"half")[:6])
+    client.fail(ConnectionResetError(errno.ECONNRESET, "reset"))
+    assert handler.gone == handler.connections
+    assert caplog.records == []
+
+
+def test_a_failure_is_noticed_while_reading_is_stopped() -> None:
+    """The system tells of a failure whatever the interest is; what came before is not lost."""
+    handler = Recorder()
+    network, _ = serve(handler, ConnectionLimits(max_in_progress=1))
+    client = network.connect()
+    client.send(framed(b"1") + framed(b"2"))
+    assert not client.transport.read
+    client.transport.inbox += framed(b"3")
+    readable = client.transport.readable
+    assert readable is not None
+    readable()
+    assert handler.frames == [b"1"]
+    client.transport.ended = True
+    readable()
+    network.run()
+    assert not client.open
+
+
+# Gone with requests unanswered.
+
+
+def test_what_waits_to_answer_is_told_when_the_client_is_gone() -> None:
+    """Once, after the event, and only for requests that were not answered."""
+    handler = Recorder()
+    network, _ = serve(handler)
+    client = network.connect()
+    client.send(framed(b"1") + framed(b"2") + framed(b"3"))
+    told: list[bytes] = []
+    for exchange in handler.exchanges:
+        exchange.abandoned = lambda frame=exchange.frame: told.append(frame)
+    handler.exchanges[1].respond([b"behind the first"])
+    client.end()
+    network.run()
+    assert told == [b"1", b"3"]
