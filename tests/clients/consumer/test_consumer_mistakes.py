@@ -1,0 +1,103 @@
+"""What a user of our consumer may get wrong, and is told."""
+
+from __future__ import annotations
+
+import pytest
+from written import LONG_S, NewTopic, Produce
+
+from odradek.client.blocking.consumer import Consumer
+from odradek.client.consumer.subscription_state import IllegalState
+from odradek.client.errors import (
+    ClientClosed,
+    ConfigError,
+    DecodeError,
+    Disconnected,
+    InvalidGroupId,
+    KafkaTimeout,
+    NoOffsetForPartition,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+)
+from odradek.testing.broker import Broker
+
+
+class TestBadInput:
+    def test_settings(self) -> None:
+        with pytest.raises(ConfigError, match=r"did you mean auto\.offset\.reset"):
+            Consumer("t", brokers="localhost:9092", auto_ofset_reset="earliest")
+        with pytest.raises(ConfigError, match=r"bootstrap\.servers is empty"):
+            Consumer("t")
+        with pytest.raises(ConfigError, match="no deserializer"):
+            Consumer("t", brokers="localhost:9092", value="avro")
+        with pytest.raises(ConfigError, match="names of topics, or one mapping"):
+            Consumer({"group.id": "a"}, {"group.id": "b"})
+
+    def test_a_topic_there_is_not(self, broker: Broker) -> None:
+        with Consumer(
+            "returns",
+            brokers=broker.bootstrap,
+            default_api_timeout_ms=300,
+            allow_auto_create_topics=False,
+        ) as consumer:
+            with pytest.raises(UnknownTopicOrPartition, match=r"returns.*create the topic"):
+                consumer.poll(LONG_S)
+            with pytest.raises(UnknownTopicOrPartition):
+                consumer.end_offsets(("nowhere", 0), timeout=0.3)
+
+    def test_a_broker_there_is_not(self) -> None:
+        with Consumer("t", brokers="127.0.0.1:1", default_api_timeout_ms=300) as consumer:
+            with pytest.raises(Disconnected, match="refused"):
+                consumer.poll(LONG_S)
+            with pytest.raises(KafkaTimeout):
+                consumer.end_offsets(("t", 0), timeout=0.2)
+
+    def test_a_closed_one(self, broker: Broker) -> None:
+        consumer = Consumer("t", brokers=broker.bootstrap)
+        consumer.close()
+        consumer.close()
+        for use in (consumer.poll, consumer.assignment, lambda: next(consumer)):
+            with pytest.raises(ClientClosed):
+                use()
+
+    def test_records_that_are_something_else(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic = new_topic()
+        produce(topic, b"1", b"one", b"2")
+        with Consumer(brokers=broker.bootstrap, value=int) as consumer:
+            consumer.assign({(topic, 0): 0})
+            assert next(consumer).value == 1
+            with pytest.raises(DecodeError, match=r"offset 1.*seek") as failed:
+                next(consumer)
+            assert failed.value.record is not None
+            assert failed.value.record.value == b"one"
+            consumer.seek((topic, 0), 2)
+            assert next(consumer).value == 2
+        with Consumer(brokers=broker.bootstrap, value=int, on_decode_error="skip") as consumer:
+            consumer.assign({(topic, 0): (0, 3)})
+            assert [record.value for record in consumer] == [1, 2]
+
+    def test_offsets_there_are_not(self, broker: Broker, new_topic: NewTopic) -> None:
+        topic = new_topic()
+        with Consumer(brokers=broker.bootstrap, auto_offset_reset="none") as consumer:
+            consumer.assign([(topic, 0)])
+            with pytest.raises(NoOffsetForPartition, match=f"{topic}-0"):
+                consumer.poll(LONG_S)
+            consumer.seek((topic, 0), 77)
+            with pytest.raises(OffsetOutOfRange, match="offset 77"):
+                consumer.poll(LONG_S)
+
+    def test_what_does_not_fit(self, broker: Broker, new_topic: NewTopic) -> None:
+        topic = new_topic()
+        with Consumer(brokers=broker.bootstrap) as consumer:
+            consumer.assign([(topic, 0)])
+            with pytest.raises(IllegalState, match="unsubscribe"):
+                consumer.subscribe([topic])
+            with pytest.raises(IllegalState, match="not assigned"):
+                consumer.seek((topic, 9), 0)
+            with pytest.raises(TypeError, match="is no partition"):
+                consumer.position("orders")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="does not say what to commit"):
+                consumer.commit(object())
+            with pytest.raises(InvalidGroupId, match=r"group\.id"):
+                consumer.commit({(topic, 0): 1})
