@@ -20,6 +20,11 @@ def test_columns_are_those_of_sparks_kafka_source(topics, read):
     assert "headers" not in read(topics.create()).columns
 
 
+def test_a_misspelt_option_is_told(topics, read):
+    with pytest.raises(PySparkException, match=r"startingofset'; did you mean startingOffsets\?"):
+        read(topics.create(), startingOfset="earliest").collect()
+
+
 def test_null_and_empty_keys_values_and_headers(topics, read):
     topic = topics.create()
     topic.produce(None, key=None)

@@ -139,6 +139,8 @@ def test_a_stream_from_topic_to_topic(topics, stream, read, bootstrap, tmp_path)
             .option("kafka.bootstrap.servers", bootstrap)
             .option("topic", target.name)
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .option("kafka.linger.ms", "0")
+            .queryName("copying")  # Spark makes an option of it.
             .trigger(availableNow=True)
             .start()
         )

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from odradek import Admin, Consumer
+from odradek.config.admin import AdminConfig
+from odradek.spark.client_settings import those_of
 from odradek.spark.options import ClientOptions
 
 _admins: dict[tuple[int, ClientOptions], Admin] = {}
@@ -38,6 +40,7 @@ def admin_of(options: ClientOptions) -> Admin:
     key = (os.getpid(), options)
     if key not in _admins:
         _admins[key] = Admin(
+            those_of(options.settings, AdminConfig),
             brokers=options.bootstrap_servers,
             client_id=options.client_id,
             request_timeout_ms=options.request_timeout_ms,
@@ -66,6 +69,7 @@ def lent_consumer(options: FetchOptions) -> Iterator[Consumer[bytes, bytes]]:
 def open_consumer(options: FetchOptions) -> Consumer[bytes, bytes]:
     """One without a group, that jumps over nothing."""
     return Consumer(
+        dict(options.client.settings),
         brokers=options.client.bootstrap_servers,
         client_id=options.client.client_id,
         request_timeout_ms=options.client.request_timeout_ms,

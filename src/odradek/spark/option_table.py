@@ -4,7 +4,8 @@
 
 Names and meanings are those of Spark's own Kafka source; Spark hands them over in lower case. What
 the table does not have is refused with the nearest name it has: an option that does nothing is
-worse than an error. A test holds the page to the table, and the table to what `options` asks for.
+worse than an error. (Further names with `kafka.` are `client_settings`.) A test holds the page to
+the table, and the table to what `options` asks for.
 """
 
 from __future__ import annotations
@@ -177,14 +178,27 @@ WITHOUT_EFFECT = (
 )
 """Of Spark's own Kafka source, for what there is none of here; jobs that have them work."""
 
+NO_GROUP = "where a query stands is in its checkpoint, and its tasks read without a group"
+FIXED = {
+    "allow.auto.create.topics": "a topic that is read has to be there",
+    "auto.offset.reset": "say startingOffsets, and failOnDataLoss",
+    "enable.auto.commit": NO_GROUP,
+    "group.id": NO_GROUP,
+    "group.instance.id": NO_GROUP,
+    "max.in.flight.requests.per.connection": "it follows from kafka.enable.idempotence",
+}
+"""Settings of the clients that the source and the sink decide, and why."""
+
+PREFIX = "kafka."
 COMMAND = "python -m odradek.spark.option_table > docs/reference/spark-options.md"
 KNOWN = {name.lower(): name for name in (*(o.name for o in OPTIONS), *SPARKS_OWN, *WITHOUT_EFFECT)}
 
 
 def refusal(given: Iterable[str]) -> str | None:
-    """What is wrong with these names of options, in any case; None if they are all known."""
+    """What is wrong with these names of options, in any case; None if they are all known, or of
+    clients."""
     for name in sorted(given):
-        if name.lower() not in KNOWN:
+        if name.lower() not in KNOWN and not name.lower().startswith(PREFIX):
             near = get_close_matches(name.lower(), KNOWN, n=1)
             meant = f"did you mean {KNOWN[near[0]]}?" if near else f"it has {', '.join(names())}"
             return f"the odradek source has no option {name!r}; {meant}"
@@ -211,6 +225,12 @@ def _lines() -> Iterator[str]:
         "nearest name. One for another use may be given all the same, so that one mapping serves "
         "several; it does nothing.\n"
     )
+    yield (
+        "`kafka.` before any other [setting of the clients](client-settings.md) gives it to the "
+        "consumers of the source, or to the producers of the sink. Not those that source and sink "
+        "decide themselves:\n"
+    )
+    yield "\n".join(f"- `{PREFIX}{name}`: {why}" for name, why in FIXED.items()) + "\n"
     for use in Use:
         yield f"## {use.value}\n"
         yield "| option | default | |"

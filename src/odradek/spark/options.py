@@ -12,7 +12,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from odradek.config.client_loading import ClientSettings
+from odradek.config.consumer import ConsumerConfig
+from odradek.config.producer import ProducerConfig
 from odradek.model.ids import TopicPartition
+from odradek.spark.client_settings import Pairs, client_settings
 from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
 from odradek.spark.option_reader import OptionReader
@@ -55,6 +59,8 @@ class ClientOptions:
     client_id: str = "odradek-spark"
     request_timeout_ms: int = 30_000
     api_timeout_ms: int = 60_000
+    settings: Pairs = ()
+    """Further ones, by Kafka's names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         "kafka.isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed")
     )
     return ReadOptions(
-        client=client_options(options),
+        client=client_options(options, ConsumerConfig),
         subscription=subscription(options),
         starting=starting_limit(options, streaming),
         ending=ending_limit(options, streaming),
@@ -126,7 +132,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     options = OptionReader(given)
     options.choice("kafka.acks", "all", ("all", "-1"))
     return WriteOptions(
-        client=client_options(options),
+        client=client_options(options, ProducerConfig),
         topic=options.text("topic"),
         compression=options.choice("kafka.compression.type", "none", COMPRESSION_TYPES),
         batch_size=options.integer("kafka.batch.size", 262_144, 1),
@@ -135,7 +141,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def client_options(options: OptionReader) -> ClientOptions:
+def client_options(options: OptionReader, kind: type[ClientSettings]) -> ClientOptions:
     servers = options.text("kafka.bootstrap.servers")
     if not servers:
         raise ValueError("option kafka.bootstrap.servers is missing, for example localhost:9092")
@@ -144,6 +150,7 @@ def client_options(options: OptionReader) -> ClientOptions:
         client_id=options.text("kafka.client.id") or "odradek-spark",
         request_timeout_ms=options.integer("kafka.request.timeout.ms", 30_000, 1),
         api_timeout_ms=options.integer("kafka.default.api.timeout.ms", 60_000, 1),
+        settings=client_settings(options.given, kind),
     )
 
 

@@ -42,8 +42,10 @@ from pyspark.sql.types import (
 from odradek import Producer
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.deliveries import Deliveries
+from odradek.config.client import ClientConfig
 from odradek.model.errors import ErrorCode
 from odradek.spark.arrow import HEADERS_TYPE
+from odradek.spark.client_settings import those_of
 from odradek.spark.connections import admin_of
 from odradek.spark.options import ClientOptions, WriteOptions
 
@@ -164,6 +166,7 @@ def new_producer(options: WriteOptions) -> SparkProducer:
             "max.request.size": MAX_REQUEST_BYTES,
             "enable.idempotence": options.idempotence,
             "max.in.flight.requests.per.connection": 5 if options.idempotence else 1,
+            **dict(options.client.settings),
         }
     )
 
@@ -194,6 +197,7 @@ def made_by_brokers(client: ClientOptions, topic: str) -> int:
     """Ask for a missing topic as producers do, whereupon it may be made; its partitions."""
     try:
         with Producer(
+            those_of(client.settings, ClientConfig),
             brokers=client.bootstrap_servers,
             client_id=client.client_id,
             request_timeout_ms=client.request_timeout_ms,

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.config.admin import AdminConfig
 from odradek.model.ids import TopicPartition
 from odradek.spark import option_table
+from odradek.spark.client_settings import those_of
 from odradek.spark.offsets import EARLIEST, LATEST
 from odradek.spark.option_reader import OptionReader
 from odradek.spark.options import (
@@ -94,9 +96,12 @@ def test_durations(text, milliseconds):
         ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false"),
         ({"minPartitions": "0"}, "minPartitions must be a whole number of at least 1"),
         ({"subscribePattern": "x"}, "exactly one of"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "has no option 'kafka.security.protocol'"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "this client speaks PLAINTEXT only"),
+        ({"kafka.metadata.max.age.ms": "soon"}, "soon"),
+        ({"kafka.group.id": "g"}, "option kafka.group.id cannot be given: where a query stands"),
+        ({"kafka.fetch.message.max.bytes": "9"}, "is written kafka.max.partition.fetch.bytes here"),
         ({"startingofsets": "latest"}, r"'startingofsets'; did you mean startingOffsets\?"),
-        ({"kafka.fetch.max.byte": "1"}, r"did you mean kafka\.fetch\.max\.bytes\?"),
+        ({"kafka.fetch.max.byte": "1"}, r"kafka\.fetch\.max\.byte:.*did you mean fetch\.max\.byte"),
         ({"xyzzy": "1"}, "it has kafka.bootstrap.servers, kafka.client.id"),
         ({"kafka.isolation.level": "serializable"}, "must be one of"),
         ({"startingOffsetsByTimestampStrategy": "guess"}, "must be one of"),
@@ -146,6 +151,20 @@ def test_what_is_for_another_use_or_for_spark_itself_is_no_mistake():
     given = {"querYname": "q", "groupIdPrefix": "g", "topic": "out", "maxOffsetsPerTrigger": "5"}
     assert batch(**given) == dataclasses.replace(batch(), max_offsets_per_trigger=5)
     assert write_options({**BASE, **given}).topic == "out"
+
+
+def test_other_settings_of_the_clients_go_to_them(caplog):
+    given = {
+        "kafka.metadata.max.age.ms": "9",
+        "KAFKA.fetch_wait_max_ms": "7",
+        "kafka.linger.ms": "3",
+    }
+    read = read_options({**BASE, **given}, streaming=False).client
+    assert dict(read.settings) == {"metadata.max.age.ms": "9", "fetch.max.wait.ms": "7"}
+    assert "without effect here: kafka.linger.ms" in caplog.text
+    written = write_options({**BASE, **given}).client
+    assert dict(written.settings) == {"metadata.max.age.ms": "9", "linger.ms": "3"}
+    assert those_of(written.settings, AdminConfig) == {"metadata.max.age.ms": "9"}
 
 
 def test_the_table_is_what_is_asked_for(monkeypatch):
