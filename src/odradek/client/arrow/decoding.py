@@ -189,7 +189,8 @@ def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
     timestamp_ms = round(data["timestamp"].timestamp() * 1000)
     error = DecodeError(
         f"the value of {data['topic']}-{data['partition']} at offset {data['offset']} is no JSON "
-        f"object of the wanted form: {reason}. What to do: seek behind it, or give on_decode_error"
+        f"object of the wanted form: {reason}. What to do: give on_decode_error='skip' to have it "
+        f"as null, or a function that is told of it; or read from offset {data['offset'] + 1} on"
     )
     count, encoded = len(headers), encode_headers(headers)
     error.record = Record(

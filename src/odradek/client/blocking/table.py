@@ -48,7 +48,8 @@ def read(
     Times are those of the records: what is read begins with the first that is not older than
     `since`, and ends before the first that is not older than `until`. `brokers` are by default
     those of the environment (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092;
-    `settings` are a consumer's. Raises as the consumer does.
+    `settings` are a consumer's. Raises as the consumer does: a value that is not of the form of
+    `decode` is a `DecodeError`, but with `on_decode_error` it is null in the table.
     """
     from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
     from odradek.client.arrow.decoding import JsonValues, together
