@@ -115,6 +115,29 @@ def test_a_group_goes_on_where_it_was(kafka: ApacheKafka, topic: str, produce: P
     assert sorted(seen) == [(p, offset) for p in range(3) for offset in range(20)]
 
 
+def test_dead_letters_have_a_topic_of_their_own(
+    kafka: ApacheKafka, topic: str, produce: Produce
+) -> None:
+    produce(b'{"id": 1}', b"{", b'{"id": 2}')
+    dead = f"{topic}-dead"
+    with Admin(brokers=kafka.bootstrap) as admin:
+        admin.create_topic(dead)
+    with Consumer(
+        topic,
+        group=topic,
+        brokers=kafka.bootstrap,
+        value="json",
+        auto_offset_reset="earliest",
+        on_decode_error=f"dlq:{dead}",
+    ) as consumer:
+        assert [record.value for record in consumer.consume(2, LONG_S)] == [{"id": 1}, {"id": 2}]
+    with Consumer(brokers=kafka.bootstrap) as consumer:
+        consumer.assign({(dead, 0): (0, 1)})
+        (letter,) = consumer
+    assert (letter.value, letter.timestamp_ms) == (b"{", T0 + 1)
+    assert dict(letter.headers)["__connect.errors.offset"] == b"1"
+
+
 def test_times_and_ends(kafka: ApacheKafka, topic: str, produce: Produce) -> None:
     produce(b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
