@@ -1,0 +1,153 @@
+"""When a client asks for metadata, and who waits for it."""
+
+from __future__ import annotations
+
+import pytest
+from knowing_metadata import MAX_AGE_MS, NEWEST, Knowing, response, topic
+
+from odradek.client.cluster_image import NO_LEADER
+from odradek.client.errors import Disconnected, WrongCluster
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.metadata import (
+    MetadataResponseTopic,
+)
+
+
+def test_it_asks_when_it_knows_nothing_and_again_when_that_is_old() -> None:
+    knowing = Knowing()
+    assert knowing.wait_ms == 0
+    knowing.learn()
+    assert knowing.wait_ms == MAX_AGE_MS
+    knowing.clock.now_ms += MAX_AGE_MS - 10
+    assert knowing.wait_ms == 10
+
+
+def test_it_asks_at_once_when_somebody_wants_it() -> None:
+    knowing = Knowing()
+    asked: list[int] = []
+    knowing.metadata.on_request = lambda: asked.append(knowing.wait_ms)
+    knowing.learn()
+    knowing.clock.now_ms += 2000
+    knowing.metadata.request_update()
+    assert asked[-1] == 0
+
+
+def test_after_failures_it_waits_longer_and_longer() -> None:
+    knowing = Knowing()
+    waits = []
+    for _ in range(6):
+        knowing.metadata.failed(Disconnected("no"))
+        waits.append(knowing.wait_ms)
+        knowing.clock.now_ms += waits[-1]
+    assert waits == [100, 200, 400, 800, 1000, 1000]
+    assert isinstance(knowing.metadata.trouble, Disconnected)
+    knowing.learn()
+    assert knowing.metadata.trouble is None
+    knowing.metadata.request_update()
+    knowing.metadata.failed(Disconnected("no"))
+    assert knowing.wait_ms == 100
+
+
+def test_after_answers_that_were_no_news_it_waits_longer_and_longer() -> None:
+    knowing = Knowing()
+    knowing.metadata.add_topic("orders")
+    knowing.learn(topic("orders", (1, 1)))
+    waits = []
+    for _ in range(5):
+        knowing.metadata.request_update()
+        waits.append(knowing.wait_ms)
+        knowing.clock.now_ms += waits[-1]
+        knowing.learn(topic("orders", (1, 1)))
+    assert waits == [0, 100, 200, 400, 800]
+    knowing.learn(topic("orders", (2, 2)))
+    knowing.metadata.request_update()
+    assert knowing.wait_ms == 0
+
+
+def test_a_new_topic_is_asked_for_at_once_whatever_was_asked_before() -> None:
+    knowing = Knowing()
+    for _ in range(5):
+        knowing.learn()
+    knowing.metadata.add_topic("orders")
+    assert knowing.wait_ms == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        topic("orders", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        topic("orders", (1, 1), (NO_LEADER, 1)),
+    ],
+    ids=["no such topic (yet)", "no leader"],
+)
+def test_it_asks_again_by_itself_when_the_broker_said_that_it_will_change(
+    bad: MetadataResponseTopic,
+) -> None:
+    knowing = Knowing()
+    knowing.metadata.add_topic("orders")
+    knowing.learn(bad)
+    knowing.learn(bad)
+    assert knowing.metadata.update_requested
+    assert knowing.wait_ms == 100
+    knowing.learn(topic("orders", (1, 1)))
+    assert not knowing.metadata.update_requested
+
+
+def test_a_wish_uttered_while_a_request_is_under_way_is_not_answered_by_it() -> None:
+    knowing = Knowing()
+    knowing.metadata.request_update()
+    _, token = knowing.metadata.wanted_topics()
+    knowing.metadata.request_update()
+    knowing.metadata.updated(response(), NEWEST, token)
+    assert knowing.metadata.update_requested
+    knowing.learn()
+    assert not knowing.metadata.update_requested
+
+
+# Waiting.
+
+
+def test_who_waits_for_a_newer_image_gets_the_next() -> None:
+    knowing = Knowing()
+    first = knowing.metadata.newer_than(0)
+    later = knowing.metadata.newer_than(1)
+    knowing.learn()
+    assert first.result() is knowing.metadata.image
+    assert not later.done
+    knowing.learn()
+    assert later.result().version == 2
+    assert knowing.metadata.newer_than(1).done, "there is one already"
+
+
+def test_failures_that_may_pass_keep_them_waiting() -> None:
+    knowing = Knowing()
+    waiter = knowing.metadata.newer_than(0)
+    knowing.metadata.failed(Disconnected("no"))
+    assert not waiter.done
+    knowing.learn()
+    assert waiter.done
+
+
+def test_the_brokers_of_another_cluster_are_an_error_that_does_not_pass() -> None:
+    knowing = Knowing()
+    knowing.learn()
+    waiter = knowing.metadata.newer_than(1)
+    knowing.learn(cluster_id="theirs")
+    with pytest.raises(WrongCluster, match="theirs, not to ours"):
+        waiter.result()
+    assert isinstance(knowing.metadata.newer_than(1).error, WrongCluster)
+    assert knowing.metadata.image.cluster_id == "ours"
+
+
+def test_a_broker_that_does_not_say_which_cluster_it_is_of_is_believed() -> None:
+    knowing = Knowing()
+    knowing.learn()
+    knowing.learn(cluster_id=None)
+    assert knowing.metadata.fatal is None and knowing.metadata.image.cluster_id == "ours"
+
+
+def test_who_gave_up_waiting_is_not_kept() -> None:
+    knowing = Knowing()
+    for _ in range(100):
+        knowing.metadata.newer_than(0).fail(TimeoutError())
+    assert len(knowing.metadata._waiters) <= 1
