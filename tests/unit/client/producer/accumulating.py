@@ -1,0 +1,108 @@
+"""An accumulator with a clock of its own, and what is looked at in its batches."""
+
+from __future__ import annotations
+
+import random
+
+from librt.threading import Lock
+
+from odradek.client.backoff import ExponentialBackoff
+from odradek.client.producer.buffer_pool import BufferPool
+from odradek.client.producer.delivery import ProduceRequestResult, WaiterFace
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.record_appender import AccumulatorSettings
+from odradek.protocol.record_batch import RecordBatchHeader, records_of
+from odradek.protocol.record_writer import NO_HEADERS
+
+BATCH_BYTES = 1_000
+ROOMY = 1 << 20
+BACKOFF_MS = 100
+
+
+class SetClock:
+    """Stands where it was set."""
+
+    def __init__(self) -> None:
+        self.now_ms = 5_000
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return 1_000_000 + self.now_ms
+
+
+class Queues:
+    """An accumulator with topic `t`, whose partitions have these leaders."""
+
+    def __init__(
+        self,
+        leaders: tuple[int, ...] = (1,),
+        buffer_bytes: int = ROOMY,
+        linger_ms: int = 0,
+        **settings: int,
+    ) -> None:
+        self.clock = SetClock()
+        self.pool = BufferPool(buffer_bytes, BATCH_BYTES, Lock())
+        self.woken = 0
+        self.accumulator = RecordAccumulator(
+            AccumulatorSettings(batch_bytes=BATCH_BYTES, linger_ms=linger_ms, **settings),
+            self.pool,
+            Lock(),
+            WaiterFace(),
+            self.clock,
+            random.Random(1),
+            ExponentialBackoff(BACKOFF_MS, BACKOFF_MS, random.Random(1)),
+        )
+        self.accumulator.wake = self._wake
+        self.lead(*leaders)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def lead(self, *leaders: int, topic: str = "t", epoch: int = 0) -> None:
+        """These nodes lead the topic's partitions now."""
+        self.accumulator.update_topic(topic, [(leader, epoch) for leader in leaders])
+
+    def append(
+        self, value: bytes, partition: int = 0, topic: str = "t", spare: object = None
+    ) -> tuple[ProduceRequestResult | None, int]:
+        return self.accumulator.append(
+            self.accumulator.topics[topic], partition, 1, None, value, NO_HEADERS, None, spare
+        )
+
+    def fill(self, value: bytes, partition: int = 0) -> ProduceRequestResult:
+        """A record that has a batch almost for itself."""
+        result, index = self.append(value * 900, partition)
+        assert result is not None and index == 0
+        return result
+
+    def ready(self) -> list[int]:
+        return list(self.accumulator.ready(self.clock.now_ms).ready_nodes)
+
+    def drain(self, *nodes: int, max_bytes: int = ROOMY) -> list[ProducerBatch]:
+        """The batches for one or several nodes, as one list; as a sender does it."""
+        self.ready()
+        drained = self.accumulator.drain(nodes or (1,), max_bytes, self.clock.now_ms)
+        return [batch for batches in drained.values() for batch in batches]
+
+    def finish(self, *batches: ProducerBatch) -> None:
+        """They were written."""
+        for batch in batches:
+            batch.complete(0, -1)
+            self.accumulator.finished(batch)
+
+
+def first_bytes(batches: list[ProducerBatch]) -> list[bytes]:
+    """The first byte of the first value of each."""
+    return [values(batch)[0][:1] for batch in batches]
+
+
+def values(batch: ProducerBatch) -> list[bytes]:
+    header = RecordBatchHeader(batch.data, 0)
+    return [record.value or b"" for record in records_of(batch.data, header)]
+
+
+def partitions(batches: list[ProducerBatch]) -> list[int]:
+    return [batch.topic_partition.partition for batch in batches]
