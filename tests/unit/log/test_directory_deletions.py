@@ -1,0 +1,90 @@
+"""What leaves a data directory: deleted logs, and what retention takes."""
+
+from __future__ import annotations
+
+from log_directories import crash, damage, key, open_directory
+from log_making import SMALL, batch, fill
+
+from odradek.log.fence import LogDamaged
+from odradek.log.memory import MemoryDisk
+from odradek.log.retention import RetentionClock
+
+
+def test_deleting_renames_at_once_and_removes_later():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 5)
+    flush = log.begin_flush(checkpoint=True)
+    remove = directory.delete_log(key(0))
+    assert directory.get(key(0)) is None
+    assert flush is not None
+    flush.run()
+    log.end_flush(flush)
+    assert directory.fence.failure is None, "a flush of deleted files is no failure"
+    again = directory.open_log(key(0), SMALL, 0)
+    assert again.log_end_offset == 0
+    fill(again, 1)
+    remove()
+    assert [name for name in disk.list("data") if "delete" in name] == []
+    directory.delete_log(key(0))
+    crash(disk)
+    directory = open_directory(disk)
+    assert directory.partitions == {}
+    directory.remove_leftovers()()
+    assert [name for name in disk.list("data") if key(0).__str__() in name] == []
+
+
+def test_a_retention_pass_records_log_starts_before_it_renames():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 40)
+    log.flush()
+    log.high_watermark = 80
+    clock = RetentionClock(10**12, 0)
+    effects: list[str] = []
+    disk.effect = lambda kind, path: effects.append(kind)  # type: ignore[method-assign]
+    done = directory.retention(clock, 10**12, 0)
+    assert done is not None
+    assert log.log_start_offset == 80
+    effects.clear()
+    done.run()
+    assert effects.index("rename") > max(n for n, kind in enumerate(effects) if kind == "replace")
+    done.close()
+    done.remove()
+    assert directory.retention(clock, 10**12, 0) is None
+    crash(disk)
+    assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
+
+
+def test_what_retention_took_does_not_come_back_with_the_next_process():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 40)
+    log.flush()
+    log.high_watermark = 80
+    assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
+    crash(disk)  # before a worker has recorded or renamed anything
+    assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
+
+
+def test_a_log_that_retention_finds_damaged_keeps_no_other_from_its_turn():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    for number in (0, 1):
+        log = directory.open_log(key(number), SMALL, 0)
+        for timestamp in (1000, 9000, *[2000] * 18):
+            log.append(batch(2, timestamp), 0, now_ms=0)
+        log.roll(0)
+    directory.close()
+    damage(disk, 16)  # the first batch, which is read to find the one with the largest timestamp
+    directory = open_directory(disk)
+    for number in (0, 1):
+        log = directory.open_log(key(number), SMALL, 0)
+        log.high_watermark = log.log_end_offset
+    assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
+    assert [directory.logs[key(n)].log_start_offset for n in (0, 1)] == [0, 40]
+    ((log, error),) = directory.unreadable
+    assert log is directory.logs[key(0)] and isinstance(error, LogDamaged)
