@@ -78,6 +78,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.client.producer.sender_settings",
     "odradek.client.producer.splitting",
     "odradek.client.producer.transaction_manager",
+    "odradek.client.producer.txn_partition_entry",
     "odradek.client.sampled_stat",
     "odradek.client.serializers",
     "odradek.client.waiter",

@@ -23,9 +23,11 @@ from odradek.client.producer.transaction_manager import (
     REMEMBERED_BATCHES,
     TransactionManager,
 )
+from odradek.client.producer.txn_partition_entry import NOTHING, NOWHERE, TxnPartitionEntry
 from odradek.testing.engines.plans import EnginesPlan
 from odradek.testing.history import History
-from odradek.testing.scheduler import SimulationError
+from odradek.testing.scheduler import MS, SimulationError
+from odradek.testing.transport import Link
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.world import ONLY_ENGINES, World
 
@@ -75,11 +77,32 @@ def leave_gaps() -> None:
     def forget(self: TransactionManager) -> None:
         for partition in self._troubled:
             entry = self.entry(partition)
-            entry.has_gap = False
-            entry.unresolved_after = -1
+            entry.missing, entry.doubtful = NOWHERE, NOTHING
         self._troubled.clear()
 
     TransactionManager.resolve = forget  # type: ignore[method-assign]
+
+
+def impatient(plan: EnginesPlan) -> EnginesPlan:
+    """Records are given up while requests that carry them are still on their way."""
+    hasty = (
+        ("request.timeout.ms", "400"),
+        ("delivery.timeout.ms", "1000"),
+        ("linger.ms", "0"),
+        ("batch.size", "0"),
+        ("retry.backoff.ms", "5"),
+    )
+    senders = [replace(sender, settings=sender.settings + hasty) for sender in plan.senders]
+    return replace(only_senders(plan), senders=senders)
+
+
+def number_anew_without_an_answer() -> None:
+    """A batch that the broker does not have now is taken for one that it never will have."""
+
+    def may_follow(self: TxnPartitionEntry, batch: ProducerBatch) -> bool:
+        return self.missing >= batch.ordinal and self.next_to_send_again is not batch
+
+    TxnPartitionEntry.may_follow = may_follow  # type: ignore[method-assign]
 
 
 def all_at_once() -> None:
@@ -191,6 +214,7 @@ BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
     "without_idempotence": (nothing, without_idempotence, 0),
     "number_again": (number_again, only_senders, 0),
     "leave_gaps": (leave_gaps, only_senders, 0),
+    "number_anew_without_an_answer": (number_anew_without_an_answer, impatient, 385),
     "all_at_once": (all_at_once, only_senders, 15),
     "tell_twice": (tell_twice, only_senders, 0),
     "commit_unread": (commit_unread, only_groups, 15),
@@ -203,6 +227,11 @@ BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
 it keeps this quick."""
 
 
+LATE = {"number_anew_without_an_answer": ("stall", "pause")}
+"""Breaks that show only where requests arrive late, and what else happens then."""
+SLOW = Link(slow_rate=100, slow_latency_ns=(MS, 900 * MS))
+
+
 class Impatient(History):
     """The first surprise is enough."""
 
@@ -211,15 +240,22 @@ class Impatient(History):
         raise SimulationError(f"{kind}: {text}")
 
 
-def violation(seed: int, adjust: Adjust) -> str | None:
+def violation(seed: int, adjust: Adjust, late: Sequence[str]) -> str | None:
     """The first thing that is wrong in a seed's run."""
 
     def adjusted(plan: Schedule) -> Schedule:
         assert plan.engines is not None
-        return replace(plan, engines=adjust(plan.engines))
+        link = SLOW if late else plan.link
+        return replace(plan, engines=adjust(plan.engines), link=link)
 
     world = World(
-        seed, STEPS, engines=ONLY_ENGINES, adjust=adjusted, white_box=False, history=Impatient()
+        seed,
+        STEPS,
+        faults=late,
+        engines=ONLY_ENGINES,
+        adjust=adjusted,
+        white_box=False,
+        history=Impatient(),
     )
     try:
         found = world.run().violations
@@ -235,7 +271,7 @@ def main(arguments: Sequence[str]) -> int:
     break_it()
     logging.disable(logging.CRITICAL)
     for seed in range(first, first + count):
-        found = violation(seed, adjust)
+        found = violation(seed, adjust, LATE.get(name, ()))
         if found is not None:
             print(f"{name}: seed {seed}: {found}")
             return 0

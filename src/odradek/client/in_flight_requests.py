@@ -71,6 +71,11 @@ class ClientRequest:
         self.done = False
 
     @property
+    def was_sent(self) -> bool:
+        """Whether a node may have got it."""
+        return self.codec is not None
+
+    @property
     def version(self) -> int:
         """The version it was sent in; -1 if it was not."""
         return -1 if self.codec is None else self.codec.version

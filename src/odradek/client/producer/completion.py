@@ -9,6 +9,10 @@
     UNKNOWN_PRODUCER_ID                         with idempotence: again, perhaps in a new epoch
     anything else                               failed, with an error that says what to do
 
+An answer that is none of success leaves it open whether the batch was written, unless the broker
+says that it misses something, or refuses the batch before it looks at the log. An error tells which
+it is: what was surely not written can be sent anew without a second thought.
+
 A batch that was done before its answer came only gives its memory back, and tells the transaction
 manager what became of it.
 """
@@ -22,12 +26,13 @@ from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import Outcome
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.transaction_manager import TransactionManager
+from odradek.client.producer.transaction_manager import MISSED, TransactionManager
 from odradek.model.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+KEPT = "; sent before without an answer, they can only be sent again under the same numbers"
 
 
 class Completion:
@@ -49,6 +54,7 @@ class Completion:
     def ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
         """The request that carried the batch has ended."""
         error = outcome.error
+        note(batch, error)
         written = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
         if written and self._manager is not None:
             self._manager.handle_completed_batch(batch)
@@ -58,18 +64,22 @@ class Completion:
             batch.complete(outcome.base_offset, outcome.log_append_time_ms)
             self._accumulator.finished(batch)
         elif error in TOO_LARGE and batch.count > 1:
-            self._split(batch)
+            self._split(batch, outcome)
         elif self._may_retry(batch, outcome, now_ms):
             self._retry(batch, outcome, now_ms)
-        elif error.retriable and batch.has_expired(self._delivery_timeout_ms, now_ms):
-            batch.last_error = said(outcome)
+        elif passes(error) and batch.has_expired(self._delivery_timeout_ms, now_ms):
+            batch.last_error = reason_of(batch, outcome)
             self._give_up(batch)
         else:
             what = f"sending {batch.count} records to {batch.topic_partition}"
-            failure = error_for(error, what, outcome.text)
-            self._fail(batch, failure, outcome, sent=error.retriable)
+            text = f"{outcome.text or error.text}".rstrip(".")
+            if batch.in_doubt:
+                text += f"; {whether_written(batch)}"
+                text += "" if passes(error) else " by an earlier attempt"
+            self._fail(batch, error_for(error, what, text), outcome)
 
-    def _split(self, batch: ProducerBatch) -> None:
+    def _split(self, batch: ProducerBatch, outcome: Outcome) -> None:
+        batch.last_error = reason_of(batch, outcome)
         parts = self._accumulator.split_and_reenqueue(batch)
         self._metrics.batch_split_total += 1
         log.info(
@@ -88,17 +98,15 @@ class Completion:
         return self._manager.can_retry(batch, outcome.error, outcome.log_start_offset)
 
     def _retry(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
-        batch.last_error = said(outcome)
+        batch.last_error = reason_of(batch, outcome)
         self._accumulator.reenqueue(batch, now_ms)
         self._metrics.record_retry_total += batch.count
         log.debug("%s: %s; trying again", batch, batch.last_error)
 
-    def _fail(
-        self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None, *, sent: bool
-    ) -> None:
-        """It failed for good. `sent`: nobody knows whether it was written."""
+    def _fail(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
+        """It failed for good."""
         if self._manager is not None:
-            self._manager.handle_failed_batch(batch, sent=sent)
+            self._manager.handle_failed_batch(batch)
         self._metrics.record_error_total += batch.count
         record_errors: dict[int, KafkaError] | None = None
         if outcome is not None and outcome.record_errors:
@@ -108,8 +116,9 @@ class Completion:
                 for index, text in outcome.record_errors.items()
             }
             error = InvalidRecord(
-                f"sending {batch.count} records to {name}: not written, because others of the "
-                "same batch are wrong. What to do: correct those, and send these again.",
+                f"sending {batch.count} records to {name}: {whether_written(batch)}, because "
+                "others of the same batch are wrong. What to do: correct those, and send these "
+                "again.",
                 outcome.error,
             )
         batch.fail(error, record_errors)
@@ -127,17 +136,40 @@ class Completion:
         reason = batch.last_error.partition(". What to do")[0]
         error = DeliveryTimeout(
             f"{batch.count} records for {batch.topic_partition} were not acknowledged within "
-            f"delivery.timeout.ms={self._delivery_timeout_ms}: {reason}. What to do: check the "
-            "broker, or raise delivery.timeout.ms; records that were sent may have been written."
+            f"delivery.timeout.ms={self._delivery_timeout_ms}: {reason}; {whether_written(batch)}. "
+            "What to do: check the broker, or raise delivery.timeout.ms."
         )
-        self._fail(batch, error, None, sent=batch.was_sent)
+        self._fail(batch, error, None)
 
     def abort(self, batch: ProducerBatch, error: KafkaError) -> None:
         """The producer ends, or cannot go on."""
         if not batch.done:
-            self._fail(batch, error, None, sent=batch.was_sent)
+            self._fail(batch, error, None)
 
 
-def said(outcome: Outcome) -> str:
-    """An outcome in words."""
-    return f"{outcome.error.name}: {outcome.text or outcome.error.text}".rstrip(".")
+def note(batch: ProducerBatch, error: ErrorCode) -> None:
+    """What an answer, or none, tells of whether the batch is written."""
+    if error in MISSED:
+        batch.may_be_written = batch.may_arrive
+    elif passes(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR:
+        batch.may_be_written = True
+    else:
+        batch.may_arrive = False  # It would be refused again.
+
+
+def passes(error: ErrorCode) -> bool:
+    """Whether the same batch may succeed later."""
+    return error.retriable or error in MISSED
+
+
+def reason_of(batch: ProducerBatch, outcome: Outcome) -> str:
+    """Why it is not acknowledged yet."""
+    text = f"{outcome.error.name}: {outcome.text or outcome.error.text}".rstrip(".")
+    stays = outcome.error in MISSED and batch.may_arrive and not batch.is_unwritten
+    return text + KEPT if stays else text
+
+
+def whether_written(batch: ProducerBatch) -> str:
+    """What its sender is told of that when it fails."""
+    doubt = "they may or may not have been written"
+    return doubt if batch.in_doubt else "they were not written"

@@ -96,12 +96,14 @@ class ProducerBatch:
         self.base_sequence: i64 = NO_SEQUENCE
         self.drained_as: i64 = 0
         """How many batches of the partition got a sequence number before it."""
-        self.is_unwritten = False
-        """The broker said that it does not have it."""
         self.in_flight = False
         """A request carries it."""
-        self.was_sent = False
-        """A request carried it, be it now or before."""
+        self.may_be_written = False
+        """It was sent, and no answer tells that it is not written."""
+        self.may_arrive = False
+        """A request that carried it got no answer, and may be carried out at any time."""
+        self.is_unwritten = False
+        """It is not written and never will be, under the sequence that it has."""
         self.done = False
         self.leader_epoch: i64 = NO_LEADER_EPOCH
         """Of the newest leader that was known while it was waiting."""
@@ -187,12 +189,21 @@ class ProducerBatch:
     def set_producer_state(self, producer_id: i64, epoch: i64, base_sequence: i64) -> None:
         """Its place among all that the producer sends to the partition; another one after the epoch
         was bumped."""
-        self.is_unwritten = False
+        self.may_be_written = self.may_arrive = self.is_unwritten = False
         self.producer_id = producer_id
         self.producer_epoch = epoch
         self.base_sequence = base_sequence
         if self.is_sealed:
             self.data = with_producer_state(self.data, producer_id, epoch, base_sequence)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may be written, or come to be, without having been acknowledged."""
+        return not self.is_unwritten and (self.may_be_written or self.in_flight)
+
+    def answer_is_lost(self) -> None:
+        """The request that carried it will get none."""
+        self.may_be_written = self.may_arrive = True
 
     def reenqueued(self, now_ms: i64, backoff_ms: i64) -> None:
         """It failed and will be sent again."""

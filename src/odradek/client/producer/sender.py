@@ -142,7 +142,7 @@ class Sender(ConnectionListener):
     def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> None:
         settings = self.settings
         for batch in batches:
-            batch.in_flight = batch.was_sent = True
+            batch.in_flight = True
             self.in_flight[batch] = None
             if self._keeps_order:
                 self.accumulator.mute(batch.topic_partition, True)
@@ -174,7 +174,7 @@ class Sender(ConnectionListener):
             if self._keeps_order:
                 self.accumulator.mute(batch.topic_partition, False)
         if call.error is not None:
-            self._unanswered(call.error, produce, now_ms)
+            self._unanswered(call, produce, now_ms)
         elif call.response is None:
             for batch in produce.batches:
                 self._completion.ended(batch, WRITTEN_UNSEEN, now_ms)
@@ -182,7 +182,12 @@ class Sender(ConnectionListener):
             self._answered(call, produce, now_ms)
         self.run_soon()
 
-    def _unanswered(self, error: KafkaError, produce: ProduceBatches, now_ms: int) -> None:
+    def _unanswered(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
+        error = call.error
+        assert error is not None
+        if call.was_sent:
+            for batch in produce.batches:
+                batch.answer_is_lost()
         if isinstance(error, ClientClosed | UnsupportedVersion):
             for batch in produce.batches:
                 self._completion.abort(batch, error)
@@ -215,6 +220,8 @@ class Sender(ConnectionListener):
                 expired.append(batch)
         for batch in in_order(expired):
             self._completion.expire(batch)
+        if expired:
+            self.run_soon()  # What was behind them may have its turn now.
 
     def _next_expiry_ms(self) -> int:
         timeout_ms = self.accumulator.settings.delivery_timeout_ms

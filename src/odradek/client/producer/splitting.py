@@ -49,4 +49,5 @@ def new_part(
         big.topic_partition, result, builder, None, limit, big.created_ms, big.ordinal + first
     )
     part.leader_epoch = big.leader_epoch
+    part.last_error = big.last_error
     return part

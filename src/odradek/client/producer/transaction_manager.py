@@ -5,137 +5,63 @@ it has already, and one that is missing: each record is written exactly once and
 is sent again.
 
 A sequence number is given to a batch when it is drained, not before, and stays with it through
-retries. Each partition is in one of these states:
+retries. Another one it gets when its epoch has ended, if it cannot be written any more under the
+first: `TxnPartitionEntry` has the states of a partition, and what is known when. Here an epoch is
+bumped, without asking anybody, as soon as one partition needs it.
 
-    in order     next sequence = last acknowledged + what is in flight
-    unresolved   a batch was given up after it had been sent: nobody knows whether it was written.
-                 Nothing new is drained. When nothing is in flight any more, either what succeeded
-                 behind it shows that it was written, or there is a gap
-    gap          the broker misses a batch or has lost the producer's state, or a batch failed for
-                 good. Nothing new is drained; what is in flight is sent, and sent again, until each
-                 batch is done or known to be unwritten. Then the epoch is bumped, here, without
-                 asking anybody, and those left get sequences from 0 on in the new epoch (KIP-360)
-    stale        the epoch was bumped because of another partition: it goes on in the old epoch
-                 until nothing is in flight, then from 0 on in the new one
+    what happens                         to the batch                       to those sent behind it
+    OUT_OF_ORDER_SEQUENCE_NUMBER,        sent again in its place, or, if    unwritten with it
+    UNKNOWN_PRODUCER_ID                  it is unwritten for certain, in
+                                         a new epoch; see the entry
+    delivery.timeout.ms, `retries`       fails, in doubt if it was sent     tell by success that it
+                                                                            was written, or go on
+                                                                            in a new epoch; without
+                                                                            an answer: stay, or fail
+    refused: INVALID_RECORD,             fails; in doubt if an earlier      in a new epoch, when the
+    TOPIC_AUTHORIZATION_FAILED …,        attempt may be written (brokers    broker has missed it
+    INVALID_PRODUCER_EPOCH,              refuse before they look for
+    INVALID_PRODUCER_ID_MAPPING          duplicates)
+    UNKNOWN_SERVER_ERROR                 fails, in doubt                    the same
+    MESSAGE_TOO_LARGE                    its parts share its sequences      sent again behind them
+    another leader, a lost connection    sent again as it is                the same, in order
+    the broker has forgotten the         taken, whatever its sequence; one  the same
+    producer (producer.id.expiration.ms, that had been written, twice: keep
+    a day)                               delivery.timeout.ms far below
 
 A broker knows a batch again if it is among the last five it has written for the producer. So no
 more than five of a partition are drained, counted from the oldest whose outcome is open. That there
 are no more in flight to a node is not enough: leaders move.
 
 A broker that knows nothing of a producer takes any sequence, as if nothing were missing. So the
-first batch of an epoch goes alone; what comes when it is written cannot get ahead of anything.
-
-A broker takes sequence 0 in a higher epoch always. Waiting in a gap until all is known is what
-keeps a batch from being written in the old epoch and in the new one, when its answer got lost.
-
-A batch is known to be unwritten when the broker answered OUT_OF_ORDER_SEQUENCE_NUMBER or
-UNKNOWN_PRODUCER_ID to it, for one that had been written would be a duplicate; and with it all that
-come after it.
+first batch of an epoch goes alone; what comes when it is written cannot get ahead of anything. And
+once it is written no request of an older epoch is carried out there any more.
 
 Transactions are not here; their states would join these. Owner thread only.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.producer_batch import SEQUENCE_MASK, ProducerBatch
+from odradek.client.producer.txn_partition_entry import (
+    NONE,
+    NOTHING,
+    ProducerIdAndEpoch,
+    TxnPartitionEntry,
+)
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 EPOCH_MAX: Final = 32767
 REMEMBERED_BATCHES: Final[i64] = 5
 """How many batches of a producer a broker knows again."""
-NO_SEQUENCE: Final = -1
-UNWRITTEN: Final = frozenset(
-    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
-)
-
-
-class ProducerIdAndEpoch(NamedTuple):
-    """What makes a producer itself."""
-
-    producer_id: int
-    epoch: int
-
-    @property
-    def is_valid(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
-
-
-NONE: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-
-
-@final
-class TxnPartitionEntry:
-    """Where one partition stands."""
-
-    def __init__(self, identity: ProducerIdAndEpoch) -> None:
-        self.identity = identity
-        self.next_sequence: i64 = 0
-        self.last_acked_sequence: i64 = NO_SEQUENCE
-        self.drained: i64 = 0
-        """Batches that got a sequence number so far."""
-        self.in_flight: list[ProducerBatch] = []
-        """Drained and not done, in order; those that wait to be sent again too."""
-        self.unresolved_after: i64 = NO_SEQUENCE
-        """The sequence behind the last batch that was given up, while that is unresolved."""
-        self.has_gap = False
-
-    @property
-    def is_unresolved(self) -> bool:
-        return self.unresolved_after != NO_SEQUENCE
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is in flight that may have been written, or under way."""
-        return all(batch.is_unwritten and not batch.in_flight for batch in self.in_flight)
-
-    @property
-    def next_to_send_again(self) -> ProducerBatch | None:
-        """Batches that come back go out again one by one, in order."""
-        for batch in self.in_flight:
-            if not batch.is_unwritten:
-                return batch
-        return None
-
-    def has_identity_of(self, batch: ProducerBatch) -> bool:
-        """Whether the batch was sent in the present epoch."""
-        producer_id, epoch = self.identity
-        return producer_id == batch.producer_id and epoch == batch.producer_epoch
-
-    def add_in_flight(self, batch: ProducerBatch) -> None:
-        batches = self.in_flight
-        place = len(batches)
-        while place > 0 and batches[place - 1].ordinal > batch.ordinal:
-            place -= 1
-        batches.insert(place, batch)
-
-    def remove_in_flight(self, batch: ProducerBatch) -> None:
-        if batch in self.in_flight:
-            self.in_flight.remove(batch)
-
-    def is_next_sequence(self, sequence: i64) -> bool:
-        """Whether it follows what the broker has acknowledged."""
-        if self.last_acked_sequence == NO_SEQUENCE:
-            return sequence == 0
-        return sequence == (self.last_acked_sequence + 1) & SEQUENCE_MASK
-
-    def start_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
-        """All that is in flight, and what comes, belongs to this epoch, from 0 on."""
-        sequence: i64 = 0
-        for batch in self.in_flight:
-            batch.set_producer_state(identity.producer_id, identity.epoch, sequence)
-            sequence += batch.count
-        self.identity = identity
-        self.next_sequence = sequence
-        self.last_acked_sequence = NO_SEQUENCE
-        self.unresolved_after = NO_SEQUENCE
-        self.has_gap = False
+MISSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""The broker misses something in front of a batch. It does not have that either: one that had been
+written would be a duplicate."""
 
 
 @final
@@ -184,7 +110,7 @@ class TransactionManager:
             return False
         if not entry.in_flight:
             return True
-        if entry.identity != self.identity or entry.last_acked_sequence == NO_SEQUENCE:
+        if entry.identity != self.identity or entry.written == NOTHING:
             return False
         return entry.drained - entry.in_flight[0].drained_as < REMEMBERED_BATCHES
 
@@ -210,22 +136,16 @@ class TransactionManager:
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
         if entry.has_identity_of(batch):
-            ahead = (batch.last_sequence - entry.last_acked_sequence) & SEQUENCE_MASK
-            if entry.last_acked_sequence == NO_SEQUENCE or ahead <= SEQUENCE_MASK >> 1:
-                entry.last_acked_sequence = batch.last_sequence
+            entry.was_written(batch)
 
-    def handle_failed_batch(self, batch: ProducerBatch, *, sent: bool) -> None:
-        """It failed for good. `sent`: nobody knows whether it was written; otherwise it was not,
-        and what was sent behind it misses it."""
+    def handle_failed_batch(self, batch: ProducerBatch) -> None:
+        """It failed for good. Perhaps it was written (`in_doubt`); otherwise it was not, and what
+        was sent behind it misses it."""
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
-        if not batch.has_sequence or not entry.has_identity_of(batch):
-            return
-        if not sent:
-            entry.has_gap = True
-        elif not entry.has_gap:
-            entry.unresolved_after = (batch.last_sequence + 1) & SEQUENCE_MASK
-        self._troubled[batch.topic_partition] = None
+        if batch.has_sequence and entry.has_identity_of(batch):
+            entry.gave_up(batch)
+            self._troubled[batch.topic_partition] = None
 
     def replace_by_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """It was too large: these go out in its place, with its sequence numbers."""
@@ -233,33 +153,29 @@ class TransactionManager:
             return
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
+        batch.may_arrive = batch.in_doubt  # As the parts see it, who share its sequences.
         sequence = batch.base_sequence
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
             part.drained_as = batch.drained_as
+            part.may_arrive = part.may_be_written = batch.may_arrive
             sequence = (sequence + part.count) & SEQUENCE_MASK
             entry.add_in_flight(part)
+        if batch.may_arrive:
+            entry.gave_up(batch)
+            self._troubled[batch.topic_partition] = None
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
         """Whether the batch may succeed when it is sent again; takes note of what the error
         tells."""
-        if error not in UNWRITTEN:
+        if error not in MISSED:
             return error.retriable
         if error == ErrorCode.UNKNOWN_PRODUCER_ID and log_start_offset == -1:
             return True  # An old broker: too little is known.
         entry = self.entry(batch.topic_partition)
-        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not entry.has_gap:
-            if entry.is_unresolved:
-                missing = batch.base_sequence == entry.unresolved_after
-            else:
-                missing = entry.is_next_sequence(batch.base_sequence)
-            if not missing:
-                return True  # It is behind others that will be sent again before it.
-        entry.has_gap = True
-        for behind in entry.in_flight:
-            if behind.ordinal >= batch.ordinal:
-                behind.is_unwritten = True
-        self._troubled[batch.topic_partition] = None
+        if not batch.is_unwritten and not entry.may_follow(batch):
+            entry.is_missing_from(batch)
+            self._troubled[batch.topic_partition] = None
         return True
 
     def resolve(self) -> None:
@@ -269,12 +185,11 @@ class TransactionManager:
         gaps: list[TopicPartition] = []
         for partition in list(self._troubled):
             entry = self.entry(partition)
+            if not entry.has_gap and not entry.is_unresolved:
+                del self._troubled[partition]
+                continue
             if not entry.has_gap and not entry.in_flight:
-                if entry.is_next_sequence(entry.next_sequence):
-                    entry.unresolved_after = NO_SEQUENCE
-                    del self._troubled[partition]
-                else:
-                    entry.has_gap = True
+                entry.missing = entry.doubtful  # Nothing is left that could tell.
             if entry.has_gap and entry.is_settled:
                 gaps.append(partition)
         identity = self.identity

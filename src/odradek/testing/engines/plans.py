@@ -30,11 +30,6 @@ STEPS_NS = ((0, 0), (0, 0), (1_000, 200_000), (10_000, 20 * MS))
 """Tasks in the engine's loop, quick threads, and slow ones."""
 CALM_NS = 1_000 * MS
 DAMAGE = ("bit flip",)
-LATE = ("stall", "pause")
-PATIENCE_MS = 120_000
-"""`delivery.timeout.ms` where a request may arrive after what is sent behind it over the next
-connection. A producer that gave up a batch then takes the next one for unwritten, as Kafka's own
-does, and it may be written twice."""
 GROUP_EVENTS = ("join", "join", "leave", "crash", "pause", "busy")
 SETTINGS = {
     "log.durability": FSYNC,
@@ -89,8 +84,7 @@ def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Sched
     joins = stream(seed, "schedule/engines/join").chance(700) and base.durability == FSYNC
     if not (joins or alone):
         return base
-    late = base.link.slow_rate > 0 or any(fault.kind in LATE for fault in base.faults)
-    plan = draw_engines(stream(seed, "schedule/engines"), steps, base.heal_ns, late)
+    plan = draw_engines(stream(seed, "schedule/engines"), steps, base.heal_ns)
     if alone:
         base = replace(base, topics=[], producers=[], readers=[], trimmers=[], mortal=[])
     return replace(
@@ -103,10 +97,10 @@ def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Sched
     )
 
 
-def draw_engines(chance: SplitMix64, steps: int, horizon_ns: int, late: bool) -> EnginesPlan:
+def draw_engines(chance: SplitMix64, steps: int, horizon_ns: int) -> EnginesPlan:
     topics = [draw_engine_topic(chance, f"app{n}") for n in range(chance.between(1, 3))]
     partitions = all_partitions(topics)
-    senders = draw_senders(chance, topics, steps, horizon_ns, late)
+    senders = draw_senders(chance, topics, steps, horizon_ns)
     readers = [draw_assigned(chance, f"assigned{n}", partitions) for n in range(chance.below(3))]
     groups = [
         draw_group(chance, f"group{n}", topics, horizon_ns) for n in range(chance.between(0, 2))
@@ -150,7 +144,7 @@ def draw_connecting(chance: SplitMix64) -> tuple[tuple[str, str], ...]:
 
 
 def draw_senders(
-    chance: SplitMix64, topics: list[TopicPlan], steps: int, horizon_ns: int, late: bool
+    chance: SplitMix64, topics: list[TopicPlan], steps: int, horizon_ns: int
 ) -> list[SendingPlan]:
     count = chance.between(1, 3)
     records = 4 * -(-steps // count)
@@ -163,7 +157,7 @@ def draw_senders(
                 name=f"sender{number}",
                 partitions=all_partitions([t for t in topics if chance.chance(700)] or topics),
                 records=records,
-                settings=draw_sender_settings(chance, late),
+                settings=draw_sender_settings(chance),
                 step_ns=chance.pick(STEPS_NS),
                 pause_ms=(1, longest_ms),
                 burst_rate=burst_rate,
@@ -176,16 +170,16 @@ def draw_senders(
     return plans
 
 
-def draw_sender_settings(chance: SplitMix64, late: bool) -> tuple[tuple[str, str], ...]:
+def draw_sender_settings(chance: SplitMix64) -> tuple[tuple[str, str], ...]:
     request_ms = chance.pick((400, 2000, 30_000))
     linger_ms = chance.pick((0, 0, 5, 50))
-    delivery_ms = max(chance.pick((1000, 5000, PATIENCE_MS)), request_ms + linger_ms)
+    delivery_ms = max(chance.pick((1000, 5000, 120_000)), request_ms + linger_ms)
     return (
         *draw_connecting(chance),
         ("linger.ms", str(linger_ms)),
         ("batch.size", str(chance.pick((0, 300, 2000, 16_384)))),
         ("request.timeout.ms", str(request_ms)),
-        ("delivery.timeout.ms", str(PATIENCE_MS if late else delivery_ms)),
+        ("delivery.timeout.ms", str(delivery_ms)),
         ("buffer.memory", str(chance.pick((4000, 20_000, 1 << 25)))),
         ("max.block.ms", str(chance.pick((500, 5000, 60_000)))),
         ("max.in.flight.requests.per.connection", str(chance.pick((1, 2, 5, 5)))),

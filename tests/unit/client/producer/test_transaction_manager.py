@@ -49,7 +49,22 @@ class Sending:
         return batch
 
     def missed(self, batch: ProducerBatch) -> bool:
+        """The broker misses something in front of it."""
         return self.manager.can_retry(batch, MISSING, 0)
+
+    def refused(self, batch: ProducerBatch) -> None:
+        """It fails, and was never written."""
+        self.manager.handle_failed_batch(batch)
+
+    def given_up(self, batch: ProducerBatch) -> None:
+        """It fails, and no request that carried it was answered."""
+        batch.answer_is_lost()
+        self.manager.handle_failed_batch(batch)
+
+    @property
+    def bumps(self) -> int:
+        self.manager.resolve()
+        return self.manager.epoch_bumps
 
 
 def place(batch: ProducerBatch) -> tuple[int, int]:
@@ -71,7 +86,6 @@ def test_sequences_wrap():
     s.written()
     entry = s.manager.entry(P0)
     entry.next_sequence = LAST_SEQUENCE
-    entry.last_acked_sequence = LAST_SEQUENCE - 1
     batch = s.written(3)
     assert batch.base_sequence == LAST_SEQUENCE
     assert batch.last_sequence == 1
@@ -151,7 +165,7 @@ def test_a_gap_waits_for_what_is_still_under_way():
 def test_a_batch_that_failed_for_good_leaves_a_gap():
     s = Sending()
     s.written()
-    s.manager.handle_failed_batch(s.drained(), sent=False)
+    s.refused(s.drained())
     s.manager.resolve()
     assert place(s.drained()) == (1, 0)
 
@@ -160,7 +174,7 @@ def test_a_batch_given_up_is_resolved_by_one_that_succeeds_behind_it():
     s = Sending()
     s.written()
     lost, behind = s.drained(), s.drained()
-    s.manager.handle_failed_batch(lost, sent=True)
+    s.given_up(lost)
     assert not s.manager.may_drain(s.batch())
     s.manager.handle_completed_batch(behind)
     s.manager.resolve()
@@ -171,7 +185,7 @@ def test_a_batch_given_up_is_resolved_by_one_that_succeeds_behind_it():
 def test_a_batch_given_up_bumps_the_epoch_if_nothing_tells_that_it_was_written():
     s = Sending()
     s.written()
-    s.manager.handle_failed_batch(s.drained(), sent=True)
+    s.given_up(s.drained())
     s.manager.resolve()
     assert place(s.drained()) == (1, 0)
 
@@ -180,7 +194,7 @@ def test_a_late_answer_tells_that_a_batch_given_up_was_written():
     s = Sending()
     s.written()
     lost, behind = s.drained(), s.drained()
-    s.manager.handle_failed_batch(lost, sent=True)
+    s.given_up(lost)
     s.manager.handle_completed_batch(lost)
     s.manager.handle_completed_batch(behind)
     s.manager.resolve()
@@ -192,7 +206,7 @@ def test_another_partition_goes_on_in_the_old_epoch_until_nothing_is_in_flight()
     s.written()
     s.written(2, P1)
     other = s.drained(1, P1)
-    s.manager.handle_failed_batch(s.drained(), sent=False)
+    s.refused(s.drained())
     s.manager.resolve()
     assert place(other) == (0, 2)
     assert not s.manager.may_drain(s.batch(1, P1))
@@ -204,7 +218,7 @@ def test_when_the_epochs_are_used_up_a_new_id_is_asked_for():
     s = Sending()
     s.manager.set_producer_id(7, 32767)
     s.written()
-    s.manager.handle_failed_batch(s.drained(), sent=False)
+    s.refused(s.drained())
     s.manager.resolve()
     assert s.manager.needs_producer_id
     s.manager.set_producer_id(8, 0)
@@ -222,3 +236,97 @@ def test_the_parts_of_a_batch_have_its_sequences():
     assert [place(part) for part in parts] == [(0, 1), (0, 3)]
     assert s.manager.may_drain(parts[0])
     assert not s.manager.may_drain(parts[1])
+
+
+def test_a_batch_without_an_answer_keeps_its_place_behind_one_that_may_arrive_yet():
+    s = Sending()
+    s.written()
+    lost, unanswered, refused = s.drained(), s.drained(), s.drained()
+    unanswered.answer_is_lost()
+    s.given_up(lost)
+    assert s.missed(unanswered) and s.missed(refused)
+    assert s.bumps == 0
+    assert s.manager.may_drain(unanswered) and not s.manager.may_drain(refused)
+    s.manager.handle_completed_batch(unanswered)
+    assert s.manager.may_drain(refused), "it was written: nothing is missing any more"
+    assert s.bumps == 0
+
+
+def test_what_is_behind_a_batch_without_an_answer_begins_anew_when_that_is_given_up():
+    s = Sending()
+    s.written()
+    lost, unanswered, refused = s.drained(), s.drained(), s.drained()
+    unanswered.answer_is_lost()
+    s.given_up(lost)
+    assert s.missed(unanswered)
+    s.given_up(unanswered)
+    assert s.missed(refused)
+    assert s.bumps == 1
+    assert place(refused) == (1, 0)
+
+
+def test_a_batch_whose_attempts_were_all_answered_begins_anew_and_so_does_what_is_behind_it():
+    """Behind what is not written nothing is, whether or not there was an answer."""
+    s = Sending()
+    s.written()
+    lost, answered, unanswered = s.drained(), s.drained(), s.drained()
+    unanswered.answer_is_lost()
+    s.given_up(lost)
+    assert s.missed(answered)
+    assert s.bumps == 1
+    assert [place(answered), place(unanswered)] == [(1, 0), (1, 1)]
+    assert not unanswered.in_doubt
+
+
+def test_behind_a_batch_that_was_always_refused_nothing_can_arrive():
+    s = Sending()
+    s.written()
+    refused, unanswered = s.drained(), s.drained()
+    unanswered.answer_is_lost()
+    s.refused(refused)
+    assert s.missed(unanswered)
+    assert s.bumps == 1
+    assert place(unanswered) == (1, 0)
+
+
+def test_behind_what_a_broker_has_lost_nothing_can_arrive():
+    """It had acknowledged it, and its disk did not keep it."""
+    s = Sending()
+    s.written()
+    unanswered = s.drained()
+    unanswered.answer_is_lost()
+    assert s.missed(unanswered)
+    assert s.bumps == 1
+    assert place(unanswered) == (1, 0)
+
+
+def test_what_is_in_front_of_a_gap_keeps_its_place():
+    s = Sending()
+    s.written()
+    first, second, refused = s.drained(), s.drained(), s.drained()
+    for batch in (first, second):
+        batch.answer_is_lost()
+    s.refused(refused)
+    assert s.missed(second), "the first one is still to be sent again"
+    s.manager.handle_completed_batch(first)
+    assert s.bumps == 0
+    assert s.manager.may_drain(second)
+    s.manager.handle_completed_batch(second)
+    assert s.bumps == 1
+
+
+def test_parts_of_a_batch_that_may_be_written_keep_its_sequences():
+    s = Sending()
+    s.written()
+    big = s.drained(5)
+    big.answer_is_lost()
+    parts = [s.batch(2), s.batch(3)]
+    for index, part in enumerate(parts):
+        part.ordinal = big.ordinal + index
+    s.manager.replace_by_parts(big, parts)
+    assert s.missed(parts[0])
+    assert s.bumps == 0
+    assert place(parts[0]) == (0, 1)
+    s.manager.handle_completed_batch(parts[0])
+    assert s.missed(parts[1]), "the whole cannot be written any more: this one was lost"
+    assert s.bumps == 1

@@ -1,0 +1,179 @@
+"""Requests that got no answer and arrive yet: what they carry is written once, or its sender is
+told that nobody knows.
+
+A connection that is given up by the client may be read to its end by the broker, long after what
+was sent over the next one. So a batch that went out without an answer keeps its sequence numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from producing import Producing
+
+from odradek.client.errors import DeliveryTimeout, InvalidRecord, RecordTooLarge
+from odradek.client.producer.delivery import FutureRecordMetadata
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.produce import ProduceRequest
+from odradek.testing.scripted import CLOSE, SILENT
+
+REQUEST_MS, DELIVERY_MS = 10_000, 15_000
+
+
+class Late:
+    """A producer of one batch per record, and a broker that reads nothing while it is `asleep`."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.p = Producing(
+            batch_bytes=1,
+            delivery_timeout_ms=DELIVERY_MS,
+            engine={"request_timeout_ms": REQUEST_MS},
+            **settings,
+        )
+        self.asleep = False
+        self.unread: list[tuple[ProduceRequest, int]] = []
+        self._right = self.p.cluster[1].answers[ProduceRequest]
+        self.p.cluster[1].answers[ProduceRequest] = self.answer
+        self.p.send(b"warm up")
+        self.p.flush()
+
+    def answer(self, request: ProduceRequest, version: int) -> Any:
+        if not self.asleep:
+            return self._right(request, version)
+        self.unread.append((request, version))
+        return SILENT
+
+    def read_on(self) -> None:
+        """What lies in the buffers of closed connections arrives now."""
+        unread, self.unread = self.unread, []
+        for request, version in unread:
+            self._right(request, version)
+
+    def two_without_an_answer(self) -> tuple[FutureRecordMetadata, FutureRecordMetadata]:
+        """The first is given up, the second goes out once more and is refused: the first is
+        missing."""
+        p = self.p
+        self.asleep = True
+        first = p.send(b"first")
+        p.cluster.run(REQUEST_MS - 1_000)
+        second = p.send(b"second")
+        assert isinstance(p.outcome(first), DeliveryTimeout)
+        self.asleep = False
+        read = len(p.brokers.requests)
+        p.cluster.until(lambda: len(p.brokers.requests) > read)
+        assert p.values() == [b"warm up"]
+        return first, second
+
+
+def test_a_batch_behind_one_that_was_given_up_is_not_written_twice():
+    late = Late()
+    _, second = late.two_without_an_answer()
+    late.read_on()
+    assert late.p.outcome(second).offset == 2
+    assert late.p.outcome(late.p.send(b"third")).offset == 3
+    assert late.p.values() == [b"warm up", b"first", b"second", b"third"]
+    manager = late.p.core.accumulator.transaction_manager
+    assert manager is not None and manager.epoch_bumps == 0, "nothing was missing after all"
+
+
+def test_a_batch_that_cannot_be_numbered_anew_fails_in_the_end_and_says_that_nobody_knows():
+    late = Late()
+    _, second = late.two_without_an_answer()
+    begun_ms = late.p.cluster.now_ms
+    error = late.p.outcome(second)
+    assert isinstance(error, DeliveryTimeout)
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in str(error)
+    assert "without an answer" in str(error)
+    assert "may or may not have been written" in str(error)
+    assert late.p.cluster.now_ms - begun_ms <= DELIVERY_MS
+    assert late.p.outcome(late.p.send(b"third")).offset == 1
+    late.read_on()
+    assert late.p.values() == [b"warm up", b"third"], "a newer epoch shuts out what comes late"
+
+
+def test_the_turn_of_the_batch_behind_comes_when_the_first_is_given_up():
+    late = Late()
+    p = late.p
+    late.asleep = True
+    first = p.send(b"first")
+    p.cluster.run(5_000)
+    p.send(b"second")
+    p.cluster.until(lambda: len(late.unread) == 3)  # The first, once more.
+    assert isinstance(p.outcome(first), DeliveryTimeout)
+    p.cluster.run(500)
+    assert len(late.unread) == 4
+
+
+def test_a_batch_that_was_surely_not_written_says_so_when_its_time_is_over():
+    """It waited behind one that nobody knows of, and was never sent."""
+    late = Late(max_in_flight=1)
+    late.asleep = True
+    sent, unsent = map(late.p.outcome, [late.p.send(b"first"), late.p.send(b"second")])
+    assert isinstance(sent, DeliveryTimeout) and isinstance(unsent, DeliveryTimeout)
+    assert "they may or may not have been written" in str(sent)
+    assert "they were not written" in str(unsent)
+
+
+def test_parts_of_a_batch_that_may_be_there_are_not_written_beside_it():
+    """It was written, the answer got lost, and then the topic's limit was lowered."""
+    p = Producing(
+        linger_ms=5, delivery_timeout_ms=DELIVERY_MS, engine={"request_timeout_ms": REQUEST_MS}
+    )
+    p.send(b"warm up")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+
+    def lossy(request: ProduceRequest, version: int) -> Any:
+        right(request, version)
+        p.cluster[1].answers[ProduceRequest] = right
+        p.brokers.max_batch_bytes = 150
+        return CLOSE
+
+    p.cluster[1].answers[ProduceRequest] = lossy
+    values = [b"%d" % n + b"x" * 50 for n in range(4)]
+    outcomes = [p.outcome(future) for future in [p.send(value) for value in values]]
+    assert p.values() == [b"warm up", *values]
+    for error in outcomes:
+        assert isinstance(error, DeliveryTimeout)
+        assert "may or may not have been written" in str(error)
+    assert p.outcome(p.send(b"behind")).offset == 5
+
+
+def test_a_refusal_does_not_tell_of_an_earlier_attempt():
+    p = Producing()
+    p.send(b"warm up")
+    p.flush()
+    right = p.cluster[1].answers[ProduceRequest]
+
+    def lossy(request: ProduceRequest, version: int) -> Any:
+        right(request, version)
+        p.cluster[1].answers[ProduceRequest] = right
+        p.brokers.max_batch_bytes = 60
+        return CLOSE
+
+    p.cluster[1].answers[ProduceRequest] = lossy
+    error = p.outcome(p.send(b"one"))
+    assert isinstance(error, RecordTooLarge)
+    assert "may or may not have been written by an earlier attempt" in str(error)
+    assert p.values() == [b"warm up", b"one"]
+
+
+def test_what_is_behind_a_refused_batch_does_not_wait():
+    """Nothing can be written behind a batch that never will be, whoever carries it."""
+    late = Late()
+    p = late.p
+    p.brokers.fail_next("t", 0, ErrorCode.INVALID_RECORD)
+    refused = p.send(b"refused")
+    answers = iter([None, CLOSE])
+
+    def lossy(request: ProduceRequest, version: int) -> Any:
+        kept = late.answer(request, version)
+        return next(answers, None) or kept
+
+    p.cluster[1].answers[ProduceRequest] = lossy
+    second = p.send(b"second")
+    begun_ms = p.cluster.now_ms
+    assert isinstance(p.outcome(refused), InvalidRecord)
+    assert p.outcome(second).offset == 1
+    assert p.cluster.now_ms - begun_ms < 5_000
+    assert p.values() == [b"warm up", b"second"]
