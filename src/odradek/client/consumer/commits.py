@@ -32,6 +32,7 @@ from odradek.client.consumer.group_effects import GroupCall
 from odradek.client.consumer.group_member import GroupMember
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.errors.answers import UnknownTopicOrPartition
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import ApiTimeout, CommitFailed
 from odradek.model.errors import ErrorCode
@@ -93,6 +94,8 @@ class Commit(CoordinatorRequest):
         return error
 
     def late(self) -> KafkaError:
+        if isinstance(self.last_error, UnknownTopicOrPartition):
+            return self.last_error  # It was deleted while its offsets were being committed.
         return ApiTimeout(
             f"the coordinator of group {self.commits.member.config.group_id} did not confirm in "
             f"time that {len(self.offsets)} offsets are committed; they may be all the same. What "

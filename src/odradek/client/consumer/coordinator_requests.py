@@ -35,6 +35,8 @@ class CoordinatorRequest(ABC):
         self.attempts = 0
         self.retry_ms = NEVER_MS
         """When to send it again; never, while it is under way."""
+        self.last_error: KafkaError | None = None
+        """What the last attempt failed with."""
 
     @abstractmethod
     def build(self) -> RequestBuilder | KafkaError:
@@ -136,6 +138,7 @@ class CoordinatorRequests:
         if request.deadline_ms is None or not error.retriable:
             self.end(request, error=error)
             return
+        request.last_error = error
         backoff_ms = self.member.backoff.backoff_ms(request.attempts)
         request.retry_ms = self.member.now_ms + backoff_ms
         request.attempts += 1

@@ -140,6 +140,27 @@ def test_the_application_is_told_and_may_go_on(api: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("UNKNOWN_TOPIC_OR_PARTITION", "UnknownTopicOrPartition (UNKNOWN_TOPIC_OR_PARTITION)"),
+        ("COORDINATOR_LOAD_IN_PROGRESS", "ApiTimeout (REQUEST_TIMED_OUT)"),
+    ],
+)
+def test_a_commit_whose_time_is_over_tells_what_stood_in_its_way(code: str, kind: str) -> None:
+    """A topic that was deleted meanwhile is gone, and nobody is late."""
+    membership = Membership("none", "none")
+    membership.until_stable()
+    membership.run("commit c1 t-0=7 within=3000")
+    while not membership.told:
+        asked = membership.machine.calls
+        if asked and asked[0].builder.request_type.__name__ == "OffsetCommitRequest":
+            membership.run(f"answer OffsetCommit error={code} t-0={code}")
+        else:
+            membership.step()
+    assert membership.told == [f"3000 ms: c1 fails: {kind}"]
+
+
+@pytest.mark.parametrize(
     "code", [*MOVING, "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED"]
 )
 def test_whatever_leaving_is_answered_the_consumer_closes(code: str) -> None:
