@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.consumer.arguments import ConsumerArguments
 from odradek.client.consumer.dead_letters import DeadLetters, producer_settings
+from odradek.client.errors import KafkaError
 from odradek.client.producer.delivery import FutureRecordMetadata
 
 if TYPE_CHECKING:
@@ -34,8 +37,10 @@ class AwaitedOffice:
             self._producer = await Producer(self._settings).start()
         return await self._producer.enqueue(topic, value, **fields)
 
-    async def outcome(self, sent: FutureRecordMetadata) -> None:
-        await sent
+    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
+        with contextlib.suppress(TimeoutError, KafkaError):
+            async with asyncio.timeout(timeout_s):
+                await sent
 
     async def close(self) -> None:
         if self._producer is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.consumer.arguments import ConsumerArguments
@@ -36,8 +37,9 @@ class BlockingOffice:
             self._producer = Producer(self._settings)
         return self._producer.send(topic, value, **fields)
 
-    async def outcome(self, sent: FutureRecordMetadata) -> None:
-        sent.result()
+    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            sent.exception(timeout_s)
 
     async def close(self) -> None:
         if self._producer is not None:

@@ -10,8 +10,9 @@ A dead letter is the record as it came: key, value, headers and timestamp, with 
 say where it was and what was wrong, by the names that Kafka Connect gives them:
 `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or VALUE_CONVERTER),
 `.exception.class.name` and `.exception.message`. The producer is made when the first is to be sent,
-with the consumer's settings of connections, and closed with the consumer; it takes up to
-`default.api.timeout.ms` to know the topic, and as long again to deliver, within the poll.
+with the consumer's settings of connections, and closed with the consumer. It has
+`default.api.timeout.ms` to know the topic, and as long again to deliver; a poll waits for that up
+to its own timeout, and the next one goes on waiting.
 
 No position passes a dead letter that was not acknowledged, so none is lost; one may be written
 twice, where a consumer ends between its acknowledgement and the next commit. There are never more
@@ -22,6 +23,7 @@ The application's thread or task only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from odradek.client.consumer.record import Record
@@ -35,6 +37,14 @@ from odradek.protocol.records import Header
 PREFIX = "__connect.errors."
 STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 NO_TIMESTAMP = -1
+
+
+LeftS = Callable[[], float | None]
+"""How many seconds are left; None: any number."""
+
+
+def for_ever() -> None:
+    """Any number of seconds."""
 
 
 class Office(Protocol):
@@ -52,8 +62,8 @@ class Office(Protocol):
         """Wait until it is queued. Raises as producers do."""
         ...
 
-    async def outcome(self, sent: FutureRecordMetadata) -> None:
-        """Wait until it is acknowledged. Raises what it failed with."""
+    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
+        """Until its outcome is known, or time is over."""
         ...
 
     async def close(self) -> None:
@@ -69,31 +79,35 @@ class DeadLetters:
         self.of_columns: list[DecodeError] = []
         """What a decoder of columns could make nothing of."""
         self._office = office
+        self._sent: dict[DecodeError, FutureRecordMetadata] = {}
+        """Those whose outcome nobody has waited for to its end."""
 
-    async def bury(self, letters: list[DecodeError]) -> None:
-        """Write them to the topic, and take out of the list what is acknowledged. Raises
-        `DeadLetterFailed` for the first that is not.
+    async def bury(self, letters: list[DecodeError], left_s: LeftS = for_ever) -> bool:
+        """Write them to the topic, and take out of the list what is acknowledged; False if time is
+        over before all are. Raises `DeadLetterFailed` for the first that cannot be written.
         """
-        waiting = list(letters)
-        sent: list[FutureRecordMetadata] = []
-        refused: KafkaError | None = None
-        try:
-            for error in waiting:
-                future = await self._send(error)
-                sent.append(future)
-        except KafkaError as reason:
-            refused = reason
-        lost: dict[DecodeError, KafkaError] = {}
-        for error, future in zip(waiting, sent, strict=False):
-            try:
-                await self._office.outcome(future)
-            except KafkaError as reason:
-                lost[error] = reason
-        letters[:] = [*lost, *waiting[len(sent) :]]
-        if letters:
-            trouble = lost.get(letters[0]) or refused
-            assert trouble is not None
-            raise self._failed(letters[0], trouble)
+        self._sent = {error: self._sent[error] for error in letters if error in self._sent}
+        trouble: tuple[DecodeError, KafkaError] | None = None
+        for error in letters:
+            if error not in self._sent:
+                try:
+                    self._sent[error] = await self._send(error)
+                except KafkaError as reason:
+                    trouble = error, reason
+                    break
+        for error, sent in list(self._sent.items()):
+            await self._office.wait(sent, left_s())
+            if not sent.done():
+                continue
+            del self._sent[error]
+            lost = sent.exception()
+            if lost is None:
+                letters.remove(error)
+            elif trouble is None:
+                trouble = error, lost
+        if trouble is not None:
+            raise self._failed(*trouble)
+        return not letters
 
     async def _send(self, error: DecodeError) -> FutureRecordMetadata:
         record = error.record

@@ -88,6 +88,10 @@ class Reading:
         """When so many seconds are over; never, if they are negative or None."""
         return None if timeout is None or timeout < 0 else self._driver.time() + timeout
 
+    def _left(self, deadline: float | None) -> float | None:
+        """How many seconds there are until then."""
+        return None if deadline is None else max(0.0, deadline - self._driver.time())
+
     # Records.
 
     async def poll(self, timeout: float | None) -> Record[Any, Any] | None:
@@ -100,9 +104,10 @@ class Reading:
             record = self.collector.next_record()
             if record is not None:
                 return record
-            if await self._buried(self.collector.set_aside):
-                continue
-            if not self.collector.attention and not await self._sleep(deadline):
+            if self.collector.set_aside:
+                if not await self._bury(self.collector.set_aside, deadline):
+                    return None
+            elif not self.collector.attention and not await self._sleep(deadline):
                 return None
 
     async def gather(self, gathering: Gathering, timeout: float | None) -> bool:
@@ -121,7 +126,8 @@ class Reading:
                     return True
                 if self.collector.set_aside:
                     try:
-                        await self._buried(self.collector.set_aside)
+                        if not await self._bury(self.collector.set_aside, deadline):
+                            return True
                     except DeadLetterFailed:
                         if gathering.is_empty:
                             raise
@@ -149,27 +155,21 @@ class Reading:
             await self._give_back()
             raise
 
-    async def _buried(self, letters: list[DecodeError] | None) -> bool:
-        """Whether records were set aside, and have gone where dead letters go. Raises
-        `DeadLetterFailed` if they cannot.
-        """
-        if not letters:
-            return False
+    async def _bury(self, letters: list[DecodeError], deadline: float | None) -> bool:
+        """See to what was set aside; False if that takes longer. Raises `DeadLetterFailed`."""
         assert self.dead_letters is not None
         self._core.group.waits(True)
         try:
-            await self.dead_letters.bury(letters)
+            return await self.dead_letters.bury(letters, lambda: self._left(deadline))
         finally:
             self._core.group.waits(False)
-        return True
 
     @property
     def on_decode_error(self) -> Callable[[DecodeError], object] | None:
         """What who decodes columns tells of each value that cannot be decoded; None: it raises."""
-        letters = self.dead_letters
-        return (
-            self.collector.deserializers.on_error if letters is None else letters.of_columns.append
-        )
+        if self.dead_letters is not None:
+            return self.dead_letters.of_columns.append
+        return self.collector.deserializers.on_error
 
     async def _give_back(self) -> None:
         """What was gathered does not count: the wait was broken off, or it cannot be decoded."""
@@ -182,8 +182,8 @@ class Reading:
         """Until something may be there; False if time is over, or nothing will ever be there."""
         if self._core.is_exhausted:
             return False
-        left = None if deadline is None else deadline - self._driver.time()
-        if left is not None and left <= 0:
+        left = self._left(deadline)
+        if left == 0:
             return False
         if not self._driver.running:
             raise ClientClosed("the consumer is closed")

@@ -128,6 +128,19 @@ def read(consumer: Consumer[Any, Any], how: str) -> list[object]:
     return [row for row in rows if row["value"] is not None]
 
 
+def test_a_poll_waits_no_longer_than_it_was_told(
+    broker: Broker, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic, dead = new_topic(), new_topic()
+    produce(topic, BAD, GOOD)
+    with Consumer(brokers=broker.bootstrap, on_decode_error=f"dlq:{dead}", **JSON) as consumer:
+        consumer.assign({(topic, 0): 0})
+        while (found := consumer.poll(0)) is None:
+            assert consumer.position((topic, 0)) <= 1
+        assert found.offset == 1
+    assert len(all_of(broker, dead)) == 1, "polls that are too short send nothing twice"
+
+
 class TestGroups:
     def test_commits_go_behind_what_was_written(
         self, broker: Broker, new_topic: NewTopic, produce: Produce

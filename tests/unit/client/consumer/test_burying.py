@@ -1,0 +1,131 @@
+"""Dead letters on their way: what is acknowledged is gone, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.client.consumer.dead_letters import DeadLetters
+from odradek.client.consumer.reading import run_now
+from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, RecordTooLarge
+
+SOURCE = RecordSource("orders", 0, 0, TimestampType.CREATE_TIME)
+
+
+def letter(offset: int) -> DecodeError:
+    error = DecodeError(f"the record at {offset}")
+    error.record = Record(SOURCE, offset, 1000, None, b"%d" % offset)
+    error.__cause__ = ValueError("no number")
+    return error
+
+
+class Sent:
+    """A record's future, done when the test says so."""
+
+    def __init__(self) -> None:
+        self.known = False
+        self.error: KafkaError | None = None
+
+    def done(self) -> bool:
+        return self.known
+
+    def exception(self) -> KafkaError | None:
+        return self.error
+
+
+class Desk:
+    """An office that sends nothing: by value, what became of it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, Sent]] = []
+        self.refused: KafkaError | None = None
+        self.waited: list[float | None] = []
+        self.acknowledges = True
+
+    async def enqueue(self, topic: str, value: bytes, **_: object) -> Any:
+        if self.refused is not None:
+            raise self.refused
+        sent = Sent()
+        self.sent.append((value, sent))
+        return sent
+
+    async def wait(self, sent: Any, timeout_s: float | None) -> None:
+        self.waited.append(timeout_s)
+        sent.known = sent.known or self.acknowledges
+
+    @property
+    def values(self) -> list[bytes]:
+        return [value for value, _ in self.sent]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def dead_letters(desk: Desk) -> DeadLetters:
+    office: Any = desk
+    return DeadLetters("dead", office)
+
+
+def test_all_are_sent_before_any_is_waited_for(desk: Desk, dead_letters: DeadLetters) -> None:
+    letters = [letter(1), letter(2)]
+    assert run_now(dead_letters.bury(letters))
+    assert letters == []
+    assert (desk.values, desk.waited) == ([b"1", b"2"], [None, None])
+
+
+def test_what_is_not_known_in_time_is_not_sent_again(desk: Desk, dead_letters: DeadLetters) -> None:
+    desk.acknowledges = False
+    letters = [letter(1), letter(2)]
+    assert not run_now(dead_letters.bury(letters, lambda: 0.5))
+    assert (len(letters), desk.waited) == (2, [0.5, 0.5])
+    desk.sent[0][1].known = True
+    assert not run_now(dead_letters.bury(letters, lambda: 0.0))
+    assert [str(error) for error in letters] == ["the record at 2"]
+    desk.acknowledges = True
+    assert run_now(dead_letters.bury(letters))
+    assert desk.values == [b"1", b"2"]
+
+
+def test_what_fails_stays_and_is_sent_again(desk: Desk, dead_letters: DeadLetters) -> None:
+    desk.acknowledges = False
+    letters = [letter(1), letter(2)]
+    run_now(dead_letters.bury(letters, lambda: 0.0))
+    for _, sent in desk.sent:
+        sent.known = True
+    desk.sent[0][1].error = RecordTooLarge("too large")
+    with pytest.raises(DeadLetterFailed, match=r"orders-0 at offset 1.*too large") as failed:
+        run_now(dead_letters.bury(letters, lambda: 0.0))
+    assert isinstance(failed.value.__cause__, RecordTooLarge)
+    assert [str(error) for error in letters] == ["the record at 1"]
+    desk.acknowledges = True
+    assert run_now(dead_letters.bury(letters))
+    assert desk.values == [b"1", b"2", b"1"]
+
+
+def test_what_cannot_be_queued_stays_with_all_behind_it(
+    desk: Desk, dead_letters: DeadLetters
+) -> None:
+    desk.refused = KafkaError("no such topic")
+    letters = [letter(1), letter(2)]
+    with pytest.raises(DeadLetterFailed, match=r"offset 1.*no such topic"):
+        run_now(dead_letters.bury(letters))
+    assert len(letters) == 2
+    desk.refused = None
+    assert run_now(dead_letters.bury(letters))
+    assert desk.values == [b"1", b"2"]
+
+
+def test_who_went_elsewhere_meanwhile_waits_for_nothing(
+    desk: Desk, dead_letters: DeadLetters
+) -> None:
+    desk.acknowledges = False
+    run_now(dead_letters.bury([letter(1)], lambda: 0.0))
+    desk.acknowledges = True
+    assert run_now(dead_letters.bury([letter(7)]))
+    assert desk.values == [b"1", b"7"]
+    assert len(desk.waited) == 2
