@@ -40,6 +40,7 @@ from odradek.client.waiter import Waiter, spawn
 from odradek.config.broker import BrokerConfig
 from odradek.config.client import ClientConfig
 from odradek.config.offset_reset import EARLIEST
+from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.offset_commit import all_refused
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
@@ -54,6 +55,7 @@ from odradek.testing.client_process import ClientProcess
 from odradek.testing.history import History
 from odradek.testing.machine import HOST, PORT, Machine, Wiring
 from odradek.testing.network import Fabric
+from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, SECOND, Scheduler, SimulationError
 from odradek.testing.transport import Link
@@ -112,6 +114,26 @@ class Books:
         self.at_broker[partition] = offset
 
 
+class ReluctantCoordinator(GroupCoordinator):
+    """Has so many commits of a thousand tried again; for the rest it is another."""
+
+    def __init__(self, other: GroupCoordinator, chance: SplitMix64, per_mille: int) -> None:
+        super().__init__(other.config, other.runtime)
+        self.chance = chance
+        self.per_mille = per_mille
+
+    def commit_offsets(
+        self,
+        request: OffsetCommitRequest,
+        version: int,
+        respond: Callable[[OffsetCommitResponse], None],
+    ) -> None:
+        if self.chance.chance(self.per_mille):
+            respond(all_refused(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        else:
+            super().commit_offsets(request, version, respond)
+
+
 class GroupWorld:
     """One broker, the members of one group, and a seed for all of it."""
 
@@ -137,7 +159,8 @@ class GroupWorld:
 
         def start(env: Env, process: SimProcess) -> object:
             node = start_node(config, env, process)
-            self._refuse_commits(node, refused_commits)
+            chance = self.scheduler.stream("refusing")
+            node.broker.groups = ReluctantCoordinator(node.groups, chance, refused_commits)
             return node
 
         self.machine = Machine(self.scheduler, self.fabric, History(), Wiring(start))
@@ -145,22 +168,6 @@ class GroupWorld:
         self.members: list[SimMember] = []
         self.starts = 0
         self._create_topics()
-
-    def _refuse_commits(self, node: Node, per_mille: int) -> None:
-        """So many commits are to be tried again."""
-        commit_offsets, chance = node.groups.commit_offsets, self.scheduler.stream("refusing")
-
-        def reluctant(
-            request: OffsetCommitRequest,
-            version: int,
-            respond: Callable[[OffsetCommitResponse], None],
-        ) -> None:
-            if chance.chance(per_mille):
-                respond(all_refused(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            else:
-                commit_offsets(request, version, respond)
-
-        node.groups.commit_offsets = reluctant  # type: ignore[method-assign]
 
     def _create_topics(self) -> None:
         side = SimMember(self, "admin", None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from mypy_extensions import mypyc_attr
+
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.departures import leave
 from odradek.coordinator.group.gathering import Gathering
@@ -48,6 +50,7 @@ NOT_HERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GroupCoordinator:
     """All methods are the owner thread's."""
 
