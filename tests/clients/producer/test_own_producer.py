@@ -64,6 +64,24 @@ def test_confluent_kafkas_habits(broker, topic):
     producer.close()
 
 
+def test_who_learns_that_a_record_is_written_finds_room_for_the_next(broker, topic):
+    refused = []
+    with Producer(brokers=broker.bootstrap, buffer_memory=1000, on_full="raise") as producer:
+
+        def send_another(*_: object) -> None:
+            try:
+                producer.send(topic, "v" * 900, partition=0)
+            except BufferFull as error:
+                refused.append(error)
+
+        producer.partitions_for(topic)
+        producer.send(topic, "v" * 900, partition=0, on_delivery=send_another).result(LONG_S)
+        producer.flush()
+        assert not refused
+        for _ in range(100):
+            producer.send(topic, "v" * 900, partition=0).result(LONG_S)
+
+
 def test_a_record_whose_outcome_is_told_is_not_open_any_more(broker, topic):
     open_records = []
     with Producer(brokers=broker.bootstrap) as producer:

@@ -14,7 +14,8 @@ says that it misses something, or refuses the batch before it looks at the log. 
 it is: what was surely not written can be sent anew without a second thought.
 
 A batch that was done before its answer came only gives its memory back, and tells the transaction
-manager what became of it.
+manager what became of it. The others give it back before anybody is told: who learns that a record
+is written finds room for the next one.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Completion:
         if batch.done:
             self._accumulator.finished(batch)
         elif written:
-            batch.complete(outcome.base_offset, outcome.log_append_time_ms)
             self._accumulator.finished(batch)
+            batch.complete(outcome.base_offset, outcome.log_append_time_ms)
         elif error in TOO_LARGE and batch.count > 1:
             self._split(batch, outcome)
         elif self._may_retry(batch, outcome, now_ms):
@@ -121,8 +122,8 @@ class Completion:
                 "again.",
                 outcome.error,
             )
-        batch.fail(error, record_errors)
         self._accumulator.finished(batch)
+        batch.fail(error, record_errors)
 
     def expire(self, batch: ProducerBatch) -> None:
         """Its time is over, while it waits or is under way."""
