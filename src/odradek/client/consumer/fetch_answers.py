@@ -88,10 +88,10 @@ class FetchAnswers:
             state = self._subscriptions.get(partition)
             if state is None or not self._is_current(state, asked[partition]):
                 continue
-            code = error_code(data.error_code)
-            if code == ErrorCode.NONE:
+            if data.error_code == ErrorCode.NONE:
                 self._take_data(state, data)
                 continue
+            code = error_code(data.error_code)
             leader = data.current_leader
             if leader is not None and leader.leader_id >= 0:
                 changes.append(LeaderChange(*partition, leader.leader_id, leader.leader_epoch))

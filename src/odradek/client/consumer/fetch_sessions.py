@@ -16,6 +16,9 @@ Topics are named by id, as long as every topic of the session has one and the no
 version 13; a node does not take ids and names in one session, so a change begins a new one. A topic
 that was created anew has another id: the session forgets the old one.
 
+Ids are compared by their numbers: `UUID` compares and hashes in interpreted code, and every fetch
+would do it for each partition.
+
 Deciding only; `Fetcher` sends and receives.
 """
 
@@ -26,7 +29,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,
@@ -62,7 +65,7 @@ class FetchSession:
         self.epoch = NEW
         self.partitions: dict[TopicPartition, Wanted] = {}
         """What the node was last told about each."""
-        self._names: dict[UUID, str] = {}
+        self._names: dict[int, str] = {}
         self._by_id = False
 
     @property
@@ -85,16 +88,23 @@ class FetchSession:
         known = {} if self.is_full else self.partitions
         named = {p: w for p, w in wanted.items() if known.get(p) != w}
         gone = {
-            p: w for p, w in known.items() if p not in wanted or wanted[p].topic_id != w.topic_id
+            p: w
+            for p, w in known.items()
+            if p not in wanted or wanted[p].topic_id.int != w.topic_id.int
         }
         self.partitions = dict(wanted)
-        self._names = {w.topic_id: p.topic for p, w in wanted.items()}
+        self._names = {w.topic_id.int: p.topic for p, w in wanted.items()}
         return self._fetch_topics(named), self._forgotten_topics(gone)
 
     def _fetch_topics(self, named: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
-        topics: dict[tuple[str, UUID], list[FetchPartition]] = {}
+        topics: dict[tuple[str, int], FetchTopic] = {}
         for partition, wanted in named.items():
-            topics.setdefault((partition.topic, wanted.topic_id), []).append(
+            key = (partition.topic, wanted.topic_id.int)
+            topic = topics.get(key)
+            if topic is None:
+                name, topic_id = self._named(partition.topic, wanted.topic_id)
+                topic = topics[key] = FetchTopic(topic=name, topic_id=topic_id, partitions=[])
+            topic.partitions.append(
                 FetchPartition(
                     partition=partition.partition,
                     current_leader_epoch=wanted.current_leader_epoch,
@@ -103,22 +113,26 @@ class FetchSession:
                     partition_max_bytes=wanted.max_bytes,
                 )
             )
-        if self._by_id:
-            return [FetchTopic(topic_id=key[1], partitions=p) for key, p in topics.items()]
-        return [FetchTopic(topic=key[0], partitions=p) for key, p in topics.items()]
+        return list(topics.values())
 
     def _forgotten_topics(self, gone: Mapping[TopicPartition, Wanted]) -> list[ForgottenTopic]:
-        topics: dict[tuple[str, UUID], list[int]] = {}
+        topics: dict[tuple[str, int], ForgottenTopic] = {}
         for partition, wanted in gone.items():
-            key = (partition.topic, wanted.topic_id)
-            topics.setdefault(key, []).append(partition.partition)
-        if self._by_id:
-            return [ForgottenTopic(topic_id=key[1], partitions=p) for key, p in topics.items()]
-        return [ForgottenTopic(topic=key[0], partitions=p) for key, p in topics.items()]
+            key = (partition.topic, wanted.topic_id.int)
+            topic = topics.get(key)
+            if topic is None:
+                name, topic_id = self._named(partition.topic, wanted.topic_id)
+                topic = topics[key] = ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
+            topic.partitions.append(partition.partition)
+        return list(topics.values())
+
+    def _named(self, topic: str, topic_id: UUID) -> tuple[str, UUID]:
+        """A topic as the session names it."""
+        return ("", topic_id) if self._by_id else (topic, ZERO_UUID)
 
     def name_of(self, topic: str, topic_id: UUID) -> str | None:
         """The topic that a response means; None for one that was not asked for."""
-        return self._names.get(topic_id) if self._by_id else topic or None
+        return self._names.get(topic_id.int) if self._by_id else topic or None
 
     def answered(self, response: FetchResponse, named: Iterable[TopicPartition]) -> str | None:
         """An answer came, about the partitions `named`. None if its partitions are to be read;
