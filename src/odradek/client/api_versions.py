@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from odradek.client.errors.answers import InvalidRequest
 from odradek.client.errors.own import UnsupportedVersion
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -89,7 +90,8 @@ class NodeApiVersions:
         return found
 
     def encode(self, request: Any) -> tuple[Codec, list[Part]]:
-        """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`."""
+        """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`, and
+        `InvalidRequest` for a name that UTF-8 cannot say."""
         if type(request) is RequestBuilder:
             codec = self.codec_within(request)
             request = request.build(codec.version)
@@ -99,6 +101,12 @@ class NodeApiVersions:
             return codec, codec.write(request)
         except UnsupportedVersionError as error:
             raise UnsupportedVersion(str(error)) from None
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                f"{codec.name}: {error.object!a} is not text that UTF-8 knows: {error.reason}. "
+                "What to do: give names that are, as those of topics and groups have to be",
+                ErrorCode.INVALID_REQUEST,
+            ) from None
 
     def codec_within(self, builder: RequestBuilder) -> Codec:
         """The same within the builder's limits."""

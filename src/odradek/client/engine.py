@@ -23,6 +23,7 @@ from odradek.client.in_flight_requests import ClientRequest
 from odradek.client.metadata import Metadata
 from odradek.client.metadata_updater import MetadataUpdater
 from odradek.client.network_client import NetworkClient
+from odradek.client.topic_names import checked_topic
 from odradek.client.topics_of_interest import IDLE_MS
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.addresses import parse_addresses
@@ -123,6 +124,7 @@ class Engine:
         """A topic, as soon as the cluster says it is there. Raises what trying again will not
         cure; otherwise goes on asking, so give it a time (`within`).
         """
+        checked_topic(name)
         while True:
             image = self.metadata.image
             info = image.topics.get(name)

@@ -22,6 +22,7 @@ from odradek.client.alarm import Alarm
 from odradek.client.api_versions import NodeApiVersions
 from odradek.client.channel import Channel
 from odradek.client.connection_states import DISCONNECTED
+from odradek.client.errors.answers import InvalidRequest
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import Disconnected, RequestTimeout, UnsupportedVersion
 from odradek.client.handshake import Handshake
@@ -95,8 +96,8 @@ class NodeConnection:
     def _transmit(self, call: ClientRequest) -> None:
         try:
             codec, parts = self.versions.encode(call.request)
-        except UnsupportedVersion as error:
-            self._client.fail_soon(call, UnsupportedVersion(f"{self}: {error}"))
+        except (UnsupportedVersion, InvalidRequest) as error:
+            self._client.fail_soon(call, type(error)(f"{self}: {error}", error.code))
             return
         client, now_ms = self._client, self._timer.now_ms
         client.sent += 1

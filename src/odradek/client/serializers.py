@@ -90,7 +90,8 @@ class Serializer:
             return text.encode()
         except UnicodeEncodeError as error:
             what = f"the {self.field} of a record for {topic} is not text that UTF-8 knows"
-            raise caused(SerializationError(f"{what}: {error}"), error) from error
+            advice = "What to do: encode it as it is meant, and give bytes"
+            raise caused(SerializationError(f"{what}: {error}. {advice}"), error) from error
 
     def _call(self, topic: str, headers: Sequence[Header], data: object) -> bytes | None:
         function = self._function
@@ -181,8 +182,16 @@ def headers_of(given: Any) -> list[Header]:
                 content = bytes(content)
             if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
                 raise TypeError(f"({name!r}, {content!r})")
+            if not name.isascii():
+                name.encode()  # Here it can still be said whose it is.
             found.append((name, content))
-    except (TypeError, ValueError, UnicodeEncodeError) as error:
+    except UnicodeEncodeError as error:
+        what = (
+            f"{error.object!a}, of a record's headers, is not text that UTF-8 knows: "
+            f"{error.reason}. What to do: give other names, and values as bytes"
+        )
+        raise caused(SerializationError(what), error) from error
+    except (TypeError, ValueError) as error:
         what = f"headers cannot be {error}: give a dict, or pairs, of str and bytes, str or None"
         raise caused(SerializationError(what), error) from error
     return found

@@ -113,6 +113,13 @@ def text_of(name: str, value: object) -> str:
     """A value as text. Raises `ConfigError` for what can be none."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                f"{name} cannot be {value!a}, which is not text that UTF-8 knows: {error.reason}"
+            ) from None
     if isinstance(value, str | int | float):
         return str(value)
     if isinstance(value, list | tuple | set | frozenset):

@@ -26,6 +26,7 @@ from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
+from odradek.client.topic_names import checked_topic
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
@@ -142,14 +143,15 @@ def error_handler(
 
 
 def partition_of(given: Any) -> TopicPartition:
-    """A partition. Raises `TypeError`."""
+    """A partition. Raises `TypeError` and `InvalidTopic`."""
     if isinstance(given, TopicPartition):
+        checked_topic(given.topic)
         return given
     topic, partition = getattr(given, "topic", None), getattr(given, "partition", None)
     if isinstance(given, tuple) and len(given) == 2:
         topic, partition = given
     if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
-        return TopicPartition(topic, partition)
+        return TopicPartition(checked_topic(topic), partition)
     raise TypeError(f"{given!r} is no partition: give a topic and a number, such as ('orders', 0)")
 
 

@@ -22,6 +22,7 @@ from odradek.client.metadata import Metadata
 from odradek.client.producer.buffer_pool import Buffer, MemoryWaiter
 from odradek.client.producer.delivery import FutureRecordMetadata
 from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.topic_names import checked_topic
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 
@@ -49,6 +50,11 @@ class PendingSend:
         if self.waiter.done:
             return
         core, record = self._core, self.record
+        try:
+            checked_topic(record.topic)
+        except KafkaError as error:
+            self.waiter.fail(error)
+            return
         metadata = core.engine.metadata
         info = metadata.image.topics.get(record.topic)
         if metadata.fatal is not None:

@@ -1,0 +1,24 @@
+"""What the name of a topic has to be before anybody is asked about it: text as the protocol has it.
+
+Python's text may hold halves of surrogate pairs (what `os.fsdecode` makes of other encodings, a cut
+JSON string), which have no UTF-8. All else about names is the broker's business.
+"""
+
+from __future__ import annotations
+
+from odradek.client.errors.answers import InvalidTopic
+from odradek.model.errors import ErrorCode
+
+
+def checked_topic(name: str) -> str:
+    """The name. Raises `InvalidTopic`."""
+    if not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidTopic(
+                f"a topic cannot be named {name!a}, which is not text that UTF-8 knows: "
+                f"{error.reason}. What to do: {InvalidTopic.advice}",
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ) from None
+    return name
