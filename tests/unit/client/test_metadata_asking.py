@@ -8,9 +8,7 @@ from knowing_metadata import MAX_AGE_MS, NEWEST, Knowing, response, topic
 from odradek.client.cluster_image import NO_LEADER
 from odradek.client.errors import Disconnected, WrongCluster
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.metadata import (
-    MetadataResponseTopic,
-)
+from odradek.protocol.api.metadata import MetadataResponseTopic
 
 
 def test_it_asks_when_it_knows_nothing_and_again_when_that_is_old() -> None:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from accumulating import (
-    BACKOFF_MS,
-    BATCH_BYTES,
-    Queues,
-    first_bytes,
-    partitions,
-    values,
-)
+from accumulating import BACKOFF_MS, BATCH_BYTES, Queues, first_bytes, partitions, values
 
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.record_accumulator import NEVER_MS
