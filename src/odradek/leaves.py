@@ -129,6 +129,8 @@ LEAVES: tuple[str, ...] = (
     "odradek.protocol.hot_codec",
     "odradek.protocol.hot_fetch",
     "odradek.protocol.hot_fetch_messages",
+    "odradek.protocol.hot_heartbeat",
+    "odradek.protocol.hot_heartbeat_messages",
     "odradek.protocol.hot_input",
     "odradek.protocol.hot_messages",
     "odradek.protocol.hot_output",

@@ -26,6 +26,7 @@ from odradek.protocol.api.fetch import (
     ReplicaState,
     SnapshotId,
 )
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -54,7 +55,14 @@ careful = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-MESSAGES = [ProduceRequest, ProduceResponse, FetchRequest, FetchResponse]
+MESSAGES = [
+    ProduceRequest,
+    ProduceResponse,
+    FetchRequest,
+    FetchResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+]
 
 
 def versions(cls: type[Any]) -> range:
@@ -160,6 +168,10 @@ SMALL: dict[str, Any] = {
     "responses": [],
     "forgotten_topics_data": [],
     "node_endpoints": [],
+    "group_id": "g",
+    "generation_id": 1,
+    "member_id": "m",
+    "error_code": 0,
 }
 
 

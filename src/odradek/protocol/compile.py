@@ -4,8 +4,9 @@ The reader and the writer of a version are made when they are first asked for (i
 millisecond) and kept. A broker's dispatch asks once per (api, version) and calls them directly;
 everybody else uses `decode` and `encode`.
 
-For the messages of Produce and Fetch there are readers and writers by hand, faster than the made
-ones where they run compiled: they are taken then, with the made ones behind them for what is rare.
+For the messages of Produce, Fetch and Heartbeat there are readers and writers by hand, faster than
+the made ones where they run compiled: they are taken then, with the made ones behind them for what
+is rare.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.hot_codec import HotReader, HotWriter
 from odradek.protocol.hot_fetch import (
@@ -22,6 +24,12 @@ from odradek.protocol.hot_fetch import (
     FetchRequestWriter,
     FetchResponseReader,
     FetchResponseWriter,
+)
+from odradek.protocol.hot_heartbeat import (
+    HeartbeatRequestReader,
+    HeartbeatRequestWriter,
+    HeartbeatResponseReader,
+    HeartbeatResponseWriter,
 )
 from odradek.protocol.hot_produce import (
     ProduceRequestReader,
@@ -45,12 +53,16 @@ HOT_READERS: dict[type[Any], Callable[[int, Reader[Any], bool], HotReader]] = {
     ProduceResponse: ProduceResponseReader,
     FetchRequest: FetchRequestReader,
     FetchResponse: FetchResponseReader,
+    HeartbeatRequest: HeartbeatRequestReader,
+    HeartbeatResponse: HeartbeatResponseReader,
 }
 HOT_WRITERS: dict[type[Any], Callable[[int, Writer[Any]], HotWriter]] = {
     ProduceRequest: ProduceRequestWriter,
     ProduceResponse: ProduceResponseWriter,
     FetchRequest: FetchRequestWriter,
     FetchResponse: FetchResponseWriter,
+    HeartbeatRequest: HeartbeatRequestWriter,
+    HeartbeatResponse: HeartbeatResponseWriter,
 }
 
 _readers: dict[tuple[type[Any], int], Reader[Any]] = {}

@@ -1,11 +1,12 @@
-"""Codecs by hand: what those of Produce and Fetch have in common (`hot_produce`, `hot_fetch`).
+"""Codecs by hand: what those of Produce, Fetch and Heartbeat have in common (`hot_produce`,
+`hot_fetch`, `hot_heartbeat`).
 
-Brokers and clients read and write little else. The declarations in `api.produce` and `api.fetch`
-say what the bytes mean, and the readers and writers made from them are the reference: those by hand
-yield the same objects and the same parts in every version, and refuse the same frames with a
-`ProtocolError` and the same values with an `UnsupportedVersionError`. A parity test holds them to
-it. They exist because they can be compiled to native code, and made code cannot; `compile` hands
-them out where they are compiled, for interpreted the made code is the faster one.
+Brokers and clients read and write little else. The declarations in `api.produce`, `api.fetch` and
+`api.heartbeat` say what the bytes mean, and the readers and writers made from them are the
+reference: those by hand yield the same objects and the same parts in every version, and refuse the
+same frames with a `ProtocolError` and the same values with an `UnsupportedVersionError`. A parity
+test holds them to it. They exist because they can be compiled to native code, and made code cannot;
+`compile` hands them out where they are compiled, for interpreted the made code is the faster one.
 
 What is rare is left to the reference, which then begins anew: `LeftToReference` is how a codec says
 so, wherever it meets a tagged field, the array of a case that hardly occurs, or a value that the

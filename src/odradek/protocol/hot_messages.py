@@ -1,5 +1,5 @@
-"""The messages of Produce (and, in `hot_fetch_messages`, of Fetch), as classes that compile to
-native ones.
+"""The messages of Produce, as classes that compile to native ones. Those of Fetch and Heartbeat are
+in `hot_fetch_messages` and `hot_heartbeat_messages`.
 
 One of each is made per request, so what a generated dataclass costs to make and to read would be a
 tenth of the request. Their wire form is declared like that of all others, in `api.produce`, which

@@ -30,7 +30,6 @@ from odradek.protocol.api.fetch import (
     PartitionData,
     ReplicaState,
 )
-from odradek.protocol.api.heartbeat import HeartbeatRequest
 from odradek.protocol.api.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -46,6 +45,7 @@ from odradek.protocol.api.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from odradek.protocol.api.sync_group import SyncGroupRequest
 from odradek.protocol.compile import (
     decode,
     encode,
@@ -390,8 +390,8 @@ def test_the_source_of_a_version_can_be_looked_at() -> None:
 
 
 def test_tracebacks_show_the_generated_source() -> None:
-    request = HeartbeatRequest(group_id="g", generation_id=2**40, member_id="m")
+    request = SyncGroupRequest(group_id="g", generation_id=2**40, member_id="m", assignments=[])
     with pytest.raises(Exception, match="format requires") as caught:
-        encode(request, 4)
+        encode(request, 3)
     text = "".join(traceback.format_exception(caught.value))
     assert "o.generation_id" in text

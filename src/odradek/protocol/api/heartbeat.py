@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+from odradek.protocol.hot_heartbeat_messages import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.schema import field, i16, i32, message
+from odradek.protocol.wire_forms import wire_form
+
+__all__ = ["HeartbeatRequest", "HeartbeatResponse"]
 
 
+@wire_form(HeartbeatRequest)
 @message(api=12, versions=(0, 4), flexible=4)
-class HeartbeatRequest:
+class HeartbeatRequestForm:
     """Say that a member of a generation is alive."""
 
     group_id: str
@@ -18,8 +23,9 @@ class HeartbeatRequest:
     group_instance_id: str | None = field(default=None, since=3)
 
 
+@wire_form(HeartbeatResponse)
 @message(api=12, versions=(0, 4), flexible=4)
-class HeartbeatResponse:
+class HeartbeatResponseForm:
     """No error, or why to join again."""
 
     throttle_time_ms: i32 = field(default=0, since=1, ignorable=True)

@@ -1,0 +1,92 @@
+"""Heartbeat by hand: its request and its response, read and written (see `hot_codec`).
+
+Left to the reference: a static member in a version that knows none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from librt.strings import write_i16_be, write_i32_be
+from mypy_extensions import i16, i32, i64
+
+from odradek.protocol.hot_codec import HotReader, HotWriter, LeftToReference
+from odradek.protocol.hot_heartbeat_messages import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.hot_input import Input
+from odradek.protocol.hot_output import Output
+
+FIRST_VERSION_WITH_THROTTLING: Final = 1
+FIRST_VERSION_WITH_STATIC_MEMBERS: Final = 3
+
+
+class HeartbeatRequestReader(HotReader):
+    """For brokers."""
+
+    def __init__(
+        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+    ) -> None:
+        super().__init__(HeartbeatRequest, version, reference, open_ended)
+
+    def message(self, source: Input) -> HeartbeatRequest:
+        group_id = source.text()
+        generation_id = source.int32()
+        member_id = source.text()
+        instance_id: str | None = None
+        if self.version >= FIRST_VERSION_WITH_STATIC_MEMBERS:
+            instance_id = source.nullable_text()
+        source.skip_tags()
+        return HeartbeatRequest(
+            group_id=group_id,
+            generation_id=generation_id,
+            member_id=member_id,
+            group_instance_id=instance_id,
+        )
+
+
+class HeartbeatRequestWriter(HotWriter):
+    """For clients."""
+
+    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
+        super().__init__(HeartbeatRequest, version, reference)
+
+    def put(self, target: Output, message: HeartbeatRequest) -> None:
+        knows_static_members = self.version >= FIRST_VERSION_WITH_STATIC_MEMBERS
+        if message.group_instance_id is not None and not knows_static_members:
+            raise LeftToReference
+        target.text(message.group_id)
+        write_i32_be(target.out, i32(message.generation_id))
+        target.text(message.member_id)
+        if knows_static_members:
+            target.nullable_text(message.group_instance_id)
+        target.no_tags()
+
+
+class HeartbeatResponseReader(HotReader):
+    """For clients."""
+
+    def __init__(
+        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+    ) -> None:
+        super().__init__(HeartbeatResponse, version, reference, open_ended)
+
+    def message(self, source: Input) -> HeartbeatResponse:
+        throttle_time_ms: i64 = 0
+        if self.version >= FIRST_VERSION_WITH_THROTTLING:
+            throttle_time_ms = source.int32()
+        error_code = source.int16()
+        source.skip_tags()
+        return HeartbeatResponse(throttle_time_ms=throttle_time_ms, error_code=error_code)
+
+
+class HeartbeatResponseWriter(HotWriter):
+    """For brokers."""
+
+    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
+        super().__init__(HeartbeatResponse, version, reference)
+
+    def put(self, target: Output, message: HeartbeatResponse) -> None:
+        if self.version >= FIRST_VERSION_WITH_THROTTLING:
+            write_i32_be(target.out, i32(message.throttle_time_ms))
+        write_i16_be(target.out, i16(message.error_code))
+        target.no_tags()
