@@ -133,12 +133,22 @@ def test_only_so_many_are_kept(kind: str) -> None:
     assert kept == wake_signal.SPARE_MAX * (1 if kind == "eventfd" else 2)
 
 
-def test_one_whose_time_was_over_is_never_lent_again(kind: str) -> None:
+def test_one_whose_time_was_over_wakes_nobody_any_more(kind: str) -> None:
     late: Waiting[None] = Waiting()
     assert not late.block(0)
     other: Waiting[None] = Waiting()
     late.wake()
     assert not other.block(0.01)
+
+
+def test_who_waits_again_and_again_holds_no_more_than_one(kind: str) -> None:
+    """Whoever is to wake them knows them all for as long as it takes."""
+    before = descriptors()
+    late: list[Waiting[None]] = []
+    for _ in range(100):
+        late.append(Waiting())
+        assert not late[-1].block(0)
+    assert descriptors() == before + (1 if kind == "eventfd" else 2)
 
 
 def test_a_handler_that_waits_while_its_thread_waits_takes_nothing_from_it(kind: str) -> None:

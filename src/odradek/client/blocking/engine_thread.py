@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from odradek.client.blocking.wake_signal import borrowed, give_back
+from odradek.client.blocking.wake_signal import Signal, borrowed, give_back
 from odradek.client.errors import ClientClosed, KafkaTimeout
 from odradek.client.machine import Machine
 from odradek.client.waiter import Waiter
@@ -37,29 +37,43 @@ JOIN_S = 5.0
 
 
 class Waiting(Generic[T]):
-    """A thread that waits, once."""
+    """A thread that waits, once. Who is to wake it may know it for long after its time is over:
+    then that does nothing, and it holds no signal.
+    """
 
-    __slots__ = ("_signal", "_woken", "error", "waiter")
+    __slots__ = ("_signal", "_to_ring", "error", "waiter")
 
     def __init__(self) -> None:
         self._signal = borrowed()
-        self._woken = False
+        self._to_ring = [self._signal]
+        """Who takes it out of here is the last who may set it."""
         self.waiter: Waiter[T] | None = None
         self.error: BaseException | None = None
         """Why there will be no waiter."""
 
     def block(self, timeout_s: float | None) -> bool:
         """Until `wake`; False if the time is over before. Signals interrupt it."""
-        in_time = self._signal.wait(timeout_s)
-        if in_time:  # Else it may still be set, and is nobody else's.
-            give_back(self._signal)
+        signal = self._signal
+        in_time = False
+        try:
+            in_time = signal.wait(timeout_s)
+        finally:
+            del self._signal
+            if in_time or self._take() is not None:  # Else it is just being set.
+                give_back(signal)
         return in_time
 
     def wake(self, _: object = None) -> None:
         """Of the owner thread."""
-        if not self._woken:
-            self._woken = True
-            self._signal.set()
+        signal = self._take()
+        if signal is not None:
+            signal.set()
+
+    def _take(self) -> Signal | None:
+        try:
+            return self._to_ring.pop()
+        except IndexError:
+            return None
 
 
 class EngineThread:

@@ -109,7 +109,7 @@ def borrowed() -> Signal:
 
 
 def give_back(signal: Signal) -> None:
-    """One that was set, and that nobody will set again."""
+    """One that nobody will set any more."""
     signal.clear()
     if len(_spare) < SPARE_MAX:
         _spare.append(signal)
