@@ -38,8 +38,8 @@ class MaxBlockTimeout(KafkaTimeout):
 
 
 class DeliveryTimeout(KafkaTimeout):
-    """A record was not acknowledged within delivery.timeout.ms. The message says whether it may have
-    been written all the same; if it was not, it can be sent again without a second thought."""
+    """A record was not acknowledged within delivery.timeout.ms. The message says whether it may
+    have been written all the same; if it was not, it can be sent again without a second thought."""
 
 
 class BufferFull(KafkaError, BufferError):
