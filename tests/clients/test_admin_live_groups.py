@@ -17,13 +17,6 @@ COUNT = 5
 PARTITIONS = 2
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    """One that does not wait for further members of a new group."""
-    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as running:
-        yield running
-
-
 @pytest.fixture
 def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
     """With records in all partitions."""

@@ -5,7 +5,7 @@ faces, against our broker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import monotonic
 
 import pytest
@@ -18,13 +18,6 @@ from odradek.testing.broker import Broker
 
 LONG_S = 60.0
 COUNT = 20
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    """One that does not wait for further members of a new group."""
-    with Broker(settings={"group.initial.rebalance.delay.ms": 0}) as running:
-        yield running
 
 
 @pytest.fixture

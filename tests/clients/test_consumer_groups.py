@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
@@ -29,12 +29,6 @@ PATIENCE_S = 90
 STREAM_MAX = 120_000
 """Records of a stream: enough to be under way at any rebalance, however slow the machine is."""
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as running:
-        yield running
 
 
 def consumer(broker: Broker, group: str, **settings: Any) -> Consumer[bytes, bytes]:
