@@ -42,6 +42,6 @@ class AwaitedOffice:
             async with asyncio.timeout(timeout_s):
                 await sent
 
-    async def close(self) -> None:
+    async def close(self, timeout_s: float | None) -> None:
         if self._producer is not None:
-            await self._producer.close()
+            await self._producer.close(timeout_s)

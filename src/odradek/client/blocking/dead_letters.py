@@ -41,6 +41,6 @@ class BlockingOffice:
         with contextlib.suppress(TimeoutError):
             sent.exception(timeout_s)
 
-    async def close(self) -> None:
+    async def close(self, timeout_s: float | None) -> None:
         if self._producer is not None:
-            self._producer.close()
+            self._producer.close(timeout_s)

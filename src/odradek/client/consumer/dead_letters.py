@@ -11,8 +11,9 @@ say where it was and what was wrong, by the names that Kafka Connect gives them:
 `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or VALUE_CONVERTER),
 `.exception.class.name` and `.exception.message`. The producer is made when the first is to be sent,
 with the consumer's settings of connections, and closed with the consumer. It has
-`default.api.timeout.ms` to know the topic, and as long again to deliver; a poll waits for that up
-to its own timeout, and the next one goes on waiting.
+`default.api.timeout.ms` to know the topic, for which a poll waits however little time it was given,
+and as long again to deliver: for that it waits up to its own timeout, and the next one goes on
+waiting.
 
 No position passes a dead letter that was not acknowledged, so none is lost; one may be written
 twice, where a consumer ends between its acknowledgement and the next commit. There are never more
@@ -66,8 +67,8 @@ class Office(Protocol):
         """Until its outcome is known, or time is over."""
         ...
 
-    async def close(self) -> None:
-        """There will be no more."""
+    async def close(self, timeout_s: float | None) -> None:
+        """There will be no more; what is not acknowledged in time is given up."""
         ...
 
 
@@ -95,8 +96,11 @@ class DeadLetters:
                 except KafkaError as reason:
                     trouble = error, reason
                     break
+        in_time = True
         for error, sent in list(self._sent.items()):
-            await self._office.wait(sent, left_s())
+            if in_time:  # Else there is none left to wait for the others.
+                await self._office.wait(sent, left_s())
+                in_time = sent.done()
             if not sent.done():
                 continue
             del self._sent[error]
@@ -135,9 +139,11 @@ class DeadLetters:
         failed.__cause__ = reason
         return failed
 
-    async def close(self) -> None:
-        """The consumer closes."""
-        await self._office.close()
+    async def close(self, timeout_s: float | None) -> None:
+        """The consumer closes, within so many seconds. What is still under way is behind its
+        position, and is sent again by who goes on there.
+        """
+        await self._office.close(timeout_s)
 
 
 def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]:

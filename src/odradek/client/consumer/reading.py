@@ -274,6 +274,7 @@ class Reading:
         """Take leave of the group within so many seconds, and end the engine's part. Whoever waits
         in a poll meanwhile is told at once.
         """
+        deadline = self._deadline(max(0.0, timeout))
         self.closed = True
         self.collector.attention = True
         self._driver.signal()
@@ -286,7 +287,7 @@ class Reading:
                 await self._driver.call(self._core.close)
             self._driver.signal()
             if self.dead_letters is not None:
-                await self.dead_letters.close()
+                await self.dead_letters.close(self._left(deadline))
 
 
 def run_now(coroutine: Coroutine[Any, None, T]) -> T:

@@ -10,6 +10,7 @@ from odradek.client.consumer.dead_letters import DeadLetters
 from odradek.client.consumer.reading import run_now
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, RecordTooLarge
+from unit.client.consumer.waiting import Reader
 
 SOURCE = RecordSource("orders", 0, 0, TimestampType.CREATE_TIME)
 
@@ -43,6 +44,7 @@ class Desk:
         self.refused: KafkaError | None = None
         self.waited: list[float | None] = []
         self.acknowledges = True
+        self.closed: list[float | None] = []
 
     async def enqueue(self, topic: str, value: bytes, **_: object) -> Any:
         if self.refused is not None:
@@ -54,6 +56,9 @@ class Desk:
     async def wait(self, sent: Any, timeout_s: float | None) -> None:
         self.waited.append(timeout_s)
         sent.known = sent.known or self.acknowledges
+
+    async def close(self, timeout_s: float | None) -> None:
+        self.closed.append(timeout_s)
 
     @property
     def values(self) -> list[bytes]:
@@ -82,7 +87,7 @@ def test_what_is_not_known_in_time_is_not_sent_again(desk: Desk, dead_letters: D
     desk.acknowledges = False
     letters = [letter(1), letter(2)]
     assert not run_now(dead_letters.bury(letters, lambda: 0.5))
-    assert (len(letters), desk.waited) == (2, [0.5, 0.5])
+    assert (len(letters), desk.waited) == (2, [0.5]), "one wait takes all the time there is"
     desk.sent[0][1].known = True
     assert not run_now(dead_letters.bury(letters, lambda: 0.0))
     assert [str(error) for error in letters] == ["the record at 2"]
@@ -129,3 +134,11 @@ def test_who_went_elsewhere_meanwhile_waits_for_nothing(
     assert run_now(dead_letters.bury([letter(7)]))
     assert desk.values == [b"1", b"7"]
     assert len(desk.waited) == 2
+
+
+def test_closing_waits_for_them_no_longer_than_for_all_else(desk: Desk) -> None:
+    reader = Reader()
+    office: Any = desk
+    reader.reading.dead_letters = DeadLetters("dead", office)
+    run_now(reader.reading.close(7))
+    assert desk.closed == [7]
