@@ -56,6 +56,50 @@ class TestAwaited:
 
         assert asyncio.run(asyncio.wait_for(read(), LONG_S)) == values
 
+    @pytest.mark.parametrize("call", ["poll", "consume"])
+    def test_who_asks_without_waiting_lets_others_have_their_turn(
+        self, broker: Broker, call: str
+    ) -> None:
+        """The engine among them: else what is asked for would never come."""
+
+        async def ask() -> None:
+            async with AwaitedConsumer(brokers=broker.bootstrap) as consumer:
+                other = asyncio.create_task(asyncio.sleep(0))
+                for _ in range(3):
+                    assert not await (
+                        consumer.poll() if call == "poll" else consumer.consume(1, timeout=0)
+                    )
+                assert other.done()
+
+        asyncio.run(ask())
+
+    def test_a_poll_that_is_cancelled_takes_no_record_with_it(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic, found, cancelled = new_topic(), list[int](), 0
+        produce(topic, *[b"x"] * 1000)
+
+        async def read() -> None:
+            nonlocal cancelled
+            async with AwaitedConsumer(brokers=broker.bootstrap) as consumer:
+                await consumer.assign({(topic, 0): (0, 1000)})
+                first = await consumer.poll(LONG_S)
+                assert first is not None
+                while len(found) < 999:
+                    poll = asyncio.create_task(consumer.poll(LONG_S))
+                    await asyncio.sleep(0)
+                    if poll.cancel():
+                        cancelled += 1
+                        await asyncio.wait([poll])
+                    elif (record := poll.result()) is None:
+                        return
+                    else:
+                        found.append(record.offset)
+
+        asyncio.run(read())
+        assert found == [*range(1, 1000)]
+        assert cancelled, "some give others a turn"
+
     def test_in_a_group_with_callbacks_that_are_awaited(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:

@@ -32,7 +32,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
-from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
+from odradek.client.consumer.gathering import ColumnGathering, Gathering, RecordGathering
 from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.reading import Reading
 from odradek.client.consumer.record import Record
@@ -51,7 +51,8 @@ Topics = str | Mapping[str, Any]
 
 CLOSE_TIMEOUT_S = 30.0
 BREATHER = 0xFF
-"""After so many records without a wait (plus one) other tasks have a turn, heartbeats included."""
+"""After so many records without a wait (plus one) other tasks have a turn, heartbeats included:
+before the next is taken, which would be lost if that is when the call is cancelled."""
 
 
 class Consumer(Client, Generic[K, V]):
@@ -203,31 +204,38 @@ class Consumer(Client, Generic[K, V]):
         """The next record; None if there is none within `timeout` seconds (negative: wait for
         ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
         """
-        record = self._core.collector.next_record()
-        if record is None:
-            record = await self._reading.poll(timeout)
-        elif not self._collector.polls & BREATHER:
+        collector = self._core.collector
+        if not collector.polls & BREATHER:
+            collector.polls += 1
             await asyncio.sleep(0)
+        record = collector.next_record() or await self._reading.poll(timeout)
+        if record is None:
+            await asyncio.sleep(0)  # It may not have waited, and may be made again at once.
         return record
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         collector = self._core.collector
         next_record = self._next_record
         while True:
-            record = next_record()
-            if record is None:
-                record = await self._reading.poll(None)
-                if record is None:
-                    return
-            elif not collector.polls & BREATHER:
+            if not collector.polls & BREATHER:
+                collector.polls += 1
                 await asyncio.sleep(0)
+            record = next_record() or await self._reading.poll(None)
+            if record is None:
+                return
             yield record
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
         """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
         gathering = RecordGathering(self._core.collector, num_messages)
-        await self._reading.gather(gathering, timeout)
+        await self._gather(gathering, timeout)
         return gathering.records
+
+    async def _gather(self, gathering: Gathering, timeout: float) -> bool:
+        more = await self._reading.gather(gathering, timeout)
+        if gathering.is_empty:
+            await asyncio.sleep(0)  # As in `poll`.
+        return more
 
     async def batches(
         self, max_records: int | None = None, max_wait: float = 0.5
@@ -235,11 +243,10 @@ class Consumer(Client, Generic[K, V]):
         """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
         `max_wait` seconds; `commit` takes them.
         """
-        limit = max_records or self.config.max_poll_records
-        more = True
+        limit, more = max_records or self.config.max_poll_records, True
         while more:
             gathering = RecordGathering(self._core.collector, limit)
-            more = await self._reading.gather(gathering, max_wait)
+            more = await self._gather(gathering, max_wait)
             if not gathering.is_empty:
                 yield gathering.batch()
 
@@ -254,12 +261,11 @@ class Consumer(Client, Generic[K, V]):
         from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
         from odradek.client.arrow.reading import record_batch
 
-        collector = self._core.collector
+        core, more = self._core, True
         values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
-        more = True
         while more:
-            gathering = ColumnGathering(collector, max_rows)
-            more = await self._reading.gather(gathering, max_wait)
+            gathering = ColumnGathering(core.collector, max_rows)
+            more = await self._gather(gathering, max_wait)
             if not gathering.is_empty:
                 yield await self._reading.counted(partial(record_batch, gathering, values))
 
