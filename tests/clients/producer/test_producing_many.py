@@ -40,6 +40,23 @@ def test_confluent_kafkas_batches(broker, topic):
         producer.produce_batch(topic, messages)
 
 
+@pytest.mark.parametrize(
+    ("messages", "refused"),
+    [
+        ((message for message in [{"value": "x"}]), TypeError),  # It could be read once only.
+        ([{"value": "x"}, {"valeu": "x"}], TypeError),
+        ([{"value": "x"}, "x"], TypeError),
+        ([{"value": "x"}, {"value": "x", "partition": "0"}], TypeError),
+        ([{"value": "x"}, {"value": "x", "partition": -7}], ValueError),
+    ],
+)
+def test_nothing_is_taken_of_messages_that_are_none(broker, topic, messages, refused):
+    with Producer(brokers=broker.bootstrap) as producer:
+        with pytest.raises(refused):
+            producer.produce_batch(topic, messages)
+        assert len(producer) == 0
+
+
 def test_many_at_once(broker, topic):
     with Producer(brokers=broker.bootstrap, batch_size=1_000, buffer_memory=4_000) as producer:
         deliveries = producer.send_many(

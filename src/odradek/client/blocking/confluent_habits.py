@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from odradek.client.errors import ClientClosed, KafkaError
-from odradek.client.producer.intake import Headers
+from odradek.client.producer.intake import Headers, checked_partition
 from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.routing import ANY_PARTITION
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -44,7 +45,7 @@ class ConfluentHabits(Generic[K, V]):
             value,
             key=key,
             headers=headers,
-            partition=None if partition == -1 else partition,
+            partition=None if partition == ANY_PARTITION else partition,
             timestamp=timestamp or None,
             on_delivery=on_delivery or callback,
         )
@@ -61,13 +62,11 @@ class ConfluentHabits(Generic[K, V]):
         `timestamp`, `on_delivery` (or `callback`); the arguments stand in for what they leave out.
 
         How many were queued. One that was not has the `KafkaError` as its `_error`. For one time,
-        partition and headers for all, and the deliveries, `send_many` is faster. Raises `TypeError`
-        for what is no such mapping, `ClientClosed`.
+        partition and headers for all, and the deliveries, `send_many` is faster. Raises, before
+        any is queued, `TypeError` for what is no list of such mappings, and `ValueError` for a
+        partition that cannot be; and `ClientClosed`.
         """
-        for message in messages:
-            if not isinstance(message, dict) or message.keys() - MESSAGE_KEYS - {"_error"}:
-                known = ", ".join(sorted(MESSAGE_KEYS))
-                raise TypeError(f"{message!r} is no message: give a dict of {known}")
+        check_messages(messages)
         told = on_delivery or callback
         queued = 0
         for message in messages:
@@ -86,3 +85,16 @@ class ConfluentHabits(Generic[K, V]):
     def poll(self, timeout: float = 0) -> int:
         """Nothing: callbacks run by themselves. For programs written for confluent-kafka."""
         return 0
+
+
+def check_messages(messages: list[dict[str, Any]]) -> None:
+    """Raises what `produce_batch` does for what is none of a batch."""
+    if not isinstance(messages, list):
+        raise TypeError(f"{messages!r} is no list of messages")
+    for message in messages:
+        if not isinstance(message, dict) or message.keys() - MESSAGE_KEYS - {"_error"}:
+            known = ", ".join(sorted(MESSAGE_KEYS))
+            raise TypeError(f"{message!r} is no message: give a dict of {known}")
+        partition = message.get("partition")
+        if partition is not None and partition != ANY_PARTITION:
+            checked_partition(partition)
