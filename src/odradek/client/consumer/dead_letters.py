@@ -6,14 +6,14 @@
                            └─► DeadLetterFailed: everything stays where it is, and the next poll
                                tries again
 
-A dead letter is the record as it came: key, value, headers and timestamp, with headers added that
-say where it was and what was wrong, by the names that Kafka Connect gives them:
-`__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or VALUE_CONVERTER),
-`.exception.class.name` and `.exception.message`. The producer is made when the first is to be sent,
-with the consumer's settings of connections, and closed with the consumer. It has
-`default.api.timeout.ms` to know the topic, for which a poll waits however little time it was given,
-and as long again to deliver: for that it waits up to its own timeout, and the next one goes on
-waiting.
+A dead letter is the record as it came: key, value, headers and timestamp (unless that is before
+1970), with headers added that say where it was and what was wrong, by the names that Kafka Connect
+gives them: `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or
+VALUE_CONVERTER), `.exception.class.name` and `.exception.message`. The producer is made when the
+first is to be sent, with the consumer's settings of connections, and closed with the consumer. It
+has `default.api.timeout.ms` to know the topic, for which a poll waits however little time it was
+given, and as long again to deliver: for that it waits up to its own timeout, and the next one goes
+on waiting.
 
 No position passes a dead letter that was not acknowledged, so none is lost; one may be written
 twice, where a consumer ends between its acknowledgement and the next commit. There are never more
@@ -33,12 +33,10 @@ from odradek.client.producer.delivery import FutureRecordMetadata
 from odradek.config.client import ClientConfig
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
-from odradek.protocol.records import Header
+from odradek.protocol.records import MAX_TIMESTAMP, Header
 
 PREFIX = "__connect.errors."
 STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
-NO_TIMESTAMP = -1
-
 
 LeftS = Callable[[], float | None]
 """How many seconds are left; None: any number."""
@@ -118,13 +116,13 @@ class DeadLetters:
         assert record is not None
         if record.topic == self.topic:
             raise DeadLetterFailed("it is a dead letter itself, and would go round in circles")
-        timestamp: int | None = record.timestamp_ms
+        timestamp_ms = record.timestamp_ms
         return await self._office.enqueue(
             self.topic,
             record.value,
             key=record.key,
             headers=headers_of(error, record),
-            timestamp=None if timestamp == NO_TIMESTAMP else timestamp,
+            timestamp=timestamp_ms if 0 <= timestamp_ms < MAX_TIMESTAMP else None,
         )
 
     def _failed(self, error: DecodeError, reason: KafkaError) -> DeadLetterFailed:
@@ -132,8 +130,9 @@ class DeadLetters:
         assert record is not None
         failed = DeadLetterFailed(
             f"{record.topic_partition} at offset {record.offset}: the record cannot be decoded "
-            f"({error.__cause__!r}), nor written to the dead letter topic {self.topic}: {reason} "
-            f"Nothing is lost: the consumer stands before it. What to do: {DeadLetterFailed.advice}"
+            f"({error.__cause__!r}), nor written to the dead letter topic {self.topic}: "
+            f"{str(reason).rstrip('.')}. Nothing is lost: the consumer stands before it. "
+            f"What to do: {DeadLetterFailed.advice}"
         )
         failed.record = record
         failed.__cause__ = reason

@@ -10,14 +10,15 @@ from odradek.client.consumer.dead_letters import DeadLetters
 from odradek.client.consumer.reading import run_now
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, RecordTooLarge
+from odradek.protocol.records import MAX_TIMESTAMP
 from unit.client.consumer.waiting import Reader
 
 SOURCE = RecordSource("orders", 0, 0, TimestampType.CREATE_TIME)
 
 
-def letter(offset: int) -> DecodeError:
+def letter(offset: int, timestamp_ms: int = 1000) -> DecodeError:
     error = DecodeError(f"the record at {offset}")
-    error.record = Record(SOURCE, offset, 1000, None, b"%d" % offset)
+    error.record = Record(SOURCE, offset, timestamp_ms, None, b"%d" % offset)
     error.__cause__ = ValueError("no number")
     return error
 
@@ -45,10 +46,12 @@ class Desk:
         self.waited: list[float | None] = []
         self.acknowledges = True
         self.closed: list[float | None] = []
+        self.timestamps: list[object] = []
 
-    async def enqueue(self, topic: str, value: bytes, **_: object) -> Any:
+    async def enqueue(self, topic: str, value: bytes, **fields: object) -> Any:
         if self.refused is not None:
             raise self.refused
+        self.timestamps.append(fields["timestamp"])
         sent = Sent()
         self.sent.append((value, sent))
         return sent
@@ -117,12 +120,19 @@ def test_what_cannot_be_queued_stays_with_all_behind_it(
 ) -> None:
     desk.refused = KafkaError("no such topic")
     letters = [letter(1), letter(2)]
-    with pytest.raises(DeadLetterFailed, match=r"offset 1.*no such topic"):
+    with pytest.raises(DeadLetterFailed, match=r"offset 1.*no such topic\. Nothing is lost"):
         run_now(dead_letters.bury(letters))
     assert len(letters) == 2
     desk.refused = None
     assert run_now(dead_letters.bury(letters))
     assert desk.values == [b"1", b"2"]
+
+
+def test_a_time_that_no_producer_can_say_is_not_said(desk: Desk, dead_letters: DeadLetters) -> None:
+    """Others can, and brokers take it: such a record would be in the way for ever."""
+    times = [-5, -1, 0, 1000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP]
+    assert run_now(dead_letters.bury([letter(1, time) for time in times]))
+    assert desk.timestamps == [None, None, 0, 1000, MAX_TIMESTAMP - 1, None]
 
 
 def test_who_went_elsewhere_meanwhile_waits_for_nothing(
