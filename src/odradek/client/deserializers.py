@@ -3,8 +3,8 @@
     "bytes", bytes, "auto"    as they came; so too without any
     "str", str                UTF-8
     "json", "msgpack"         whatever the JSON, or the MessagePack, says
-    a type                    JSON, checked against that type: by pydantic for its models, else by
-                              msgspec (structs, dataclasses, list[int], A | B, ...)
+    a type                    JSON, checked against that type: by pydantic for its models, within
+                              other types too, else by msgspec (structs, list[int], A | B, ...)
     a callable                called with the bytes
     an object with            `deserialize(topic, headers, data)`, for what the bytes alone do not
                               say
@@ -136,7 +136,17 @@ def _json_of(wanted: Any) -> Callable[[bytes], Any]:
     if validator is not None:
         return cast("Callable[[bytes], Any]", validator.validate_json)
     try:
-        return msgspec.json.Decoder(wanted).decode
+        return msgspec.json.Decoder(wanted, dec_hook=_made).decode
     except TypeError as error:
         name = getattr(wanted, "__name__", repr(wanted))
         raise ConfigError(f"JSON cannot be decoded into {name}: {error}") from None
+
+
+def _made(wanted: Any, plain: Any) -> Any:
+    """A model of pydantic's within something else, of what the JSON says. Raises
+    `NotImplementedError` for all others."""
+    validator: Any = getattr(wanted, "__pydantic_validator__", None)
+    if validator is None:
+        name = getattr(wanted, "__name__", repr(wanted))
+        raise NotImplementedError(f"Decoding objects of type {name} is unsupported")
+    return validator.validate_json(msgspec.json.encode(plain))

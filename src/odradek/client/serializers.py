@@ -131,7 +131,7 @@ def serializer(field: str, wanted: Any) -> Serializer:
         return Serializer(field, "bytes", BYTES_ONLY)
     if wanted is str or wanted == "str":
         return Serializer(field, "str", TEXT_ONLY)
-    if hasattr(wanted, "__pydantic_serializer__"):
+    if isinstance(wanted, type) and hasattr(wanted, "__pydantic_serializer__"):
         return Serializer(field, wanted.__name__, CALL, _json_of_model)
     if wanted == "json" or isinstance(wanted, type) or get_origin(wanted) is not None:
         return Serializer(field, "json", CALL, msgspec.json.Encoder(enc_hook=_plain).encode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pydantic
 import pytest
@@ -87,6 +88,27 @@ def test_models_of_pydantic_are_made_by_pydantic() -> None:
     assert read(Checked, b'{"id": 5}') == Checked(5)
     with pytest.raises(ValueError, match="valid integer"):
         read(Model, b'{"id": "five"}')
+
+
+class Strict(pydantic.BaseModel, strict=True):
+    at: datetime
+
+
+class Unknown:
+    """msgspec can make nothing of it, nor pydantic."""
+
+
+def test_models_within_something_else_are_made_by_pydantic_too() -> None:
+    assert read(list[Model], b'[{"id": "5"}]') == [Model(id=5)]
+    assert read(Model | None, b'{"id": 5}') == Model(id=5)
+    assert read(Model | None, b"null") is None
+    assert read(dict[str, Strict], b'{"a": {"at": "2026-01-01T00:00:00Z"}}') == {
+        "a": Strict(at=datetime(2026, 1, 1, tzinfo=UTC))
+    }
+    with pytest.raises(ValueError, match=r"valid integer(.|\n)*\$\[0\]"):
+        read(list[Model], b'[{"id": "five"}]')
+    with pytest.raises(NotImplementedError, match="Unknown"):
+        read(list[Unknown], b"[{}]")
 
 
 def test_types_of_types_are_no_functions_of_the_bytes() -> None:

@@ -101,6 +101,8 @@ def test_what_a_function_raises_is_the_cause():
 def test_what_is_no_serializer():
     with pytest.raises(ConfigError, match="'jsn' is no serializer of a key"):
         serializer("key", "jsn")
+    with pytest.raises(ConfigError, match="is no serializer of a value"):
+        serializer("value", Item(id=7))
 
 
 @pytest.mark.parametrize(
