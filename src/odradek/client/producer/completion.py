@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, error_for
+from odradek.client.errors.base import ADVICE
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import Outcome
 from odradek.client.producer.producer_batch import ProducerBatch
@@ -73,10 +74,10 @@ class Completion:
             self._give_up(batch)
         else:
             what = f"sending {batch.count} records to {batch.topic_partition}"
-            text = f"{outcome.text or error.text}".rstrip(".")
+            text = said(outcome)
             if batch.in_doubt:
                 text += f"; {whether_written(batch)}"
-                text += "" if passes(error) else " by an earlier attempt"
+                text += "" if leaves_open(error) else " by an earlier attempt"
             self._fail(batch, error_for(error, what, text), outcome)
 
     def _split(self, batch: ProducerBatch, outcome: Outcome) -> None:
@@ -134,11 +135,10 @@ class Completion:
 
     def _give_up(self, batch: ProducerBatch) -> None:
         self._metrics.record_expired_total += batch.count
-        reason = batch.last_error.partition(". What to do")[0]
         error = DeliveryTimeout(
             f"{batch.count} records for {batch.topic_partition} were not acknowledged within "
-            f"delivery.timeout.ms={self._delivery_timeout_ms}: {reason}; {whether_written(batch)}. "
-            "What to do: check the broker, or raise delivery.timeout.ms."
+            f"delivery.timeout.ms={self._delivery_timeout_ms}: {batch.last_error}; "
+            f"{whether_written(batch)}. What to do: check the broker, or raise delivery.timeout.ms."
         )
         self._fail(batch, error, None)
 
@@ -152,7 +152,7 @@ def note(batch: ProducerBatch, error: ErrorCode) -> None:
     """What an answer, or none, tells of whether the batch is written."""
     if error in MISSED:
         batch.may_be_written = batch.may_arrive
-    elif passes(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR:
+    elif leaves_open(error):
         batch.may_be_written = True
     else:
         batch.may_arrive = False  # It would be refused again.
@@ -163,9 +163,19 @@ def passes(error: ErrorCode) -> bool:
     return error.retriable or error in MISSED
 
 
+def leaves_open(error: ErrorCode) -> bool:
+    """Whether it does not tell if the batch was written."""
+    return passes(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def said(outcome: Outcome) -> str:
+    """What happened, without advice: there is more to say behind it."""
+    return (outcome.text or outcome.error.text).partition(ADVICE)[0].rstrip(".")
+
+
 def reason_of(batch: ProducerBatch, outcome: Outcome) -> str:
     """Why it is not acknowledged yet."""
-    text = f"{outcome.error.name}: {outcome.text or outcome.error.text}".rstrip(".")
+    text = f"{outcome.error.name}: {said(outcome)}"
     stays = outcome.error in MISSED and batch.may_arrive and not batch.is_unwritten
     return text + KEPT if stays else text
 

@@ -50,4 +50,5 @@ def new_part(
     )
     part.leader_epoch = big.leader_epoch
     part.last_error = big.last_error
+    part.may_be_written = big.in_doubt
     return part

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from producing import Producing
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, RecordTooLarge
@@ -156,6 +157,49 @@ def test_a_refusal_does_not_tell_of_an_earlier_attempt():
     assert isinstance(error, RecordTooLarge)
     assert "may or may not have been written by an earlier attempt" in str(error)
     assert p.values() == [b"warm up", b"one"]
+
+
+@pytest.mark.parametrize("lost", [CLOSE, SILENT])
+def test_who_may_not_try_again_is_told_that_nobody_knows(lost: Any) -> None:
+    """Behind why the connection was given up, which brings advice of its own along."""
+    p = Producing(retries=0, idempotence=False, engine={"request_timeout_ms": REQUEST_MS})
+    right = p.cluster[1].answers[ProduceRequest]
+
+    def lossy(request: ProduceRequest, version: int) -> Any:
+        right(request, version)
+        return lost
+
+    p.cluster[1].answers[ProduceRequest] = lossy
+    error = p.outcome(p.send(b"one"))
+    assert p.values() == [b"one"]
+    assert "they may or may not have been written" in str(error)
+
+
+def test_parts_may_be_written_with_the_batch_they_are_of_without_idempotence_too():
+    """It was written, the answer got lost, and then the topic's limit was lowered."""
+    p = Producing(linger_ms=5, idempotence=False, max_in_flight=1)
+    right = p.cluster[1].answers[ProduceRequest]
+
+    def lossy(request: ProduceRequest, version: int) -> Any:
+        right(request, version)
+        p.cluster[1].answers[ProduceRequest] = right
+        p.brokers.max_batch_bytes = 60
+        return CLOSE
+
+    p.cluster[1].answers[ProduceRequest] = lossy
+    outcomes = [p.outcome(future) for future in [p.send(b"one"), p.send(b"two")]]
+    assert p.values() == [b"one", b"two"]
+    for error in outcomes:
+        assert isinstance(error, RecordTooLarge)
+        assert "may or may not have been written by an earlier attempt" in str(error)
+
+
+def test_a_broker_that_breaks_down_over_a_batch_leaves_it_open_itself():
+    p = Producing()
+    p.brokers.fail_next("t", 0, ErrorCode.UNKNOWN_SERVER_ERROR)
+    error = p.outcome(p.send(b"one"))
+    assert "may or may not have been written" in str(error)
+    assert "earlier attempt" not in str(error), "there was none"
 
 
 def test_what_is_behind_a_refused_batch_does_not_wait():
