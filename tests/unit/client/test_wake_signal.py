@@ -203,10 +203,17 @@ def test_a_forked_process_has_its_own() -> None:
     subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=LONG_S)
 
 
-def test_without_a_descriptor_left_it_says_so(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_descriptor_left_it_says_so_and_answers_come_all_the_same(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none_left(*_: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(os, kind, none_left)
     with pytest.raises(OSError, match="Too many open files"):
         Signal()
+    waiting: Waiting[None] = Waiting()
+    assert not Waiting[None]().block(0.01)
+    threading.Timer(0.01, waiting.wake).start()
+    assert waiting.block(LONG_S), "who only has to wait for an answer waits by a lock"
+    assert not wake_signal._spare, "and that is lent to nobody else"

@@ -69,7 +69,7 @@ class Waiting(Generic[T]):
         if signal is not None:
             signal.set()
 
-    def _take(self) -> Signal | None:
+    def _take(self) -> Signal | threading.Event | None:
         try:
             return self._to_ring.pop()
         except IndexError:

@@ -47,10 +47,7 @@ class SenderTurn:
             self._wait_for_turn()
 
     def _wait_for_turn(self) -> None:
-        try:
-            waiting: Waiting[None] = Waiting()
-        except OSError:
-            return  # No descriptor left. What was queued is queued, and this only a courtesy.
+        waiting: Waiting[None] = Waiting()
         self._waiting.append(waiting)
         waiting.block(TURN_TIMEOUT_S)
 
@@ -63,7 +60,7 @@ class SenderTurn:
 
 
 class BlockingFace:
-    """How futures wait: on a lock; awaited, in the loop that runs then."""
+    """How futures wait: on a signal; awaited, in the loop that runs then."""
 
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread

@@ -12,6 +12,8 @@ waits. So it gives way. With a processor to spare that costs nothing, on a singl
 lets the woken thread run first.
 
 A thread that blocks for an answer borrows a signal, since making one is two calls of the system.
+Where no descriptor is left it gets a lock: many threads may wait at once, and a client has to be
+closed even then.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import contextlib
 import os
 import select
 import sys
+import threading
 import time
 
 RING = (1).to_bytes(8, sys.byteorder)
@@ -100,19 +103,24 @@ def wake_up_fds() -> tuple[int, ...]:
 _spare: list[Signal] = []
 
 
-def borrowed() -> Signal:
-    """A signal that is not set and that nobody else has. Raises `OSError` as `Signal` does."""
+def borrowed() -> Signal | threading.Event:
+    """A signal that is not set and that nobody else has, or what does as well."""
     try:
         return _spare.pop()
     except IndexError:
+        pass
+    try:
         return Signal()
+    except OSError:
+        return threading.Event()
 
 
-def give_back(signal: Signal) -> None:
+def give_back(signal: Signal | threading.Event) -> None:
     """One that nobody will set any more."""
-    signal.clear()
-    if len(_spare) < SPARE_MAX:
-        _spare.append(signal)
+    if isinstance(signal, Signal):
+        signal.clear()
+        if len(_spare) < SPARE_MAX:
+            _spare.append(signal)
 
 
 # They are the parent's: a ring there would be heard here, or the other way round.
