@@ -173,6 +173,8 @@ class TransactionManager:
         if error == ErrorCode.UNKNOWN_PRODUCER_ID and log_start_offset == -1:
             return True  # An old broker: too little is known.
         entry = self.entry(batch.topic_partition)
+        if entry.has_gone_on(batch):
+            return False
         if not batch.is_unwritten and not entry.may_follow(batch):
             entry.is_missing_from(batch)
             self._troubled[batch.topic_partition] = None

@@ -29,7 +29,8 @@ sent over the next connection. The broker says that it misses something in front
   told that nobody knows.
 
 Parts of a batch that may have been written share its sequences: a broker that has it, or gets it,
-refuses them, and they keep them as if an attempt of theirs were unanswered.
+refuses them, and they keep them as if an attempt of theirs were unanswered. If something behind
+them is written, so is that batch: under other numbers they would be there twice, so they fail.
 
 Positions are told by the batches' ordinals, which outlast their sequences.
 """
@@ -139,6 +140,10 @@ class TxnPartitionEntry:
             self.doubtful = batch.ordinal
         if (batch.may_arrive or batch.in_flight) and batch.ordinal > self.arriving:
             self.arriving = batch.ordinal
+
+    def has_gone_on(self, batch: ProducerBatch) -> bool:
+        """Whether something behind a batch that may be there is written."""
+        return batch.may_arrive and batch.ordinal < self.written
 
     def may_follow(self, batch: ProducerBatch) -> bool:
         """Whether a batch that the broker refused, for something in front of it is missing, may be

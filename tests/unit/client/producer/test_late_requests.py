@@ -15,7 +15,7 @@ from producing import Producing
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, RecordTooLarge
 from odradek.client.producer.delivery import FutureRecordMetadata
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.produce import ProduceRequest
+from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest
 from odradek.testing.scripted import CLOSE, SILENT
 
 REQUEST_MS, DELIVERY_MS = 10_000, 15_000
@@ -138,6 +138,28 @@ def test_parts_of_a_batch_that_may_be_there_are_not_written_beside_it():
         assert isinstance(error, DeliveryTimeout)
         assert "may or may not have been written" in str(error)
     assert p.outcome(p.send(b"behind")).offset == 5
+
+
+def test_parts_of_a_batch_behind_which_another_is_written_are_not_numbered_anew():
+    """It was written, and its answer said only that this took too long."""
+    p = Producing(linger_ms=5, batch_bytes=230)
+    p.send(b"warm up")
+    p.flush()
+
+    def slow(index: int, data: bytes) -> PartitionProduceResponse:
+        assert p.brokers.log("t").append(data)[0] is ErrorCode.NONE
+        p.brokers.max_batch_bytes = 150
+        code = ErrorCode.REQUEST_TIMED_OUT
+        return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+    p.brokers.fail_next("t", 0, slow)
+    values = [b"%d" % n + b"x" * 50 for n in range(3)]
+    first, second, behind = [p.outcome(future) for future in [p.send(value) for value in values]]
+    assert behind.offset == 3
+    for error in (first, second):
+        assert "may or may not have been written" in str(error)
+    assert p.outcome(p.send(b"last")).offset == 4
+    assert p.values() == [b"warm up", *values, b"last"]
 
 
 def test_a_refusal_does_not_tell_of_an_earlier_attempt():
