@@ -99,7 +99,7 @@ class Reading:
         deadline = self._deadline(timeout)
         self.collector.settle()
         while True:
-            self._driver.clear()
+            self._clear()
             await self._attend()
             record = self.collector.next_record()
             if record is not None:
@@ -118,7 +118,7 @@ class Reading:
         self.collector.settle()
         try:
             while True:
-                self._driver.clear()
+                self._clear()
                 if gathering.is_empty:
                     await self._attend()
                 gathering.add()
@@ -132,7 +132,7 @@ class Reading:
                         if gathering.is_empty:
                             raise
                         return True  # What is before them counts; the next call tries again.
-                elif self.collector.attention:
+                elif self.collector.attention or self.closed:
                     if not gathering.is_empty:
                         return True
                 elif not await self._sleep(deadline):
@@ -178,6 +178,12 @@ class Reading:
             await self._driver.call(lambda: self._core.move_back(places))
             self.collector.refresh()
 
+    def _clear(self) -> None:
+        """Forget signals given before; but who closes may be waiting for one too."""
+        self._driver.clear()
+        if self.closed:
+            self._driver.signal()
+
     async def _sleep(self, deadline: float | None) -> bool:
         """Until something may be there; False if time is over, or nothing will ever be there."""
         if self._core.is_exhausted:
@@ -199,11 +205,10 @@ class Reading:
     async def _attend(self) -> None:
         """See to what there is for the application but records. Raises what is to be raised."""
         collector = self.collector
+        if self.closed:
+            raise ClientClosed("the consumer is closed")
         if not collector.attention:
             return
-        if self.closed:
-            self._driver.signal()  # Who closes may be waiting too.
-            raise ClientClosed("the consumer is closed")
         errors = self._core.errors
         if errors:
             raise errors.popleft()

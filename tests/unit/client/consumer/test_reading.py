@@ -232,6 +232,22 @@ class TestInterruption:
         run_now(reader.reading.gather(gathering, None))
         assert [record.offset for record in gathering.records] == [0, 1, 2, 3, 4]
 
+    def test_by_a_close_takes_no_signal_from_who_closes(self) -> None:
+        """Another thread, which waits for the same signal."""
+        reader = Reader()
+        reader.logs[ORDERS].append(numbered(0, 3))
+        reader.application.assign([ORDERS], starts={ORDERS: 0})
+
+        def close() -> None:
+            reader.reading.closed = True
+            reader.consumer.attend()
+
+        reader.later(SECOND, close)
+        gathering = RecordGathering(reader.application.collector, 100)
+        assert run_now(reader.reading.gather(gathering, None))
+        assert len(gathering.records) == 3
+        assert reader.driver.is_signalled
+
     def test_of_a_poll_loses_nothing(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS])

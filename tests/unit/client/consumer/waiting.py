@@ -45,7 +45,8 @@ class SimulatedDriver:
     def clear(self) -> None:
         self._seen = self._application.woken
 
-    def _is_signalled(self) -> bool:
+    @property
+    def is_signalled(self) -> bool:
         return self._application.woken > self._seen
 
     async def sleep(self, timeout_s: float | None) -> None:
@@ -54,10 +55,10 @@ class SimulatedDriver:
         if interruption is not None:
             raise interruption
         if timeout_s is None:
-            cluster.until(self._is_signalled, IN_VAIN_MS)
-        elif not self._is_signalled():
+            cluster.until(lambda: self.is_signalled, IN_VAIN_MS)
+        elif not self.is_signalled:
             end_ns = cluster.scheduler.now_ns + round(timeout_s * 1000) * MS
-            cluster.scheduler.run(end_ns, self._is_signalled)
+            cluster.scheduler.run(end_ns, lambda: self.is_signalled)
 
     async def call(self, action: Callable[[], T]) -> T:
         return self._application.side.do(action)
