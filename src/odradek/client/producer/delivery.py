@@ -187,10 +187,11 @@ class ProduceRequestResult:
 
 
 def call(callback: ResultCallback) -> None:
-    """A user's callback: what it raises is logged, since there is nobody to tell."""
+    """A user's callback: what it raises is logged, since there is nobody to tell. So is an exit,
+    which would end no program, but the thread that sends."""
     try:
         callback()
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("a delivery callback raised")
 
 

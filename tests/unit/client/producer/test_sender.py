@@ -196,11 +196,13 @@ def test_a_flush_ends_lingering_and_counts_what_is_left():
     assert p.flush(1_000) == 2
 
 
-def test_a_callback_that_raises_disturbs_nobody(caplog):
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+def test_a_callback_that_raises_disturbs_nobody(caplog, kind):
+    """Nor does one that would end the program: it would end the thread that sends."""
     p = Producing(linger_ms=20)
 
     def broken(error, delivery):
-        raise RuntimeError("a bug of the user's")
+        raise kind("a bug of the user's")
 
     p.send(b"one", callback=broken)
     p.send(b"two")
