@@ -16,6 +16,7 @@ answer. A node keeps one per kind of request.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -91,7 +92,7 @@ class NodeApiVersions:
 
     def encode(self, request: Any) -> tuple[Codec, list[Part]]:
         """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`, and
-        `InvalidRequest` for a name that UTF-8 cannot say."""
+        `InvalidRequest` for a name that UTF-8 cannot say, or what has no room in its field."""
         if type(request) is RequestBuilder:
             codec = self.codec_within(request)
             request = request.build(codec.version)
@@ -105,6 +106,12 @@ class NodeApiVersions:
             raise InvalidRequest(
                 f"{codec.name}: {error.object!a} is not text that UTF-8 knows: {error.reason}. "
                 "What to do: give names that are, as those of topics and groups have to be",
+                ErrorCode.INVALID_REQUEST,
+            ) from None
+        except (ValueError, struct.error) as error:
+            raise InvalidRequest(
+                f"{codec.name}: {error}. What to do: give shorter names, and numbers of at most 64 "
+                "bits (32 for those of partitions)",
                 ErrorCode.INVALID_REQUEST,
             ) from None
 

@@ -75,6 +75,16 @@ def refused(reasons: Mapping[T, str]) -> Check[T]:
     return Check(f"not {listed} yet", lambda value: reasons.get(value))
 
 
+def at_most_bytes(most: int) -> Check[str]:
+    """Texts that take no more in UTF-8."""
+
+    def problem(value: str) -> str | None:
+        size = len(value.encode())
+        return f"{size} bytes are too long" if size > most else None
+
+    return Check(f"at most {most} bytes", problem)
+
+
 def matching(pattern: str, problem: str, text: str) -> Check[str]:
     """Strings that the regular expression matches as a whole."""
     compiled = re.compile(pattern)

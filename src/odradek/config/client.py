@@ -5,13 +5,17 @@ Names, defaults and bounds are Kafka's. There is no setting here that nothing lo
 
 from __future__ import annotations
 
-from odradek.config.checks import at_least, refused
+from odradek.config.checks import at_least, at_most_bytes, refused
 from odradek.config.client_loading import ClientSettings
 from odradek.config.setting import MINUTE_MS, choice, integer, long, string, strings
 
 SECURITY = dict.fromkeys(
     ("SSL", "SASL_PLAINTEXT", "SASL_SSL"), "this client speaks PLAINTEXT only, so far"
 )
+
+
+PROTOCOL_TEXT_MAX = 32_767
+"""As long as a text in a request may be, in bytes."""
 
 
 class ConnectionSettings(ClientSettings):
@@ -24,7 +28,10 @@ class ConnectionSettings(ClientSettings):
         "others.",
     )
     client_id = string(
-        "client.id", "odradek", doc="What brokers are told about who asks, for their logs."
+        "client.id",
+        "odradek",
+        at_most_bytes(PROTOCOL_TEXT_MAX),
+        doc="What brokers are told about who asks, for their logs.",
     )
     security_protocol = choice(
         "security.protocol",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.config.checks import Check, at_least, one_of, refused
-from odradek.config.client import ClientConfig
+from odradek.config.checks import Check, at_least, at_most_bytes, one_of, refused
+from odradek.config.client import PROTOCOL_TEXT_MAX, ClientConfig
 from odradek.config.client_loading import ClientSettings
 from odradek.config.offset_reset import OffsetReset, is_offset_reset, offset_reset
 from odradek.config.setting import (
@@ -25,12 +25,14 @@ class GroupSettings(ClientSettings):
 
     group_id = optional_string(
         "group.id",
+        at_most_bytes(PROTOCOL_TEXT_MAX),
         doc="The group whose members share the partitions, and under whose name positions are "
         "committed. Without one, partitions are assigned by hand and nothing is committed.",
     )
     group_instance_id = optional_string(
         "group.instance.id",
         Check("not empty", lambda value: None if value else "it must not be empty"),
+        at_most_bytes(PROTOCOL_TEXT_MAX),
         doc="Makes this member a static one (KIP-345): it keeps its partitions when it restarts "
         "within session.timeout.ms.",
     )
@@ -67,7 +69,12 @@ class GroupSettings(ClientSettings):
         doc="A member that does not poll for so long leaves the group, so that others go on with "
         "its partitions.",
     )
-    client_rack = string("client.rack", "", doc="Where this consumer stands, for assignors.")
+    client_rack = string(
+        "client.rack",
+        "",
+        at_most_bytes(PROTOCOL_TEXT_MAX),
+        doc="Where this consumer stands, for assignors.",
+    )
 
 
 class OffsetSettings(ClientSettings):

@@ -273,6 +273,8 @@ def test_the_table_of_names_is_consistent() -> None:
         (ConsumerConfig, {"enable.auto.commit": True}, r"there is no group\.id"),
         (ConsumerConfig, {"group.instance.id": "me"}, r"there is no group\.id"),
         (ConsumerConfig, {"group.id": ""}, "group.id is empty"),
+        (AdminConfig, {"client.id": "x" * 32_768}, "client.id.*32768 bytes are too long"),
+        (ConsumerConfig, {"group.id": "é" * 16_384}, "group.id.*32768 bytes are too long"),
         (ConsumerConfig, {"partition.assignment.strategy": "best"}, "must be one of: range"),
     ],
 )
