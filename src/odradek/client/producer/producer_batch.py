@@ -181,11 +181,6 @@ class ProducerBatch:
     def has_sequence(self) -> bool:
         return self.base_sequence != NO_SEQUENCE
 
-    @property
-    def last_sequence(self) -> int:
-        """Of its last record; sequences wrap from 2^31 - 1 to 0."""
-        return (self.base_sequence + self.count - 1) & SEQUENCE_MASK
-
     def set_producer_state(self, producer_id: i64, epoch: i64, base_sequence: i64) -> None:
         """Its place among all that the producer sends to the partition; another one after the epoch
         was bumped."""

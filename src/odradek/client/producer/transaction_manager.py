@@ -36,6 +36,11 @@ A broker that knows nothing of a producer takes any sequence, as if nothing were
 first batch of an epoch goes alone; what comes when it is written cannot get ahead of anything. And
 once it is written no request of an older epoch is carried out there any more.
 
+Two things no numbering can prevent. When the epochs run out (after 32767 bumps) there is a new
+producer id, and nothing keeps requests of the old one from being carried out late. And a broker
+that loses what it had acknowledged may then take an older, unanswered copy of it that comes late,
+beside the one that was sent again.
+
 Transactions are not here; their states would join these. Owner thread only.
 """
 
