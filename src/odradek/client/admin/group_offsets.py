@@ -12,6 +12,12 @@ from odradek.client.admin.results import Lag, Member, Move, SeekPlan
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.errors.answers import GroupNotEmpty, GroupNotFound
+from odradek.client.partition_arguments import (
+    ByPartition,
+    PartitionLike,
+    by_partition,
+    partition_of,
+)
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
@@ -71,13 +77,13 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         return await self.retried(attempt)
 
     async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+        self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
     ) -> None:
         """Commit offsets for a group without members. `UnknownMember`, `RebalanceInProgress` or
         `IllegalGeneration` if it has some.
         """
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for partition, given in offsets.items():
+        for partition, given in by_partition(offsets).items():
             offset = OffsetAndMetadata(given) if isinstance(given, int) else given
             topics.setdefault(partition.topic, []).append(
                 OffsetCommitRequestPartition(
@@ -103,7 +109,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         await self.retried(attempt)
 
     async def delete_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition]
+        self, group_id: str, partitions: Iterable[PartitionLike]
     ) -> None:
         """Forget what a group has committed for partitions that no member reads."""
         topics = [
@@ -113,7 +119,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
                     OffsetDeleteRequestPartition(partition_index=p) for p in each.partitions
                 ],
             )
-            for each in by_topic(partitions)
+            for each in by_topic(map(partition_of, partitions))
         ]
         request = OffsetDeleteRequest(group_id=group_id, topics=topics)
 

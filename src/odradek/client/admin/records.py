@@ -6,6 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 from odradek.client.admin.calls import Calls, check
 from odradek.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.client.partition_arguments import (
+    ByPartition,
+    PartitionLike,
+    by_partition,
+    partition_of,
+)
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.delete_records import (
@@ -31,39 +37,39 @@ class RecordCalls(Calls):
         )
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
+        self, timestamps: ByPartition[int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset]:
         """For each partition the first record that is at least as young as its timestamp (ms), or
         a special one: -1 the end, -2 the start, -3 the youngest record.
         """
-        await self.retried(lambda: self.by_leader(timestamps))
-        return await list_offsets(self.engine, timestamps, read_committed)
+        wanted = by_partition(timestamps)
+        await self.retried(lambda: self.by_leader(wanted))
+        return await list_offsets(self.engine, wanted, read_committed)
 
     async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Iterable[PartitionLike]
     ) -> dict[TopicPartition, int]:
         """The log start offsets."""
-        found = await self.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        found = await self.list_offsets({partition_of(each): EARLIEST for each in partitions})
         return {partition: answer.offset for partition, answer in found.items()}
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         """The high watermarks."""
-        found = await self.list_offsets(dict.fromkeys(partitions, LATEST))
+        found = await self.list_offsets({partition_of(each): LATEST for each in partitions})
         return {partition: answer.offset for partition, answer in found.items()}
 
-    async def delete_records(
-        self, before: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
+    async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
         """Delete all records below an offset (-1: all there are) of each partition; the new starts
         of the logs. Raises for the first partition that is not there, or has no such offset.
         """
+        wanted = by_partition(before)
         done: dict[TopicPartition, int] = {}
 
         async def attempt() -> None:
-            left = [partition for partition in before if partition not in done]
+            left = [partition for partition in wanted if partition not in done]
             groups = await self.by_leader(left)
             requests = {
-                node_id: self._deleting({partition: before[partition] for partition in group})
+                node_id: self._deleting({partition: wanted[partition] for partition in group})
                 for node_id, group in groups.items()
             }
             answers = await self.ask_each(requests, DeleteRecordsResponse)
@@ -79,7 +85,7 @@ class RecordCalls(Calls):
             for partition, each in found:
                 check(
                     each.error_code,
-                    f"deleting records of {partition} before offset {before[partition]}",
+                    f"deleting records of {partition} before offset {wanted[partition]}",
                 )
 
         await self.retried(attempt)

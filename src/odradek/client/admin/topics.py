@@ -77,10 +77,12 @@ class TopicCalls(Calls):
         return True
 
     async def create_topics_many(
-        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Create several; None, or the error, for each."""
-        wanted = list(topics)
+        """Create several, those given by name alone with the broker's own settings; None, or the
+        error, for each.
+        """
+        wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
         request = CreateTopicsRequest(
             topics=[creatable(topic) for topic in wanted],
             timeout_ms=self.api_timeout_ms,

@@ -4,9 +4,8 @@
     Consumer({"bootstrap.servers": "localhost:9092", "group.id": "shop"})        confluent-kafka
     Consumer("orders", bootstrap_servers=..., group_id=..., value_deserializer=...)  kafka-python
 
-Partitions are `TopicPartition`s, pairs of topic and number, or anything with these attributes. What
-to commit is a record (then the one behind it is next), a batch, an Arrow batch, offsets by
-partition, or nothing: all that was handed out.
+Partitions are as `partition_arguments` has them. What to commit is a record (then the one behind it
+is next), a batch, an Arrow batch, offsets by partition, or nothing: all that was handed out.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.client.topic_names import checked_topic
+from odradek.client.partition_arguments import ByPartition, partition_of, partitions_of
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
@@ -40,16 +39,8 @@ OFFSETS_KEY = b"odradek.offsets"
 TO_TOPIC = "dlq:"
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
-PartitionLike = TopicPartition | tuple[str, int]
 OffsetLike = int | OffsetAndMetadata
-Committable = (
-    Record[Any, Any]
-    | Batch[Any, Any]
-    | ArrowBatch
-    | Mapping[TopicPartition, OffsetLike]
-    | Mapping[tuple[str, int], OffsetLike]
-    | None
-)
+Committable = Record[Any, Any] | Batch[Any, Any] | ArrowBatch | ByPartition[OffsetLike] | None
 """What says what to commit; None: all that was handed out."""
 Target = int | Literal["start", "end"] | datetime
 OnDecodeError = Literal["raise", "skip"] | str | Callable[[DecodeError], object]
@@ -140,28 +131,6 @@ def error_handler(
         f"on_decode_error is 'raise', 'skip', '{TO_TOPIC}' with the name of a topic, or a function,"
         f" not {wanted!r}"
     )
-
-
-def partition_of(given: Any) -> TopicPartition:
-    """A partition. Raises `TypeError` and `InvalidTopic`."""
-    if isinstance(given, TopicPartition):
-        checked_topic(given.topic)
-        return given
-    topic, partition = getattr(given, "topic", None), getattr(given, "partition", None)
-    if isinstance(given, tuple) and len(given) == 2:
-        topic, partition = given
-    if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
-        return TopicPartition(checked_topic(topic), partition)
-    raise TypeError(f"{given!r} is no partition: give a topic and a number, such as ('orders', 0)")
-
-
-def partitions_of(given: Any) -> list[TopicPartition]:
-    """One partition or several."""
-    if isinstance(given, TopicPartition) or (
-        isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
-    ):
-        return [partition_of(given)]
-    return [partition_of(each) for each in given]
 
 
 def assignment_of(

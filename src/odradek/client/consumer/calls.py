@@ -15,13 +15,10 @@ from typing import Any, NamedTuple
 
 from odradek.client.consumer.arguments import (
     Offsets,
-    PartitionLike,
     Target,
     assignment_of,
     milliseconds,
     offsets_of,
-    partition_of,
-    partitions_of,
     target_of,
 )
 from odradek.client.consumer.consumer import ConsumerEngine
@@ -29,6 +26,13 @@ from odradek.client.consumer.no_group import NEEDS_GROUP
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.errors import InvalidGroupId
 from odradek.client.list_offsets import EARLIEST, LATEST
+from odradek.client.partition_arguments import (
+    ByPartition,
+    PartitionLike,
+    by_partition,
+    partition_of,
+    partitions_of,
+)
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import OffsetReset
 from odradek.model.ids import TopicPartition
@@ -167,13 +171,13 @@ class ConsumerCalls:
 
     async def offsets_for_times(
         self,
-        times: Mapping[TopicPartition, datetime | int] | Mapping[tuple[str, int], datetime | int],
+        times: ByPartition[datetime | int],
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record that is not older than a moment (or milliseconds since 1970), for each
         partition; None where there is none.
         """
-        wanted = {partition_of(each): milliseconds(at) for each, at in times.items()}
+        wanted = {each: milliseconds(at) for each, at in by_partition(times).items()}
         negative = [f"{partition}: {at}" for partition, at in wanted.items() if at < 0]
         if negative:
             raise ValueError(f"times begin with 1970: {', '.join(negative)}")

@@ -198,6 +198,23 @@ def produce(broker: Broker, partition: TopicPartition, count: int) -> None:
 # Groups.
 
 
+def test_partitions_may_be_plain_pairs_and_topics_plain_names(admin: Admin, broker: Broker) -> None:
+    assert admin.create_topics_many(["pairs"]) == {"pairs": None}
+    with Producer(brokers=broker.bootstrap) as producer:
+        producer.send_many("pairs", ["v"] * 3, partition=0)
+    pair, partition = ("pairs", 0), TopicPartition("pairs", 0)
+    assert admin.list_offsets({pair: 1})[partition].offset == 0
+    assert admin.end_offsets([pair]) == {partition: 3}
+    assert admin.delete_records({pair: 2}) == {partition: 2}
+    assert admin.beginning_offsets([pair]) == {partition: 2}
+    admin.alter_group_offsets("pairs", {pair: 2})
+    assert admin.group_offsets("pairs")[partition].offset == 2
+    admin.delete_group_offsets("pairs", [pair])
+    assert admin.group_offsets("pairs") == {}
+    with pytest.raises(TypeError, match=r"'pairs' is no partition.*\('orders', 0\)"):
+        admin.end_offsets(["pairs"])  # type: ignore[list-item]
+
+
 def test_a_group_of_another_protocol_lags_and_moves_too(
     admin: Admin, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

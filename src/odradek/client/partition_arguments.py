@@ -1,0 +1,44 @@
+"""A partition as an application names it: a `TopicPartition`, a pair of topic and number, or
+anything that has both as attributes, such as a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from odradek.client.topic_names import checked_topic
+from odradek.model.ids import TopicPartition
+
+T = TypeVar("T")
+
+PartitionLike = TopicPartition | tuple[str, int]
+ByPartition = Mapping[TopicPartition, T] | Mapping[tuple[str, int], T]
+"""What is said of several partitions."""
+
+
+def partition_of(given: Any) -> TopicPartition:
+    """A partition. Raises `TypeError` and `InvalidTopic`."""
+    if isinstance(given, TopicPartition):
+        checked_topic(given.topic)
+        return given
+    topic, partition = getattr(given, "topic", None), getattr(given, "partition", None)
+    if isinstance(given, tuple) and len(given) == 2:
+        topic, partition = given
+    if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
+        return TopicPartition(checked_topic(topic), partition)
+    raise TypeError(f"{given!r} is no partition: give a topic and a number, such as ('orders', 0)")
+
+
+def partitions_of(given: Any) -> list[TopicPartition]:
+    """One partition or several. Raises as `partition_of`."""
+    if isinstance(given, TopicPartition) or (
+        isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
+    ):
+        return [partition_of(given)]
+    return [partition_of(each) for each in given]
+
+
+def by_partition(given: ByPartition[T]) -> dict[TopicPartition, T]:
+    """The same by `TopicPartition`. Raises as `partition_of`."""
+    return {partition_of(each): said for each, said in given.items()}
