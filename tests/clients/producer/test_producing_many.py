@@ -151,6 +151,7 @@ def test_arrow_rows_as_json(broker, topic):
     ("data", "arguments", "said"),
     [
         (pa.table({"value": ["x"]}), {"value": "vlaue"}, "did you mean 'value'"),
+        (pa.table({"a": [1]}), {}, 'no column .value.*value="json" for a JSON object'),
         (pa.table({"value": [1]}), {}, "cannot be a column of int64"),
         (pa.table({"value": ["x"], "h": [1]}), {"headers": "h"}, "headers of records"),
         (pa.table({"value": ["x"], "p": ["y"]}), {"partition": "p"}, "partition of records"),
@@ -161,3 +162,9 @@ def test_arrow_that_is_no_records(broker, topic, data, arguments, said):
     producer = Producer(brokers=broker.bootstrap)
     with producer, pytest.raises(SerializationError, match=said):
         producer.send_arrow(topic, data, **arguments)
+
+
+def test_a_column_is_given_by_its_name(broker, topic):
+    producer = Producer(brokers=broker.bootstrap)
+    with producer, pytest.raises(TypeError, match=r'names no column: give .*value="json"'):
+        producer.send_arrow(topic, pa.table({"id": [1]}), value=["id"])

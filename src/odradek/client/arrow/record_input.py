@@ -38,6 +38,13 @@ from odradek.client.producer.record_source import (
 ROWS = 65_536
 """Rows that are copied at a time."""
 JSON = "json"
+ADVICE = {
+    "key": 'give the name of one of binary or text, such as key="id"',
+    "value": 'give the name of one of binary or text, such as value="payload", or value="json" for '
+    "a JSON object of each row's columns that are nothing else",
+    "headers": "give the name of one of list<struct<key: string, value: binary>>",
+}
+"""What to do, by what the column is to be."""
 
 
 class ArrowStreamExportable(Protocol):
@@ -67,8 +74,12 @@ def sources(
 ) -> Iterator[RecordSource]:
     """The rows, slice by slice; a partition or timestamp that is no name is not a column.
 
-    Raises `SerializationError` for columns that are not there or not of their type.
+    Raises `SerializationError` for columns that are not there or not of their type, `TypeError` for
+    what cannot name one.
     """
+    for role, name in (("key", key), ("value", value), ("headers", headers)):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{role}={name!r} names no column: {ADVICE[role]}")
     names = {
         "key": key,
         "value": value,
@@ -120,7 +131,8 @@ def column(batch: pa.RecordBatch, role: str, name: str | None) -> pa.Array | Non
         return None
     near = get_close_matches(name, batch.schema.names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else f"; there are {batch.schema.names}"
-    raise SerializationError(f"there is no column {name!r} for the {role} of records{hint}")
+    advice = f". What to do: {ADVICE[role]}" if role in ADVICE else ""
+    raise SerializationError(f"there is no column {name!r} for the {role} of records{hint}{advice}")
 
 
 def json_rows(batch: pa.RecordBatch, names: dict[str, str | None]) -> pa.Array:

@@ -209,8 +209,12 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         """Queue the rows of anything that exports Arrow data (tables and frames of pyarrow, polars,
         pandas, duckdb …), waiting for room as often as it takes.
 
-        Names are those of columns: see `client.arrow.record_input`. No serializer is called. If it
-        raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
+        The other arguments name columns: `key` and `value` (the one called "value" unless you say
+        otherwise) of binary or text, `headers` of list<struct<key: text, value: binary>>,
+        `partition` of integers, `timestamp` of timestamps or ms; the last two may be one for all.
+        `value="json"`, if no column is called so, makes a JSON object of each row's other columns.
+        No serializer is called. If it raises, the rows before the one at fault were queued. Needs
+        pyarrow (`odradek[arrow]`).
         """
         from odradek.client.arrow.record_input import sources  # Heavy, and optional.
 
