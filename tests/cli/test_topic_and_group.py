@@ -18,6 +18,7 @@ from odradek.cli.main import main
 from odradek.model.ids import TopicPartition
 from odradek.testing.broker import Broker
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 Run = Callable[..., Result]
 
 
@@ -50,6 +51,11 @@ def run(bootstrap: str, admin: Admin) -> Run:
 
 def lines(result: Result) -> list[list[str]]:
     return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+def helped(*arguments: str) -> str:
+    """The help of a command, as one line."""
+    return " ".join(CliRunner().invoke(main, [*arguments, "--help"]).stdout.split())
 
 
 def test_topics_are_created_listed_described_and_deleted(run: Run) -> None:
@@ -207,6 +213,25 @@ def test_a_group_follows_another(run: Run, admin: Admin) -> None:
     assert "third has committed nothing" in said
 
 
+@pytest.mark.parametrize("names", [("one", "nope", "two"), ("nope", "one", "two")])
+def test_who_is_not_there_keeps_nobody_from_the_others(
+    run: Run, admin: Admin, names: tuple[str, ...]
+) -> None:
+    run("topic", "create", "one", "two")
+    for group in ("one", "two"):
+        admin.alter_group_offsets(group, {TopicPartition("one", 0): 0})
+    for command in (("group", "lag"), ("group", "describe"), ("topic", "describe")):
+        shown = run(*command, *names, "nope-either", code=4)
+        assert [row[0] for row in lines(shown)] == ["one", "two"], command
+        assert "nope" in shown.stderr
+        assert "nope-either" in shown.stderr
+        assert shown.stderr.count(" ls` lists the") == 1
+    made = run("topic", "create", "one", "three", "two", code=5)
+    assert "three: created" in made.stderr
+    assert "two: deleted" in run("group", "rm", *names, "-y", code=4).stderr
+    assert lines(run("group", "ls")) == []
+
+
 def test_only_what_lags_is_shown_if_so_wanted(run: Run, admin: Admin, bootstrap: str) -> None:
     run("topic", "create", "orders", "-p", "2")
     admin.alter_group_offsets("g", dict.fromkeys(admin.partitions_of(["orders"]), 0))
@@ -231,6 +256,32 @@ def test_a_group_with_members_is_neither_moved_nor_deleted(run: Run, bootstrap: 
         assert row[:6] == ["g", "orders", "0", "0", "0", "0"]
         assert row[6].startswith("odradek-")
         assert run("group", "describe", "g").stderr == "g: Stable, 1 member, range\n"
+
+
+def test_members_that_have_committed_nothing_are_not_moved_either(run: Run, bootstrap: str) -> None:
+    run("topic", "create", "orders")
+    with Consumer("orders", group="g", brokers=bootstrap, enable_auto_commit=False) as member:
+        while not member.assignment():
+            member.poll(0.1)
+        for where in ((), ("-t", "orders"), ("-t", "orders", "--dry-run")):
+            code = 0 if "--dry-run" in where else 5
+            said = run("group", "seek", "g", "--to", "start", *where, "-y", code=code).stderr
+            assert ("group g has 1 member, which would go on" in said) == bool(code)
+    assert "[default: where it has committed]" in helped("group", "seek")
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("lag", ()), ("describe", ()), ("seek", ("--to", "start", "--dry-run"))],
+)
+def test_the_columns_of_a_pipe_are_in_the_help_and_in_the_reference(
+    run: Run, admin: Admin, command: str, more: tuple[str, ...]
+) -> None:
+    run("topic", "create", "orders")
+    admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
+    columns = ", ".join(json.loads(run("group", command, "g", *more, "--json").stdout))
+    assert columns in helped("group", command)
+    assert f"`{command}` {columns}" in " ".join(REFERENCE.read_text().split())
 
 
 WATCHING = [

@@ -1,5 +1,8 @@
 """What went wrong, said on stderr, with an exit code that a script can tell apart.
 
+A command that takes several names does what it is asked for each that can be found, in any order,
+and says afterwards what was wrong with the others (`each_of`).
+
 2  a setting or argument that means nothing        4  no such topic, partition, group
 3  nobody answers at that address                  5  not allowed, or refused by the cluster
 1  anything else                                   130  interrupted
@@ -8,7 +11,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -60,20 +63,51 @@ def exit_code(error: BaseException) -> int:
     return exits.FAILED
 
 
+class SomeFailed(Exception):
+    """What is wrong with some of the names that a command was given; the others are done."""
+
+    def __init__(self, errors: list[errors.KafkaError]) -> None:
+        super().__init__(errors)
+        self.errors = errors
+
+
+def each_of(names: Iterable[str], act: Callable[[str], None]) -> None:
+    """Do it for all names, each once. Raises `SomeFailed` at the end if some are not there or are
+    refused; any other error at once."""
+    failed: list[errors.KafkaError] = []
+    for name in dict.fromkeys(names):
+        try:
+            act(name)
+        except (*NOT_FOUND, *REFUSED) as error:
+            failed.append(error)
+    if failed:
+        raise SomeFailed(failed)
+
+
 @contextmanager
 def said(brokers: Brokers) -> Iterator[None]:
-    """Ends the process with a sentence and a code where a client's error comes through."""
+    """Ends the process with a sentence and a code where a client's error comes through: of several,
+    with the first one's code."""
     try:
         yield
+    except SomeFailed as some:
+        tell_of(some.errors, brokers)
+        sys.exit(exit_code(some.errors[0]))
     except (errors.KafkaError, ConfigError) as error:
+        tell_of([error], brokers)
+        sys.exit(exit_code(error))
+
+
+def tell_of(failed: Sequence[errors.KafkaError | ConfigError], brokers: Brokers) -> None:
+    """A sentence for each, then what to try next, once."""
+    hints: dict[str, None] = {}
+    for error in failed:
         click.echo(f"odradek: {error}", err=True)
         if isinstance(error, UNREACHABLE):
-            click.echo(
+            hints[
                 f"Is there a broker at {brokers.address}? `odradek up` starts one; -b, or "
-                "KAFKA_BOOTSTRAP_SERVERS, says where another is.",
-                err=True,
-            )
-        for kind, hint in HINTS.items():
-            if isinstance(error, kind):
-                click.echo(hint, err=True)
-        sys.exit(exit_code(error))
+                "KAFKA_BOOTSTRAP_SERVERS, says where another is."
+            ] = None
+        hints |= {hint: None for kind, hint in HINTS.items() if isinstance(error, kind)}
+    for hint in hints:
+        click.echo(hint, err=True)

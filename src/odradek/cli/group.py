@@ -11,6 +11,7 @@ from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
+from odradek.cli.failures import each_of
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, WATCH, YES, json_option, watched
 from odradek.cli.moments import position
@@ -77,17 +78,20 @@ def ls(ctx: click.Context, states: tuple[str, ...], watch: str | None, as_json: 
 def describe(
     ctx: click.Context, names: tuple[str, ...], lag_only: bool, watch: str | None, as_json: bool
 ) -> None:
-    """Members, what they read, and how far they are."""
+    """Members, what they read, and how far they are.
+
+    Columns: group, topic, partition, committed, end, lag, member, client, host.
+    """
     with admin(brokers(ctx)) as cluster:
 
-        def look() -> None:
-            for name, found in cluster.describe_groups(names).items():
-                if not as_json:
-                    members = counted(len(found.members), "member")
-                    tell(f"{name}: {found.state}, {members}, {found.assignor or '-'}")
-                show(lag_table(cluster, name, found, lag_only), as_json=as_json)
+        def look(name: str) -> None:
+            found = cluster.group(name)
+            if not as_json:
+                members = counted(len(found.members), "member")
+                tell(f"{name}: {found.state}, {members}, {found.assignor or '-'}")
+            show(lag_table(cluster, name, found, lag_only), as_json=as_json)
 
-        watched(watch, look)
+        watched(watch, lambda: each_of(names, look))
 
 
 def lag_table(cluster: Admin, name: str, found: GroupDescription | None, lag_only: bool) -> Listing:
@@ -120,14 +124,16 @@ def lag_table(cluster: Admin, name: str, found: GroupDescription | None, lag_onl
 def lag(
     ctx: click.Context, names: tuple[str, ...], lag_only: bool, watch: str | None, as_json: bool
 ) -> None:
-    """How far behind groups are."""
+    """How far behind groups are.
+
+    Columns: group, topic, partition, committed, end, lag.
+    """
     with admin(brokers(ctx)) as cluster:
 
-        def look() -> None:
-            for name in names:
-                show(lag_table(cluster, name, None, lag_only), as_json=as_json)
+        def look(name: str) -> None:
+            show(lag_table(cluster, name, None, lag_only), as_json=as_json)
 
-        watched(watch, look)
+        watched(watch, lambda: each_of(names, look))
 
 
 @group.command("seek")
@@ -139,7 +145,13 @@ def lag(
     help="start, end, an offset, +N or -N from where each partition begins or ends, @TIME.",
 )
 @click.option("--to-group", "model", metavar="GROUP", help="To where this other group is.")
-@click.option("-t", "--topic", "topics", multiple=True, help="Which.  [default: all it reads]")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Which, whole.  [default: where it has committed]",
+)
 @click.option("-p", "--partitions", metavar="0,1,...", help="Of those topics, only these.")
 @YES
 @DRY_RUN
@@ -157,7 +169,10 @@ def seek(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a group that has no members to another place in its topics."""
+    """Move a group that has no members to another place in its topics.
+
+    Columns of the plan: topic, partition, committed, new, instead_of.
+    """
     if (where is None) == (model is None):
         raise click.UsageError("where to? --to POSITION, or --to-group GROUP")
     with admin(brokers(ctx)) as cluster:
@@ -173,6 +188,7 @@ def seek(
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
         if not wanted:
+            cluster.seek_group(name, {})  # If it has members, that is what is said.
             tell(f"odradek: {source} has committed nothing; say which topics, with -t")
             ctx.exit(exits.FAILED)
         if where is not None:
@@ -229,7 +245,10 @@ def rm(
         for name in names:
             plan.add(name, len(cluster.group_offsets(name)))
         if confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
-            for name in names:
+
+            def delete(name: str) -> None:
                 existed = cluster.delete_group(name, missing_ok=if_exists)
                 said = f"{name}: {'deleted' if existed else 'there was none'}"
                 done(said, as_json=as_json, group=name, deleted=existed)
+
+            each_of(names, delete)

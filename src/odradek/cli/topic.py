@@ -11,7 +11,7 @@ from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
-from odradek.cli.failures import HINTS
+from odradek.cli.failures import HINTS, each_of
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, WATCH, YES, json_flag, json_option, watched
 from odradek.cli.moments import From, position
@@ -73,7 +73,8 @@ def create(
     """Create topics. Numbers that are not given are the broker's own."""
     settings = pairs("-c", configs)
     with admin(brokers(ctx)) as cluster:
-        for name in names:
+
+        def make(name: str) -> None:
             created = cluster.create_topic(
                 name,
                 partitions=partitions or BY_BROKER,
@@ -89,6 +90,8 @@ def create(
                 topic=name,
                 created=created and not dry_run,
             )
+
+        each_of(names, make)
 
 
 @topic.command("describe")
@@ -117,18 +120,18 @@ def describe(
         chosen = Sections(everything, True, everything)
     with admin(brokers(ctx)) as cluster:
 
-        def look() -> None:
-            for name, found in cluster.describe_topics(names).items():
-                starts, ends = ends_of(cluster, found)
-                if chosen.summary:
-                    show(summary_table(found, starts, ends), as_json=as_json)
-                if chosen.partitions:
-                    show(topic_table(found, starts, ends), as_json=as_json)
-                if chosen.configs:
-                    settings = cluster.describe_config(topic=name)
-                    show(config_table(name, settings, everything), as_json=as_json)
+        def look(name: str) -> None:
+            found = cluster.topic(name)
+            starts, ends = ends_of(cluster, found)
+            if chosen.summary:
+                show(summary_table(found, starts, ends), as_json=as_json)
+            if chosen.partitions:
+                show(topic_table(found, starts, ends), as_json=as_json)
+            if chosen.configs:
+                settings = cluster.describe_config(topic=name)
+                show(config_table(name, settings, everything), as_json=as_json)
 
-        watched(watch, look)
+        watched(watch, lambda: each_of(names, look))
 
 
 class Sections(NamedTuple):

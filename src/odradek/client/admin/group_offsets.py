@@ -138,7 +138,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         `GroupNotFound` if there is no such group.
         """
         offsets = await self.group_offsets(group_id)
-        members = await self._known_members(group_id, has_committed=bool(offsets))
+        members = await self._known_members(group_id, may_be_none=bool(offsets))
         read = {partition for member in members for partition in member.assignment}
         partitions = sorted(read | offsets.keys())
         starts = await self.beginning_offsets(partitions)
@@ -160,8 +160,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
 
         `to` is "start", "end", a time (the first record at or after it), an offset (kept within
         each log), or exact offsets by partition. Where: in those partitions, or in all of `topics`,
-        or wherever it has committed. With `dry_run` nothing is changed, the moves are the same.
-        `GroupNotEmpty` if the group has members: they would go on where they are.
+        or wherever it has committed: what it reads and has not committed stays out. With `dry_run`
+        nothing is changed, the moves are the same. `GroupNotEmpty` if the group has members: they
+        would go on where they are.
         """
         committed = await self.group_offsets(group_id)
         if isinstance(to, Mapping):
@@ -169,34 +170,35 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         else:
             wanted = await self.partitions_of(topics) if topics else list(committed)
             targets = await self._targets(wanted, to)
-        if targets and not dry_run:
-            await self._refuse_members(group_id, exists=bool(committed))
-            await self.alter_group_offsets(group_id, targets)
+        if not dry_run:
+            await self._refuse_members(group_id)
+            if targets:
+                await self.alter_group_offsets(group_id, targets)
         moves = {
             each: Move(committed[each].offset if each in committed else None, targets[each])
             for each in sorted(targets)
         }
         return SeekPlan(group_id, moves, dry_run)
 
-    async def _known_members(self, group_id: str, *, has_committed: bool) -> Sequence[Member]:
+    async def _known_members(self, group_id: str, *, may_be_none: bool) -> Sequence[Member]:
         """The members, as far as DescribeGroups knows them. Of a group of another protocol
         (KIP-848) it says that there is none; what such a group has committed is known all the same,
-        and its coordinator refuses who would move it under its members.
+        and its coordinator refuses who would move it under its members. Raises `GroupNotFound` if
+        there is none, unless there `may_be_none`.
         """
         try:
             return (await self.group(group_id)).members
         except GroupNotFound:
-            if not has_committed:
+            if not may_be_none:
                 raise
             return ()
 
-    async def _refuse_members(self, group_id: str, *, exists: bool) -> None:
-        if not exists:
-            return
-        members = await self._known_members(group_id, has_committed=True)
+    async def _refuse_members(self, group_id: str) -> None:
+        members = await self._known_members(group_id, may_be_none=True)
         if members:
+            counted = f"{len(members)} member{'' if len(members) == 1 else 's'}"
             raise GroupNotEmpty(
-                f"group {group_id} has {len(members)} members, which would go on where they are. "
+                f"group {group_id} has {counted}, which would go on where they are. "
                 f"What to do: {GroupNotEmpty.advice}."
             )
 
