@@ -2,8 +2,8 @@
 
     python -m odradek.client.api_reference > docs/reference/python-api.md
 
-Signatures are those of the code, sentences the first of each docstring; a test holds the page in
-the repository to what this renders.
+Signatures, types and sentences are those of the code; a test holds the page in the repository to
+what this renders.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
-from textwrap import dedent
 from typing import Any
 
 from odradek.client import errors
@@ -21,30 +19,28 @@ from odradek.client.admin.configs import Resource
 from odradek.client.aio.admin import Admin as AwaitedAdmin
 from odradek.client.aio.consumer import Consumer as AwaitedConsumer
 from odradek.client.aio.producer import Producer as AwaitedProducer
+from odradek.client.api_values import (
+    constructor,
+    declaration,
+    example,
+    in_cell,
+    is_public,
+    meaning,
+    tree_of,
+    values,
+)
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.blocking.table import read
 from odradek.client.consumer import dead_letters
-from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.record import Record
-from odradek.client.producer.deliveries import DeliveredRange, Deliveries
-from odradek.client.producer.delivery import Delivery, FutureRecordMetadata
-from odradek.leaves import source_of
+from odradek.client.consumer.subscription_state import IllegalState
 
 COMMAND = "python -m odradek.client.api_reference > docs/reference/python-api.md"
 CLIENTS: tuple[tuple[type[Any], type[Any]], ...] = (
     (Producer, AwaitedProducer),
     (Consumer, AwaitedConsumer),
     (Admin, AwaitedAdmin),
-)
-VALUES: tuple[type[Any], ...] = (
-    Record,
-    Batch,
-    FutureRecordMetadata,
-    Delivery,
-    Deliveries,
-    DeliveredRange,
 )
 INTRODUCTION = f"""\
 # The Python API
@@ -57,10 +53,71 @@ same names, with the same methods to be awaited, and `async with` and `async for
 [any of their names](client-settings.md).
 """
 
+BROKER = "odradek.testing.broker"
+PLACES = {
+    "ProducerConfig": "[settings](client-settings.md#producer)",
+    "ConsumerConfig": "[settings](client-settings.md#consumer)",
+    "AdminConfig": "[settings](client-settings.md)",
+    "client.serializers": "[keys and values](#keys-and-values)",
+    "client.deserializers": "[keys and values](#keys-and-values)",
+    "dead_letters": "below",
+    "consumer.metrics": "[metrics](#metrics)",
+    "producer.metrics": "[metrics](#metrics)",
+    "RebalanceListener": "[arguments](#arguments)",
+}
+"""Where the page has what docstrings refer to."""
+ARGUMENTS = (
+    ("headers", "odradek.client.producer.intake", "Headers", "In a sequence names may repeat."),
+    ("key=, value=", "", "", "See [keys and values](#keys-and-values)."),
+    (
+        "timestamp",
+        "",
+        "datetime | int",
+        "An int is milliseconds since 1970; a `datetime` without a zone is local time.",
+    ),
+    ("timeout, max_wait", "", "float", "Seconds."),
+    (
+        "partition of a consumer or admin",
+        "odradek.client.partition_arguments",
+        "PartitionLike",
+        "Or anything with `topic` and `partition`, such as a record; several as any iterable.",
+    ),
+    (
+        "something by partition",
+        "odradek.client.partition_arguments",
+        "ByPartition",
+        "Such as the offsets of `commit` and `alter_group_offsets`.",
+    ),
+    (
+        "on_delivery",
+        "odradek.client.producer.producer_batch",
+        "DeliveryCallback",
+        "Called as `on_delivery(error, delivery)`; `error` is None where the record was written.",
+    ),
+    (
+        "on_assign, on_revoke, on_lost",
+        "odradek.client.consumer.listener",
+        "RebalanceCallback",
+        "Called as `on_assign(consumer, partitions)`; in `odradek.aio` they may be coroutines.",
+    ),
+    ("seek(to=)", "odradek.client.consumer.arguments", "Target", ""),
+    (
+        "commit(what)",
+        "odradek.client.consumer.arguments",
+        "Committable",
+        "None: all that was handed out. By partition: the offset of the next record to read.",
+    ),
+    ("OffsetLike", "odradek.client.consumer.arguments", "OffsetLike", ""),
+)
+"""What arguments are called, where the name of their type is written, and what else to say."""
+
 
 def page() -> str:
-    """The whole page."""
-    return "\n".join(_lines())
+    """The whole page, with the place on it for what a docstring refers to by its module."""
+    text = "\n".join(_lines())
+    for name, place in PLACES.items():
+        text = text.replace(f"`{name}`", place)
+    return text
 
 
 def _lines() -> Iterator[str]:
@@ -90,9 +147,14 @@ def _lines() -> Iterator[str]:
     yield "## read\n"
     yield f"`odradek.{call('read', read)}`\n"
     yield paragraphs(read) + "\n"
+    yield from arguments()
     yield "## What they give and take\n"
-    for kind in VALUES:
-        yield from value(declaration(kind))
+    yield "Of those that `odradek` does not have itself, programs need the names for types only.\n"
+    yield from values()
+    yield "## A broker in the process\n"
+    yield from example(BROKER)
+    yield f"`{constructor(BROKER, 'Broker')}`\n"
+    yield " ".join((ast.get_docstring(declaration(BROKER, "Broker")) or "").split()) + "\n"
     yield "## Errors\n"
     yield (
         "In `odradek.errors`. All but `ConfigError` are kinds of `KafkaError`, and have `code` (of "
@@ -101,83 +163,28 @@ def _lines() -> Iterator[str]:
     )
     yield "| error | |"
     yield "|---|---|"
-    for name in errors.__all__:
-        kind = getattr(errors, name)
+    named = {name: getattr(errors, name) for name in errors.__all__}
+    for name, kind in sorted({**named, IllegalState.__name__: IllegalState}.items()):
         if isinstance(kind, type):
-            yield f"| `{name}` | {sentence(kind.__doc__)} |"
+            yield f"| `{name}` | {in_cell(kind.__doc__)} |"
     yield ""
 
 
-def declaration(kind: type[Any]) -> ast.ClassDef:
-    """A class as it is written: those that are compiled do not say it themselves."""
-    for node in tree_of(kind.__module__).body:
-        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
-            return node
-    raise LookupError(f"{kind.__module__} has no class {kind.__name__}")
-
-
-def tree_of(module: str) -> ast.Module:
-    """A module as it is written."""
-    with open(source_of(module), encoding="utf-8") as source:
-        return ast.parse(source.read())
-
-
-def value(written: ast.ClassDef) -> Iterator[str]:
-    """A class of values: its attributes and methods."""
-    yield f"### {written.name}\n"
-    yield " ".join((ast.get_docstring(written) or "").split()) + "\n"
-    attributes = [each for each in attributes_of(written) if is_public(each)]
-    yield f"Attributes: {', '.join(f'`{each}`' for each in attributes)}\n" if attributes else ""
-    methods = [each for each in functions_of(written) if not each.decorator_list]
-    rows = [each for each in methods if is_public(each.name)]
-    if rows:
-        yield "| | |"
-        yield "|---|---|"
-    for each in rows:
-        for argument in (*each.args.args, *each.args.kwonlyargs):
-            argument.annotation = None
-        taken = ast.unparse(each.args).removeprefix("self").removeprefix(", ")
-        gives = "" if each.returns is None else f" -> {ast.unparse(each.returns)}"
-        shown = f"{each.name}({taken}){gives}".removesuffix(" -> None")
-        yield f"| `{in_cell(shown)}` | {sentence(ast.get_docstring(each))} |"
-    yield ""
-
-
-def functions_of(written: ast.ClassDef) -> Iterator[ast.FunctionDef]:
-    return (each for each in written.body if isinstance(each, ast.FunctionDef))
-
-
-def attributes_of(written: ast.ClassDef) -> Iterator[str]:
-    """Fields, what `__init__` sets, and properties."""
-    for each in written.body:
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            yield each.target.id
-    for function in functions_of(written):
-        if function.name == "__init__":
-            for node in ast.walk(function):
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                    yield node.attr
-        elif function.decorator_list:
-            yield function.name
-
-
-def example(module: str, name: str | None = None) -> Iterator[str]:
-    """What is set apart in the docstring of a module, or of an attribute in it."""
-    tree = tree_of(module)
-    text = ast.get_docstring(tree) if name is None else attribute_doc(tree, name)
-    apart = [part for part in (text or "").split("\n\n") if part.startswith("    ")]
-    yield "```\n" + dedent("\n\n".join(apart)) + "\n```\n"
-
-
-def attribute_doc(tree: ast.Module, name: str) -> str:
-    """The docstring behind an annotated attribute of any class."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for each, behind in pairwise(node.body):
-                named = isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == name
-                if named and isinstance(behind, ast.Expr):
-                    return inspect.cleandoc(str(ast.literal_eval(behind.value)))
-    raise LookupError(name)
+def arguments() -> Iterator[str]:
+    """The forms of arguments, and what is measured."""
+    yield "## Arguments\n"
+    yield "| | | |"
+    yield "|---|---|---|"
+    for name, module, kind, text in ARGUMENTS:
+        shown = meaning(module, kind) if module else kind
+        yield f"| `{name}` | {in_cell(f'`{shown}`' if shown else '')} | {in_cell(text)} |"
+    yield "\nAt a rebalance:\n"
+    yield from example("odradek.client.consumer.listener")
+    yield "## Metrics\n"
+    for title, module in (("Producer", "producer"), ("Consumer", "consumer")):
+        about = ast.get_docstring(tree_of(f"odradek.client.{module}.metrics")) or ""
+        told = " ".join(" ".join(about.split("\n\n")[:2]).replace("(`SampledStat`)", "").split())
+        yield f"{title}: {told.replace(' .', '.')}\n"
 
 
 def methods_of(kind: type[Any]) -> Iterator[str]:
@@ -192,7 +199,7 @@ def table(kind: type[Any], names: Any) -> Iterator[str]:
     for name in names:
         found = getattr(kind, name)
         shown = call(name, found) if callable(found) else name
-        yield f"| `{in_cell(shown)}` | {sentence(found.__doc__)} |"
+        yield f"| `{in_cell(shown)}` | {in_cell(found.__doc__)} |"
     yield ""
 
 
@@ -203,14 +210,6 @@ def public(kind: type[Any]) -> list[str]:
         if base.__module__.startswith("odradek."):
             ordered.update(dict.fromkeys(vars(base)))
     return [name for name in ordered if is_public(name)]
-
-
-def is_public(name: str) -> bool:
-    return not name.startswith("_") and name not in HIDDEN
-
-
-HIDDEN = frozenset({"request", "index", "add", "add_future"})
-"""Of values: what the clients' own parts use."""
 
 
 def differs(name: str, blocking: type[Any], awaited: type[Any]) -> bool:
@@ -241,20 +240,9 @@ def call(name: str, function: Any) -> str:
     return f"{name}{shown} -> {gives}"
 
 
-def sentence(text: str | None) -> str:
-    """The first of a docstring, on one line."""
-    first, stop, _ = " ".join((text or "").split()).partition(". ")
-    return in_cell(first + stop.strip())
-
-
 def paragraphs(thing: Any) -> str:
     """A docstring on one line."""
     return " ".join((thing.__doc__ or "").split())
-
-
-def in_cell(text: str) -> str:
-    """Text that is to stand in a table."""
-    return text.replace("|", "\\|")
 
 
 def main() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import odradek.errors
 from odradek.client import api_reference
 from odradek.client.api_reference import CLIENTS, differs, page, public
 
@@ -13,10 +15,27 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "python-api.md"
 ONLY_BLOCKING = {"produce", "produce_batch", "poll"}
 """confluent-kafka's habits, of a producer."""
 ONLY_AWAITED = {"start", "enqueue", "send_nowait"}
+NOT_OURS = {"Self", "None", "K", "V", "Iterator", "AsyncIterator", "RecordBatch"} | {
+    "Offsets",  # Of partitions; in the table of arguments.
+    "ArrowTable",  # pyarrow's.
+    "ArrowBatch",
+    "KafkaError",
+}
 
 
 def test_the_page_is_fresh() -> None:
     assert PAGE.read_text() == page(), f"run: {api_reference.COMMAND}"
+
+
+def test_the_page_is_enough_alone() -> None:
+    shown = page()
+    assert "`client." not in shown, "a module that only its source's reader finds"
+    assert [name for name in odradek.errors.__all__ if f"| `{name}` |" not in shown] == [
+        "error_for"
+    ]
+    given = re.findall(r"-> (.*?)` \|", shown)
+    own = {name for each in given for name in re.findall(r"\b[A-Z]\w+", each)} - NOT_OURS
+    assert [name for name in sorted(own) if f"### {name}\n" not in shown] == []
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), CLIENTS)

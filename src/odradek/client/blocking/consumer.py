@@ -63,6 +63,10 @@ class Consumer(Client, Generic[K, V]):
     Takes names of topics to subscribe to, or (confluent-kafka's habit) one mapping with settings,
     which may also be given as keywords, by any of their names: see `ConsumerConfig`. `key` and
     `value` say what to make of the bytes: see `client.deserializers`. Raises `ConfigError`.
+
+    `for record in consumer` waits for the next record for ever, as `batches` and `arrow` do: leave
+    it with `break`. It ends by itself only where `assign` gave every partition an end. For what is
+    there now: `odradek.read`, or `poll` until it gives None.
     """
 
     @overload

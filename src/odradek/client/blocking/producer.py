@@ -210,7 +210,7 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         pandas, duckdb …), waiting for room as often as it takes.
 
         The other arguments name columns: `key` and `value` (the one called "value" unless you say
-        otherwise) of binary or text, `headers` of list<struct<key: text, value: binary>>,
+        otherwise) of binary or text, `headers` of `list<struct<key: text, value: binary>>`,
         `partition` of integers, `timestamp` of timestamps or ms; the last two may be one for all.
         `value="json"`, if no column is called so, makes a JSON object of each row's other columns.
         No serializer is called. If it raises, the rows before the one at fault were queued. Needs
