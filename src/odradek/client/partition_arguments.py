@@ -4,7 +4,7 @@ anything that has both as attributes, such as a record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from odradek.client.topic_names import checked_topic
@@ -32,9 +32,9 @@ def partition_of(given: Any) -> TopicPartition:
 
 def partitions_of(given: Any) -> list[TopicPartition]:
     """One partition or several. Raises as `partition_of`."""
-    if isinstance(given, TopicPartition) or (
-        isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
-    ):
+    pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
+    one = pair or isinstance(given, TopicPartition)
+    if one or isinstance(given, str) or not isinstance(given, Iterable):
         return [partition_of(given)]
     return [partition_of(each) for each in given]
 

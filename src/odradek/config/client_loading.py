@@ -135,8 +135,10 @@ def together(
     keywords: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What a constructor was given: a mapping (confluent-kafka's habit), keywords (kafka-python's),
-    and the brokers, for `ClientSettings.load`.
+    and the brokers, for `ClientSettings.load`. Raises `ConfigError`.
     """
+    if not isinstance(config, Mapping | None):
+        raise ConfigError(f"{config!r} is no mapping of settings: give brokers={config!r}")
     given = dict(config or {}) | dict(keywords)
     if brokers is not None:
         given["brokers"] = brokers

@@ -97,6 +97,10 @@ class TestBadInput:
                 consumer.seek((topic, 9), 0)
             with pytest.raises(TypeError, match="is no partition"):
                 consumer.position("orders")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=r"^'cb' is no partition"):
+                consumer.assign("cb")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=r"^7 is no partition"):
+                consumer.assign(7)  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="does not say what to commit"):
                 consumer.commit(object())
             with pytest.raises(InvalidGroupId, match=r"group\.id"):

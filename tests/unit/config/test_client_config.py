@@ -215,6 +215,13 @@ def test_arguments_are_the_constructors(config: type[ClientSettings], faces: tup
     assert set(config.arguments) == found
 
 
+@pytest.mark.parametrize("kind", [Producer, Admin, AwaitedProducer, AwaitedAdmin])
+@pytest.mark.parametrize("given", ["127.0.0.1:9092", ["127.0.0.1:9092"]], ids=str)
+def test_addresses_alone_are_no_settings(kind: Any, given: object) -> None:
+    with pytest.raises(ConfigError, match=r"brokers=.?'127\.0\.0\.1:9092'"):
+        kind(given)
+
+
 def test_what_has_no_effect_is_told_once_and_together(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         ProducerConfig.load({"statistics.interval.ms": 1, "group.id": "g", "ssl.ca.location": "x"})

@@ -16,8 +16,8 @@ from odradek.client.partition_arguments import (
     ByPartition,
     PartitionLike,
     by_partition,
-    partition_of,
 )
+from odradek.client.partition_arguments import partitions_of as several
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
@@ -119,7 +119,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
                     OffsetDeleteRequestPartition(partition_index=p) for p in each.partitions
                 ],
             )
-            for each in by_topic(map(partition_of, partitions))
+            for each in by_topic(several(partitions))
         ]
         request = OffsetDeleteRequest(group_id=group_id, topics=topics)
 

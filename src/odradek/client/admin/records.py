@@ -10,8 +10,8 @@ from odradek.client.partition_arguments import (
     ByPartition,
     PartitionLike,
     by_partition,
-    partition_of,
 )
+from odradek.client.partition_arguments import partitions_of as several
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.delete_records import (
@@ -50,12 +50,12 @@ class RecordCalls(Calls):
         self, partitions: Iterable[PartitionLike]
     ) -> dict[TopicPartition, int]:
         """The log start offsets."""
-        found = await self.list_offsets({partition_of(each): EARLIEST for each in partitions})
+        found = await self.list_offsets(dict.fromkeys(several(partitions), EARLIEST))
         return {partition: answer.offset for partition, answer in found.items()}
 
     async def end_offsets(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         """The high watermarks."""
-        found = await self.list_offsets({partition_of(each): LATEST for each in partitions})
+        found = await self.list_offsets(dict.fromkeys(several(partitions), LATEST))
         return {partition: answer.offset for partition, answer in found.items()}
 
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:

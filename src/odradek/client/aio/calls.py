@@ -7,6 +7,7 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from odradek.client.called import called
 from odradek.client.waiter import Waiter
 
 P = ParamSpec("P")
@@ -29,7 +30,7 @@ class Awaited(Generic[P, R]):
 
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         async def awaited(face: Asking, *args: P.args, **kwargs: P.kwargs) -> R:
-            return await face._ask(lambda: call(face._calls, *args, **kwargs))
+            return await face._ask(lambda: called(face, call, face._calls, *args, **kwargs))
 
         self._function = update_wrapper(awaited, call)
         self.__doc__ = call.__doc__

@@ -15,6 +15,7 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from odradek.client.called import called
 from odradek.client.waiter import Waiter
 
 P = ParamSpec("P")
@@ -38,7 +39,7 @@ class Blocking(Generic[P, R]):
 
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         def blocking(face: Asking, *args: P.args, **kwargs: P.kwargs) -> R:
-            return face._ask(lambda: call(face._calls, *args, **kwargs))
+            return face._ask(lambda: called(face, call, face._calls, *args, **kwargs))
 
         self._function = update_wrapper(blocking, call)
         self.__doc__ = call.__doc__

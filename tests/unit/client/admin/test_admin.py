@@ -213,6 +213,27 @@ def test_partitions_may_be_plain_pairs_and_topics_plain_names(admin: Admin, brok
     assert admin.group_offsets("pairs") == {}
     with pytest.raises(TypeError, match=r"'pairs' is no partition.*\('orders', 0\)"):
         admin.end_offsets(["pairs"])  # type: ignore[list-item]
+    for ask in (admin.end_offsets, admin.beginning_offsets):
+        with pytest.raises(TypeError, match=r"'pairs' is no partition"):
+            ask("pairs")  # type: ignore[arg-type]
+
+
+def test_arguments_that_do_not_fit_are_told_of_by_the_name_they_were_called_by(
+    admin: Admin, broker: Broker
+) -> None:
+    with pytest.raises(TypeError, match=r"^Admin\.describe_config\(\) takes"):
+        admin.describe_config("orders")  # type: ignore[call-arg]
+    with pytest.raises(
+        TypeError, match=r"^Admin\.create_topic\(\) got an unexpected .*'partition'"
+    ):
+        admin.create_topic("orders", partition=2)  # type: ignore[call-arg]
+
+    async def awaited() -> None:
+        async with AioAdmin(brokers=broker.bootstrap) as other:
+            await other.create_topic("orders", partition=2)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match=r"^Admin\.create_topic\(\) got an unexpected"):
+        asyncio.run(awaited())
 
 
 def test_a_group_of_another_protocol_lags_and_moves_too(
