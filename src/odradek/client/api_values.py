@@ -130,6 +130,7 @@ def attributes_of(written: ast.ClassDef) -> Iterator[Row]:
 def fields_in(body: list[ast.stmt], taken: dict[str, ast.expr | None]) -> Iterator[Row]:
     """What is declared or set, with its type as far as that is written (`taken`: of arguments)."""
     for node, behind in pairwise([*body, ast.Pass()]):
+        target: ast.expr
         kind: ast.expr | None
         if isinstance(node, ast.AnnAssign):
             target, kind = node.target, node.annotation
