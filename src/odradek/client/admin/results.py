@@ -20,8 +20,11 @@ class Partition:
     leader: int
     """-1 while there is none."""
     replicas: tuple[int, ...]
+    """The ids of the brokers that have it, the preferred leader first."""
     isr: tuple[int, ...]
+    """Those of them that are in sync."""
     offline: tuple[int, ...] = ()
+    """Those of them that cannot serve it now."""
     leader_epoch: int = -1
 
 
@@ -32,6 +35,7 @@ class Topic:
     name: str
     topic_id: UUID
     internal: bool
+    """Whether it is the cluster's own."""
     partitions: tuple[Partition, ...]
 
     @property
@@ -48,6 +52,7 @@ class NewTopic:
     partitions: int = -1
     replication: int = -1
     config: Mapping[str, str] = field(default_factory=dict)
+    """Its settings, by Kafka's names."""
     assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Brokers by partition; instead of `partitions` and `replication`."""
 
@@ -94,6 +99,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
+        """Whether it was not set while the cluster ran."""
         return self.source in (Source.DEFAULT, Source.STATIC_BROKER)
 
 
@@ -127,7 +133,9 @@ class GroupDescription:
     group_id: str
     state: str
     protocol_type: str
+    """What its members speak with each other: `consumer`, for those that share partitions."""
     assignor: str
+    """The strategy by which they share them; empty where none is chosen."""
     members: tuple[Member, ...]
 
 
@@ -138,8 +146,9 @@ class Lag:
     committed: int | None
     """None where nothing was committed."""
     start: int
+    """The log start offset."""
     end: int
-    """The log start offset and the high watermark."""
+    """The high watermark."""
 
     @property
     def lag(self) -> int:
