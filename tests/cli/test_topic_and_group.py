@@ -361,6 +361,18 @@ def test_who_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert "odradek up" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("consum", "consume"), ("dumplog", "dump-log"), ("topcs", "topics"), ("xyz", None)],
+)
+def test_a_misspelt_command_is_told_of_with_the_nearest(given: str, meant: str | None) -> None:
+    done = CliRunner().invoke(main, [given])
+    assert done.exit_code == 2
+    assert f"No such command '{given}'" in done.stderr
+    assert ("did you mean" in done.stderr) == (meant is not None)
+    assert meant is None or f"did you mean {meant}?" in done.stderr
+
+
 def test_every_setting_of_the_clients_is_listed() -> None:
     done = CliRunner().invoke(main, ["topic", "ls", "-X", "list"])
     assert done.exit_code == 0

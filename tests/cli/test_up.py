@@ -169,6 +169,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     assert failed.returncode == 1
     assert str(up.process.pid) in failed.stderr and "Traceback" not in failed.stderr
     assert failed.stderr.count("another") == 1, "what to do is said once"
+    assert "Errno" not in failed.stderr and ".lock" not in failed.stderr
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ class Node:
                 cluster_id=None,
                 node_id=self.config.node_id,
             )
+        except BlockingIOError as error:  # Its file is our lock, which is nothing to look at.
+            raise StartFailed(f"data directory {path}: {error.strerror}") from error
         except (WrongDirectory, OSError) as error:
             raise StartFailed(f"data directory {path}: {error}") from error
 

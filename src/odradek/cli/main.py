@@ -54,6 +54,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            from difflib import get_close_matches  # Not above: it takes time, and is rarely needed.
+
+            near = get_close_matches(args[0], (*VERBS, *ALIASES), n=1)
+            ctx.fail(f"No such command {args[0]!r}{f'; did you mean {near[0]}?' if near else '.'}")
         name, command, rest = super().resolve_command(ctx, args)
         if name not in TAKE_BYTES:
             must_be_text(*rest)

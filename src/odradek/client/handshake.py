@@ -74,7 +74,7 @@ class Handshake:
         text = f"no connection within {setup_timeout_ms} ms"
         self._deadline = self._timer.call_later(setup_timeout_ms, lambda: self._fail(text))
         self._give_up = self._network.connect(
-            host, port, self._connected, lambda error: self._fail(str(error))
+            host, port, self._connected, lambda error: self._fail(error.strerror or str(error))
         )
 
     def stop(self) -> None:

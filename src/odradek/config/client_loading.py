@@ -75,11 +75,12 @@ class ClientSettings(Settings):
             raise ConfigError(f"{name} is not for this {cls.kind}: {REFUSED[alias.name]}")
         if alias.name in WITHOUT_EFFECT or alias.name.startswith(SECURITY_PREFIXES):
             return None
-        if is_known_elsewhere(alias.name):
+        known = known_to_any()
+        if alias.name in known:  # It may be given to several kinds of clients alike.
             return None
         arguments = {normalised(argument): argument for argument in cls.arguments}
-        near = nearest(canonical, {name: name for name in (*cls.declared, *ALIASES)} | arguments)
-        raise ConfigError(f"Unknown setting of this {cls.kind}: {name}{near}")
+        near = nearest(canonical, {name: name for name in (*known, *ALIASES)} | arguments)
+        raise ConfigError(f"no client has a setting {name}{near}")
 
     def check(self) -> None:
         """What must hold between settings. Raises `ConfigError`."""
@@ -95,11 +96,11 @@ class ClientSettings(Settings):
         return changed
 
 
-def is_known_elsewhere(name: str) -> bool:
-    """Whether another kind of client has such a setting."""
+def known_to_any() -> set[str]:
+    """The settings of all kinds of clients."""
     from odradek.config.clients import KINDS  # Not above: they are made of what is here.
 
-    return any(name in kind.declared for kind in KINDS)
+    return {name for kind in KINDS for name in kind.declared}
 
 
 def nearest(name: str, known: Mapping[str, str]) -> str:

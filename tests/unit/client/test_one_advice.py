@@ -42,6 +42,10 @@ def test_who_has_none_hands_on_that_of_what_is_wrapped() -> None:
     )
 
 
+def test_an_advice_that_is_put_together_begins_after_one_blank() -> None:
+    assert str(KafkaError(f"it broke. {MARK}:  give less")) == f"it broke. {MARK}: give less"
+
+
 def test_without_any_the_words_stay_as_they_are() -> None:
     assert str(errors.ClientClosed("closed. It is.")) == "closed. It is."
     assert str(KafkaError()) == ""

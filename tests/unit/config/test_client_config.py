@@ -173,7 +173,9 @@ def test_no_keyword_of_other_python_clients_is_unknown(
 
 
 def test_a_name_nobody_knows_is_an_error_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"of this producer: linger\.m; did you mean linger\.ms"):
+    with pytest.raises(
+        ConfigError, match=r"no client has a setting linger\.m; did you mean linger\.ms"
+    ):
         ProducerConfig.load({"linger.m": 1})
     with pytest.raises(ConfigError, match=r"xyzzy$"):
         ConsumerConfig.load({"xyzzy": 1})
@@ -194,6 +196,17 @@ def test_so_is_a_misspelt_argument_of_a_constructor(
 ) -> None:
     with pytest.raises(ConfigError, match=rf"{given}; did you mean {meant}\?"):
         config.load({given: "x"})
+
+
+@pytest.mark.parametrize("config", KINDS)
+def test_the_nearest_may_be_another_clients_as_those_are_taken_too(
+    config: type[ClientSettings],
+) -> None:
+    with pytest.raises(ConfigError) as told:
+        config.load({"auto.ofset.reset": "earliest"})
+    assert str(told.value) == (
+        "no client has a setting auto.ofset.reset; did you mean auto.offset.reset?"
+    )
 
 
 @pytest.mark.parametrize(

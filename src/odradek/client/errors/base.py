@@ -46,4 +46,4 @@ def with_one_advice(message: str) -> str:
     along, and knows better what was wanted. Every message comes through here, however it was made.
     """
     happened, mark, rest = message.partition(ADVICE)
-    return happened + mark + rest.rpartition(ADVICE)[2]
+    return happened + mark + rest.rpartition(ADVICE)[2].lstrip()
