@@ -74,7 +74,7 @@ class Stages:
 
 def run(settings: Settings) -> int:
     """The exit code: 0 if the proof holds."""
-    talk = Console(stderr=True)
+    talk = terminal.console(stderr=True)
     output = prepare(settings.output)
     stages = Stages()
     stopped = threading.Event()
@@ -254,7 +254,7 @@ def first_interrupt(stopped: threading.Event, talk: Console) -> Iterator[None]:
 
 def show(proof: Proof, stages: Stages, output: Path) -> None:
     """Tables and chart on stdout, the page in the output directory."""
-    out = Console()
+    out = terminal.console()
     out.print(terminal.airlines_table(proof))
     out.print(terminal.delay_chart(proof))
     out.print(terminal.rejected_table(proof))

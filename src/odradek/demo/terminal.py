@@ -17,9 +17,21 @@ from rich.text import Text
 from odradek.demo import figures
 from odradek.demo.proof import Proof
 
+WIDEST = 1000
+"""Columns that a table in a pipe may have; it takes what its cells need."""
+
 CHART_HEIGHT = 12
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 FEWEST_FLIGHTS_IN_CHART = 100
+
+
+def console(*, stderr: bool = False) -> Console:
+    """For stdout or stderr. Where that is no terminal nothing is wrapped: who reads it later has a
+    width of his own, and `grep` wants lines that are whole."""
+    found = Console(stderr=stderr)
+    if not found.is_terminal:
+        found.soft_wrap, found.width = True, WIDEST
+    return found
 
 
 def progress_bars(console: Console) -> Progress:

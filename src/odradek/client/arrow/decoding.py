@@ -67,8 +67,8 @@ class JsonValues:
                 structs = self._read(kept)
             except pa.ArrowInvalid as conflict:
                 raise DecodeError(
-                    f"the JSON of {len(batch)} records does not go with what came before, or with "
-                    f"each other: {conflict}. What to do: give a schema as decode"
+                    f"the JSON of {place(batch, self._first_conflict(kept))} does not go with what "
+                    f"came before: {conflict}. What to do: give a schema as decode"
                 ) from None
         return with_values(batch, structs)
 
@@ -126,6 +126,21 @@ class JsonValues:
             self._on_error(told)
         return refused
 
+    def _first_conflict(self, values: pa.Array) -> int:
+        """The first row that cannot be read together with those before it, of some of which one
+        cannot."""
+        readable, unreadable = 0, len(values)
+        while unreadable - readable > 1:
+            middle = (readable + unreadable) // 2
+            trial = JsonValues("json")  # What some rows teach is not to stay.
+            trial._fields = self._fields
+            try:
+                trial._read(values.slice(0, middle))
+                readable = middle
+            except pa.ArrowInvalid:
+                unreadable = middle
+        return readable
+
     def _unreadable(self, values: pa.Array, start: int, end: int) -> Iterator[int]:
         """The rows from `start` to `end` that cannot be read, found by halving."""
         try:
@@ -158,19 +173,25 @@ def with_values(batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
 def together(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
     """The fields that the JSON of all batches has, each of a type that holds all its values. Raises
     `DecodeError` if there is none."""
-    found = []
+    schema: ArrowSchema = pa.schema([])
     for batch in batches:
         values = JsonValues("json", lambda _: None)
         values.decode(batch)
-        found.append(pa.schema(list(values.fields)))
-    try:
-        schema: ArrowSchema = pa.unify_schemas(found, promote_options="permissive")
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise DecodeError(
-            f"the JSON of the records does not go together: {error}. What to do: give a schema as "
-            "decode"
-        ) from None
+        found = pa.schema(list(values.fields))
+        try:
+            schema = pa.unify_schemas([schema, found], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DecodeError(
+                f"the JSON of the records from {place(batch, 0)} on, or of some of them, does not "
+                f"go with what came before: {error}. What to do: give a schema as decode"
+            ) from None
     return schema
+
+
+def place(batch: pa.RecordBatch, row: int) -> str:
+    """Where a record is."""
+    data = {name: batch.column(name)[row].as_py() for name in ("topic", "partition", "offset")}
+    return f"{data['topic']}-{data['partition']} at offset {data['offset']}"
 
 
 def without(values: pa.Array, rows: list[int]) -> pa.Array:
