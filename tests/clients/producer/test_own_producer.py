@@ -179,8 +179,9 @@ def test_what_is_refused_at_once(broker, topic):
             producer.send(topic, "x" * 1_000)
         with pytest.raises(ValueError, match="no partition -5"):
             producer.send(topic, "x", partition=-5)
-        with pytest.raises(SerializationError, match="timestamp"):
-            producer.send(topic, "x", timestamp=-7)
+        for timestamp in (-7, "now", 1.5):
+            with pytest.raises(SerializationError, match="give a datetime, or milliseconds"):
+                producer.send(topic, "x", timestamp=timestamp)
     with pytest.raises(ClientClosed, match="closed"):
         producer.send(topic, "x")
 

@@ -166,7 +166,7 @@ def checked_partition(partition: int) -> int:
     return partition
 
 
-def milliseconds(timestamp: datetime | int) -> int:
+def milliseconds(timestamp: object) -> int:
     """A time of the user's in ms since 1970. Raises `SerializationError`."""
     if isinstance(timestamp, datetime):
         timestamp = round(timestamp.timestamp() * 1000)
