@@ -97,7 +97,7 @@ def test_what_members_go_on_with_is_left_alone(
     before = admin.group_offsets(topic)
     with pytest.raises(GroupNotEmpty, match="stop the members"):
         admin.delete_group(topic)
-    with pytest.raises(GroupNotEmpty, match="1 members"):
+    with pytest.raises(GroupNotEmpty, match="1 member,"):
         admin.seek_group(topic, "start")
     with pytest.raises(GroupNotEmpty, match=f"{topic}-0.*stop the members"):
         admin.delete_group_offsets(topic, [first])
