@@ -29,7 +29,7 @@ def test_the_names_for_asyncio_are_the_same() -> None:
 
 
 def test_all_errors_can_be_imported_from_one_place() -> None:
-    assert set(odradek.errors.__all__) == {*errors.__all__, "IllegalState"}
+    assert set(odradek.errors.__all__) == set(errors.__all__)
     for name in errors.__all__:
         assert getattr(odradek.errors, name) is getattr(errors, name)
 

@@ -34,7 +34,6 @@ from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.blocking.table import read
 from odradek.client.consumer import dead_letters
-from odradek.client.consumer.subscription_state import IllegalState
 
 COMMAND = "python -m odradek.client.api_reference > docs/reference/python-api.md"
 CLIENTS: tuple[tuple[type[Any], type[Any]], ...] = (
@@ -164,7 +163,7 @@ def _lines() -> Iterator[str]:
     yield "| error | |"
     yield "|---|---|"
     named = {name: getattr(errors, name) for name in errors.__all__}
-    for name, kind in sorted({**named, IllegalState.__name__: IllegalState}.items()):
+    for name, kind in sorted(named.items()):
         if isinstance(kind, type):
             yield f"| `{name}` | {in_cell(kind.__doc__)} |"
     yield ""

@@ -6,12 +6,12 @@ import pytest
 from written import LONG_S, NewTopic, Produce
 
 from odradek.client.blocking.consumer import Consumer
-from odradek.client.consumer.subscription_state import IllegalState
 from odradek.client.errors import (
     ClientClosed,
     ConfigError,
     DecodeError,
     Disconnected,
+    IllegalState,
     InvalidGroupId,
     KafkaTimeout,
     NoOffsetForPartition,

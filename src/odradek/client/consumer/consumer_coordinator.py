@@ -42,8 +42,9 @@ from odradek.client.consumer.group_topics import GroupTopics
 from odradek.client.consumer.leader import LeaderParts
 from odradek.client.consumer.membership import Membership
 from odradek.client.consumer.rebalance import Rebalance
-from odradek.client.consumer.subscription_state import IllegalState, SubscriptionState
+from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.errors.base import KafkaError
+from odradek.client.errors.own import IllegalState
 from odradek.client.waiter import Waiter
 from odradek.model.env import Random
 from odradek.model.ids import TopicPartition

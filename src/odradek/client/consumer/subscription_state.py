@@ -28,7 +28,7 @@ from odradek.client.consumer.partition_state import (
     PartitionState,
 )
 from odradek.client.consumer.position import NO_END
-from odradek.client.errors import KafkaError
+from odradek.client.errors import IllegalState
 from odradek.config.offset_reset import NONE, OffsetReset
 from odradek.model.ids import TopicPartition
 
@@ -40,10 +40,6 @@ class SubscriptionType(Enum):
     AUTO_TOPICS = "topics"
     AUTO_PATTERN = "pattern"
     USER_ASSIGNED = "partitions"
-
-
-class IllegalState(KafkaError):
-    """The consumer is not in a state for this: what would have to come first is in the message."""
 
 
 class SubscriptionState:

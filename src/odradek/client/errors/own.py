@@ -102,3 +102,7 @@ class NoOffsetForPartition(KafkaError):
     """There is no committed offset, and auto.offset.reset=none forbids to choose one."""
 
     advice = "commit or seek first, or set auto.offset.reset"
+
+
+class IllegalState(KafkaError):
+    """The consumer is not in a state for this: what would have to come first is in the message."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.consumer.subscription_state import IllegalState
 from odradek.client.errors import (
     ApiTimeout,
     Disconnected,
+    IllegalState,
     TopicAuthorizationError,
     UnknownTopicOrPartition,
 )
