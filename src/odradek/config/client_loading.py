@@ -20,6 +20,7 @@ from odradek.config.client_names import (
     SECURITY_PREFIXES,
     WITHOUT_EFFECT,
     Alias,
+    alias_of,
     normalised,
 )
 from odradek.config.setting import ConfigError
@@ -65,8 +66,7 @@ class ClientSettings(Settings):
         """What a name means here; None if it is known and has no effect, at least with this value.
         Raises `ConfigError`.
         """
-        canonical = normalised(name)
-        alias = ALIASES.get(canonical, Alias(canonical))
+        alias = alias_of(name)
         if alias.name in cls.declared:
             return alias
         if alias.name in REFUSED and HARMLESS.get(alias.name) == str(value).lower():
@@ -79,7 +79,7 @@ class ClientSettings(Settings):
         if alias.name in known:  # It may be given to several kinds of clients alike.
             return None
         arguments = {normalised(argument): argument for argument in cls.arguments}
-        near = nearest(canonical, {name: name for name in (*known, *ALIASES)} | arguments)
+        near = nearest(normalised(name), {name: name for name in (*known, *ALIASES)} | arguments)
         raise ConfigError(f"no client has a setting {name}{near}")
 
     def check(self) -> None:

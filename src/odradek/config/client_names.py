@@ -243,3 +243,9 @@ SECURITY_PREFIXES = ("ssl.", "sasl.", "security.inter.broker.", "enable.ssl.", "
 def normalised(name: str) -> str:
     """The name in Kafka's style of writing."""
     return name.strip().lower().replace("_", ".")
+
+
+def alias_of(name: str) -> Alias:
+    """What a name stands for: by itself, if it is nobody's alias."""
+    own = normalised(name)
+    return ALIASES.get(own, Alias(own))

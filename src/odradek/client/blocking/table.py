@@ -17,6 +17,7 @@ from odradek.client.blocking.consumer import Consumer
 from odradek.client.consumer.reading import run_now
 from odradek.client.errors import ConfigError
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
+from odradek.config.client_names import alias_of
 from odradek.config.durations import duration_ms
 from odradek.model.ids import TopicPartition
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from odradek.client.arrow.types import ArrowTable, Decode
 
 WAIT_S = 0.5
-SERVERS = frozenset({"bootstrap.servers", "bootstrap.server", "metadata.broker.list"})
 LOOKUP_S = 10.0
 """How long a topic that nobody knows is looked for: shorter than where it may be created yet."""
 Moment = datetime | timedelta | str
@@ -61,7 +61,7 @@ def read(
     settings.setdefault("auto_offset_reset", "earliest")  # Retention may overtake the reader.
     if brokers is not None:
         settings["brokers"] = brokers
-    elif not SERVERS.intersection(name.replace("_", ".") for name in settings):
+    elif not any(alias_of(name).name == "bootstrap.servers" for name in settings):
         settings["brokers"] = default_brokers()
     with Consumer(**settings) as consumer:
         if partitions is None:
