@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from odradek.client.aio.application import AwaitedApplication
 from odradek.client.aio.calls import Awaited
 from odradek.client.aio.client import Client
-from odradek.client.aio.dead_letters import dead_letters
+from odradek.client.aio.dead_letters import AwaitedOffice
 from odradek.client.aio.engine_loop import EngineLoop
 from odradek.client.consumer.arguments import (
     Committable,
@@ -32,6 +32,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.dead_letters import dead_letters
 from odradek.client.consumer.gathering import ColumnGathering, Gathering, RecordGathering
 from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.reading import Reading
@@ -120,7 +121,7 @@ class Consumer(Client, Generic[K, V]):
             application.signal,
             self._made.assignors,
         )
-        self._reading = Reading(self, application, core, dead_letters(self._made))
+        self._reading = Reading(self, application, core, dead_letters(self._made, AwaitedOffice))
         self._collector = core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(core)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from odradek.client.blocking.application import BlockingApplication
 from odradek.client.blocking.calls import Blocking
 from odradek.client.blocking.client import Client
-from odradek.client.blocking.dead_letters import dead_letters
+from odradek.client.blocking.dead_letters import BlockingOffice
 from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.blocking.wake_signal import Signal
 from odradek.client.consumer.arguments import (
@@ -37,6 +37,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.dead_letters import dead_letters
 from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
 from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.reading import Reading, run_now
@@ -127,7 +128,7 @@ class Consumer(Client, Generic[K, V]):
 
         super().__init__("odradek-consumer", make_engine)
         application = BlockingApplication(self._thread, signal)
-        self._reading = Reading(self, application, self._core, dead_letters(made))
+        self._reading = Reading(self, application, self._core, dead_letters(made, BlockingOffice))
         self._collector = self._core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(self._core)

@@ -5,22 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from odradek.client.consumer.arguments import ConsumerArguments
-from odradek.client.consumer.dead_letters import DeadLetters, producer_settings
 from odradek.client.producer.delivery import FutureRecordMetadata
 
 if TYPE_CHECKING:
     from odradek.client.blocking.producer import Producer
-
-
-def dead_letters(made: ConsumerArguments) -> DeadLetters | None:
-    """Of a consumer made so; None if none are wanted."""
-    topic = made.dead_letter_topic
-    return (
-        None
-        if topic is None
-        else DeadLetters(topic, BlockingOffice(producer_settings(made.config)))
-    )
 
 
 class BlockingOffice:

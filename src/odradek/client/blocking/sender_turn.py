@@ -44,12 +44,9 @@ class SenderTurn:
             self._thread.post(self._turn)
         self._queued += 1
         if self._queued >= self._every and not self._thread.is_current:
-            self._wait_for_turn()
-
-    def _wait_for_turn(self) -> None:
-        waiting: Waiting[None] = Waiting()
-        self._waiting.append(waiting)
-        waiting.block(TURN_TIMEOUT_S)
+            waiting: Waiting[None] = Waiting()
+            self._waiting.append(waiting)
+            waiting.block(TURN_TIMEOUT_S)
 
     def _turn(self) -> None:
         self._woken = False

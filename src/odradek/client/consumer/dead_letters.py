@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from odradek.client.consumer.arguments import ConsumerArguments
 from odradek.client.consumer.record import Record
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError
 from odradek.client.producer.delivery import FutureRecordMetadata
@@ -159,6 +160,14 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
     # What no text can say (lone surrogates, of a careless deserializer) must not be in the way.
     encoded = [(PREFIX + name, text.encode(errors="replace")) for name, text in told.items()]
     return [*record.headers, *encoded]
+
+
+def dead_letters(
+    made: ConsumerArguments, office: Callable[[dict[str, Any]], Office]
+) -> DeadLetters | None:
+    """Of a consumer made so, by its face's producer; None if none are wanted."""
+    topic = made.dead_letter_topic
+    return None if topic is None else DeadLetters(topic, office(producer_settings(made.config)))
 
 
 def producer_settings(config: ConsumerConfig) -> dict[str, Any]:
