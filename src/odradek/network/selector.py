@@ -26,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, cast
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 DAY_S: Final = 86_400.0
 DAY_MS: Final = 86_400_000
 """The longest sleep: epoll cannot be told more than 24 days."""
+THREADS_WAKE_UP: Final = b"\0"
+"""What threads write to end the sleep. Signals write their numbers, and there is no signal 0."""
 
 
 class Watchable(Protocol):
@@ -191,7 +194,7 @@ class Reactor:
             self._wake_pending = True
             # A pipe full of wake-ups (of signals) would not tell more with another one.
             with contextlib.suppress(BlockingIOError):
-                os.write(self._wake_write, b"\0")
+                os.write(self._wake_write, THREADS_WAKE_UP)
 
     def run(self) -> None:
         """Until `stop`. May be called again after it returned."""
@@ -261,7 +264,10 @@ class Reactor:
 
     def _woken(self) -> None:
         """Another thread or a signal ended the sleep."""
-        os.read(self._wake_read, 4096)
+        if os.read(self._wake_read, 4096).strip(THREADS_WAKE_UP):
+            # A signal that came while this was awake waits for the next interpreted function, and
+            # in a compiled loop there may be none before the next sleep.
+            signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Changes nothing, and runs the handlers.
         # Before the callbacks are taken: who adds one after this sees that another wake-up is
         # needed.
         self._wake_pending = False

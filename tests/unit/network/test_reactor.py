@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import select
 import selectors
@@ -19,6 +21,7 @@ from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
 
 FOREVER = -1.0
+LONG_MS = 60_000
 
 
 class SetClock:
@@ -388,3 +391,24 @@ def test_a_signal_written_to_the_wakeup_descriptor_ends_the_sleep(real: Reactor)
         signal.set_wakeup_fd(descriptor)
         signal.signal(signal.SIGUSR1, previous)
     assert (stopping, real.wakeups) == ([True], 1)
+
+
+def test_a_signal_that_comes_while_it_is_awake_is_handled_before_it_sleeps(real: Reactor) -> None:
+    """Nothing here is interpreted between the signal and the sleep, as in a compiled broker."""
+    handled: list[int] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        handled.append(number)
+        real.stop()
+
+    kill = ctypes.CDLL(None).kill
+    previous = signal.signal(signal.SIGUSR1, on_signal)
+    descriptor = signal.set_wakeup_fd(real.wakeup_fd)
+    try:
+        real.timer.call_later(LONG_MS, functools.partial(on_signal, 0, None))
+        real.call_soon(functools.partial(kill, os.getpid(), int(signal.SIGUSR1)))
+        real.run()
+    finally:
+        signal.set_wakeup_fd(descriptor)
+        signal.signal(signal.SIGUSR1, previous)
+    assert handled == [signal.SIGUSR1]
