@@ -25,7 +25,6 @@ CONSUMING: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
     "topic": (lambda c: c.subscribe(LONG), InvalidTopic),
     "partition of a topic": (lambda c: c.assign([TopicPartition(LONG, 0)]), InvalidTopic),
     "offset": (lambda c: c.commit({TopicPartition("t", 0): WIDE}), InvalidRequest),
-    "partition": (lambda c: c.commit({TopicPartition("t", WIDE): 1}), InvalidRequest),
 }
 ADMINISTERING: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
     "topic": (lambda a: a.topic(LONG), InvalidRequest),

@@ -31,7 +31,6 @@ from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog
 from odradek.controller.metadata_start import open_metadata_log
 from odradek.controller.registrations import Endpoint, ResourceType
-from odradek.controller.topic_names import CONSUMER_OFFSETS
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.runtime import CoordinatorRuntime
@@ -40,6 +39,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.meta_properties import WrongDirectory
 from odradek.model.env import Env
 from odradek.model.ids import new_uuid
+from odradek.model.topic_names import CONSUMER_OFFSETS
 from odradek.network.limits import ConnectionLimits
 from odradek.network.server import BugHook, SocketServer
 from odradek.replication.partition import Durability

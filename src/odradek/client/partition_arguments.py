@@ -15,17 +15,16 @@ T = TypeVar("T")
 PartitionLike = TopicPartition | tuple[str, int]
 ByPartition = Mapping[TopicPartition, T] | Mapping[tuple[str, int], T]
 """What is said of several partitions."""
+MAX_PARTITION = 2**31 - 1
+"""No request has room for a higher number."""
 
 
 def partition_of(given: Any) -> TopicPartition:
     """A partition. Raises `TypeError` and `InvalidTopic`."""
-    if isinstance(given, TopicPartition):
-        checked_topic(given.topic)
-        return given
     topic, partition = getattr(given, "topic", None), getattr(given, "partition", None)
     if isinstance(given, tuple) and len(given) == 2:
         topic, partition = given
-    if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
+    if isinstance(topic, str) and isinstance(partition, int) and 0 <= partition <= MAX_PARTITION:
         return TopicPartition(checked_topic(topic), partition)
     raise TypeError(f"{given!r} is no partition: give a topic and a number, such as ('orders', 0)")
 

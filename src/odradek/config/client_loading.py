@@ -144,3 +144,13 @@ def together(
     if brokers is not None:
         given["brokers"] = brokers
     return given
+
+
+def either(name: str, value: Any, other: str, given: dict[str, Any]) -> Any:
+    """An argument with two names: what was given as `name`, or is `given` as the `other`, and taken
+    out there. Raises `ConfigError` if it is both.
+    """
+    by_other = given.pop(other, None)
+    if value is not None and by_other is not None:
+        raise ConfigError(f"{name} and {other} are the same, and both are given: give one")
+    return value if by_other is None else by_other

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from odradek.config.broker import BrokerConfig
-from odradek.controller.decision import Refused
+from odradek.controller.decision import Refused, check_topic_name
 from odradek.controller.image import MetadataImage
 from odradek.controller.registrations import ConfigResource, ResourceType
-from odradek.controller.topic_names import check_name
 from odradek.model.errors import ErrorCode
 
 NOT_HERE = {8: "broker loggers", 16: "client metrics", 32: "groups"}
@@ -29,7 +28,7 @@ def resource_of(image: MetadataImage, kind: int, name: str, broker: BrokerConfig
 
 
 def _topic(image: MetadataImage, name: str) -> ConfigResource:
-    check_name(name)
+    check_topic_name(name)
     if name not in image.topics:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return ConfigResource(ResourceType.TOPIC, name)

@@ -15,14 +15,19 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.config.topic import TopicConfig
 from odradek.controller.assignments import check_replicas, new_partition
-from odradek.controller.decision import MAX_RECORDS_PER_DECISION, Decision, Refused
+from odradek.controller.decision import (
+    MAX_RECORDS_PER_DECISION,
+    Decision,
+    Refused,
+    check_topic_name,
+)
 from odradek.controller.image import MetadataImage, config_record
 from odradek.controller.placement import place
 from odradek.controller.registrations import ConfigResource, PartitionRegistration, ResourceType
-from odradek.controller.topic_names import METADATA_TOPIC, check_name
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import new_uuid
+from odradek.model.topic_names import METADATA_TOPIC
 from odradek.protocol.api.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -120,7 +125,7 @@ class _Creation:
         )
 
     def _check_name(self, name: str) -> None:
-        check_name(name)
+        check_topic_name(name)
         if name == METADATA_TOPIC:
             raise Refused(
                 ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."

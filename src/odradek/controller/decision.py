@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_names import name_problem
 
 T = TypeVar("T")
 MAX_RECORDS_PER_DECISION = 10_000
@@ -38,3 +39,10 @@ class Refused(Exception):
         super().__init__(error.name if message is None else message)
         self.error = error
         self.message = message
+
+
+def check_topic_name(name: str) -> None:
+    """Raises `Refused` with INVALID_TOPIC_EXCEPTION."""
+    problem = name_problem(name)
+    if problem is not None:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)

@@ -18,6 +18,7 @@ from odradek.client.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
+from odradek.model.ids import TopicPartition
 from odradek.testing.broker import Broker
 
 
@@ -101,6 +102,10 @@ class TestBadInput:
                 consumer.assign("cb")  # type: ignore[arg-type]
             with pytest.raises(TypeError, match=r"^7 is no partition"):
                 consumer.assign(7)  # type: ignore[arg-type]
+            for number in (-1, 2**31):
+                for one in ((topic, number), TopicPartition(topic, number)):
+                    with pytest.raises(TypeError, match=f"{number}.* is no partition"):
+                        consumer.assign([one])
             with pytest.raises(TypeError, match="does not say what to commit"):
                 consumer.commit(object())
             with pytest.raises(InvalidGroupId, match=r"group\.id"):

@@ -6,10 +6,10 @@ import errno
 
 from serving import Serving
 
-from odradek.controller.topic_names import CONSUMER_OFFSETS
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import ZERO_UUID, uuid_text
+from odradek.model.topic_names import CONSUMER_OFFSETS
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.delete_topics import (
     DeleteTopicsRequest,

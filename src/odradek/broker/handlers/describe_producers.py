@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.topic_names import name_problem
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_names import name_problem
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import Waiting
-from odradek.controller.topic_names import CONSUMER_OFFSETS
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_names import CONSUMER_OFFSETS
 from odradek.protocol.api.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

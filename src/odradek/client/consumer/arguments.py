@@ -26,10 +26,12 @@ from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.client.partition_arguments import ByPartition, partition_of, partitions_of
+from odradek.config.client_loading import either
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import name_problem
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +95,8 @@ def consumer_arguments(
     given: dict[str, Any] = {}
     for mapping in (*mappings, keywords):
         given.update(mapping)
-    key = given.pop("key_deserializer", None) if key is None else key
-    value = given.pop("value_deserializer", None) if value is None else value
+    key = either("key", key, "key_deserializer", given)
+    value = either("value", value, "value_deserializer", given)
     on_error, dead_letter_topic = error_handler(given.pop("on_decode_error", "raise"))
     own = given.pop("assignors", None)
     group = given.pop("group", None)
@@ -124,7 +126,11 @@ def error_handler(
     if wanted == "skip":
         return lambda error: log.warning("%s", error), None
     if isinstance(wanted, str) and wanted.startswith(TO_TOPIC) and wanted != TO_TOPIC:
-        return None, wanted.removeprefix(TO_TOPIC)
+        topic = wanted.removeprefix(TO_TOPIC)
+        problem = name_problem(topic)
+        if problem is not None:  # Else it would be known when a record is to be written there.
+            raise ConfigError(f"on_decode_error is {wanted!r}. {problem}")
+        return None, topic
     if callable(wanted):
         return wanted, None
     raise ConfigError(

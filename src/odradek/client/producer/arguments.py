@@ -12,7 +12,7 @@ from odradek.client.producer.producer_settings import Partitioner, ProducerSetti
 from odradek.client.producer.record_appender import AccumulatorSettings
 from odradek.client.producer.sender_settings import SenderSettings
 from odradek.client.serializers import Serializer, serializer
-from odradek.config.client_loading import together
+from odradek.config.client_loading import either, together
 from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
 from odradek.protocol.compression import CompressionType
@@ -62,12 +62,14 @@ def producer_arguments(
         raise ConfigError(f"on_full is {on_full!r}: it is 'block' or 'raise'")
     given = together(config, brokers, settings)
     partitioner = given.pop("partitioner") if callable(given.get("partitioner")) else None
+    key = serializer("key", either("key", key, "key_serializer", given))
+    value = serializer("value", either("value", value, "value_serializer", given))
     loaded = ProducerConfig.load(given)
     return ProducerArguments(
         loaded,
         producer_settings(loaded, partitioner),
-        serializer("key", key),
-        serializer("value", value),
+        key,
+        value,
         on_full == "block",
     )
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-from odradek.controller.decision import Refused
-from odradek.model.errors import ErrorCode
-
 MAX_NAME_LENGTH = 249
 LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 METADATA_TOPIC = "__cluster_metadata"
@@ -31,10 +28,3 @@ def name_problem(name: str) -> str | None:
             "ASCII letters, digits, '.', '_' and '-'"
         )
     return None
-
-
-def check_name(name: str) -> None:
-    """Raises `Refused` with INVALID_TOPIC_EXCEPTION."""
-    problem = name_problem(name)
-    if problem is not None:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
