@@ -16,7 +16,7 @@ until they are used: a log is opened by `open_log`, or by a worker with `loading
 
 Whatever blocks is returned as a function for a worker and touches nothing of the owner's; periodic
 work is a plain method that the broker's timer calls. The clean-shutdown marker is removed before
-the first log can be opened and written only when every log has been read and flushed.
+the first log is opened, and written only when every log has been read and flushed.
 """
 
 from __future__ import annotations
@@ -109,10 +109,7 @@ class LogDirectory:
 
     def _read_state(self) -> None:
         names = self.disk.list(self.path)
-        self.was_clean = CLEAN_SHUTDOWN_FILE in names
-        if self.was_clean:
-            self.disk.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
-            self.disk.sync_directory(self.path)
+        self.was_clean = self._marked_clean = CLEAN_SHUTDOWN_FILE in names
         self.partitions = {key: None for name in names if (key := partition_of(name)) is not None}
         self._leftovers = [name for name in names if name.endswith(DELETE_SUFFIX)]
         self.offsets = DirectoryOffsets(self.disk, self.path, self.fence, self.problems)
@@ -140,6 +137,7 @@ class LogDirectory:
         The work raises `LogDamaged`, or `OSError`.
         """
         self.fence.check()
+        self._remove_marker()
         directory = self.directory_of(key)
         known, durable = self.offsets.known(key, self.was_clean)
         if key not in self.partitions:
@@ -159,6 +157,17 @@ class LogDirectory:
             )
 
         return work
+
+    def _remove_marker(self) -> None:
+        """From the first log on. A start that fails before leaves the directory as clean as it
+        was.
+        """
+        if self._marked_clean:
+            marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+            if self.disk.exists(marker):  # Else it was removed, and the directory not synced.
+                self.disk.remove(marker)
+            self.disk.sync_directory(self.path)
+            self._marked_clean = False
 
     def adopt(self, key: TopicIdPartition, log: Log) -> Log:
         """Take over a log that was loaded."""

@@ -14,6 +14,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.model.ids import TopicIdPartition
 
+MARKER = "data/.kafka_cleanshutdown"
 DAMAGED, SOUND = (TopicIdPartition(UUID(int=7), number) for number in (0, 1))
 
 
@@ -53,3 +54,35 @@ def test_after_a_clean_start_logs_that_nobody_opened_are_as_clean_as_they_were()
     directory.close()
     started(disk).close()
     assert started(disk).was_clean
+
+
+def test_the_marker_stays_until_a_log_is_opened():
+    """A start that fails (its port is taken) leaves a clean directory clean."""
+    disk = MemoryDisk()
+    directory = started(disk)
+    directory.open_log(SOUND, LogConfig(), 0).append(batch(), 0, now_ms=0)
+    directory.close()
+    started(disk).abandon()
+    directory = started(disk)
+    assert directory.was_clean and disk.exists(MARKER)
+    directory.loading(SOUND, LogConfig(), 0)
+    assert not disk.exists(MARKER)
+    assert directory.was_clean
+
+
+def test_no_log_is_opened_before_the_removal_of_the_marker_is_durable(monkeypatch):
+    disk = MemoryDisk()
+    started(disk).close()
+    directory = started(disk)
+    synced = disk.sync_directory
+
+    def failing(path: str) -> None:
+        raise OSError(5, "the disk does not answer")
+
+    monkeypatch.setattr(disk, "sync_directory", failing)
+    for _ in range(2):
+        with pytest.raises(OSError, match="does not answer"):
+            directory.loading(SOUND, LogConfig(), 0)
+    monkeypatch.setattr(disk, "sync_directory", synced)
+    directory.loading(SOUND, LogConfig(), 0)
+    assert not disk.exists(MARKER)

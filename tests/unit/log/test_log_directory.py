@@ -101,7 +101,6 @@ def test_after_a_clean_stop_everything_is_there():
     assert disk.read_file("data/recovery-point-offset-checkpoint").endswith(b"-2 60\n") is False
     again = open_directory(disk)
     assert again.was_clean
-    assert not disk.exists("data/.kafka_cleanshutdown")
     for n in range(3):
         log, found = again.loading(key(n), SMALL, 0)()
         again.adopt(key(n), log)
