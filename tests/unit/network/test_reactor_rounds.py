@@ -1,0 +1,210 @@
+"""Rounds of the loop in simulated time: how long it sleeps, in which order it calls, what a bug
+does to it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.network.selector import Reactor
+from odradek.network.transport import SocketTransport
+from odradek.timing.timer import SystemTimer
+
+FOREVER = -1.0
+
+
+class SetClock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self.now_ms = now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+
+class SleepingPoller:
+    """A poller whose sleep is the passing of simulated time."""
+
+    def __init__(self, clock: SetClock) -> None:
+        self.clock = clock
+        self.sleeps: list[float] = []
+        self.events: list[tuple[int, int]] = []
+
+    def register(self, fd: int, eventmask: int, /) -> None: ...
+
+    def modify(self, fd: int, eventmask: int, /) -> None: ...
+
+    def unregister(self, fd: int, /) -> None: ...
+
+    def poll(self, timeout: float, /) -> list[tuple[int, int]]:
+        self.sleeps.append(timeout)
+        if timeout > 0:
+            self.clock.now_ms += round(timeout * 1000)
+        return self.events
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def poller(clock: SetClock) -> SleepingPoller:
+    return SleepingPoller(clock)
+
+
+@pytest.fixture
+def reactor(clock: SetClock, poller: SleepingPoller) -> Iterator[Reactor]:
+    reactor = Reactor(clock, SystemTimer(clock.now_ms), poller=poller)
+    yield reactor
+    reactor.close()
+
+
+# The sleep.
+
+
+def test_with_nothing_to_do_it_sleeps_for_ever(reactor: Reactor, poller: SleepingPoller) -> None:
+    reactor.run_once()
+    assert poller.sleeps == [FOREVER]
+
+
+def test_it_sleeps_until_the_deadline_and_runs_it_then(
+    reactor: Reactor, poller: SleepingPoller, clock: SetClock
+) -> None:
+    ran_at: list[int] = []
+    reactor.timer.call_later(15, lambda: ran_at.append(clock.now_ms))
+    reactor.run_once()
+    assert (ran_at, poller.sleeps) == ([15], [0.015])
+
+
+def test_an_idle_hour_with_a_thousand_far_deadlines_is_no_wake_up_per_second(
+    reactor: Reactor, clock: SetClock
+) -> None:
+    ran: list[int] = []
+    for _ in range(1000):
+        reactor.timer.call_later(3_600_000, lambda: ran.append(clock.now_ms))
+    while not ran:
+        reactor.run_once()
+    assert ran == [3_600_000] * 1000
+    assert reactor.wakeups <= 5, "one for each level of the wheel"
+
+
+def test_a_deadline_that_passed_while_something_ran_is_not_slept_for(
+    reactor: Reactor, poller: SleepingPoller, clock: SetClock
+) -> None:
+    ran: list[int] = []
+    reactor.timer.call_later(10, lambda: ran.append(clock.now_ms))
+    clock.now_ms = 25
+    reactor.run_once()
+    assert (ran, poller.sleeps) == ([25], [0.0])
+
+
+def test_a_task_without_delay_runs_in_the_next_round(reactor: Reactor) -> None:
+    ran: list[str] = []
+    reactor.timer.call_later(0, lambda: ran.append("now"))
+    reactor.run_once()
+    assert ran == ["now"]
+
+
+def test_the_timer_knows_the_time_before_events_are_handled(
+    reactor: Reactor, poller: SleepingPoller, clock: SetClock
+) -> None:
+    left, right = socket.socketpair()
+    transport = SocketTransport(left)
+    deadlines: list[int | None] = []
+
+    def readable() -> None:
+        reactor.timer.call_later(10, reactor.stop)
+        deadlines.append(reactor.timer.next_deadline_ms())
+
+    reactor.register(transport, readable, readable)
+    poller.events = [(transport.fileno(), 1)]
+    clock.now_ms = 5_000
+    reactor.run_once()
+    assert deadlines == [5_010]
+    transport.close()
+    right.close()
+
+
+# Callbacks.
+
+
+def test_callbacks_run_in_order_and_what_they_add_runs_a_round_later(
+    reactor: Reactor, poller: SleepingPoller
+) -> None:
+    ran: list[str] = []
+    reactor.call_soon(lambda: (ran.append("a"), reactor.call_soon(lambda: ran.append("c")))[0])
+    reactor.call_soon(lambda: ran.append("b"))
+    reactor.run_once()
+    assert ran == ["a", "b"]
+    reactor.run_once()
+    assert ran == ["a", "b", "c"]
+    assert poller.sleeps == [0.0, 0.0]
+
+
+def test_a_bug_in_a_callback_is_logged_counted_told_and_survived(
+    reactor: Reactor, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Exception] = []
+    reactor.on_bug = lambda where, error: told.append(error)
+    ran: list[str] = []
+    reactor.call_soon(lambda: [].pop())
+    reactor.call_soon(lambda: ran.append("next"))
+    reactor.timer.call_later(1, lambda: {}["missing"])
+    reactor.run_once()
+    reactor.run_once()
+    assert (reactor.bugs, ran) == (2, ["next"])
+    assert [type(error) for error in told] == [IndexError, KeyError]
+    assert all(record.exc_info for record in caplog.records)
+
+
+def test_timers_behind_one_with_a_bug_run_all_the_same(reactor: Reactor) -> None:
+    ran: list[str] = []
+    reactor.timer.call_later(1, lambda: [].pop())
+    reactor.timer.call_later(1, lambda: ran.append("behind"))
+    reactor.run_once()
+    reactor.run_once()
+    assert ran == ["behind"]
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
+def test_a_wish_to_end_ends_the_loop(reactor: Reactor, ending: type[BaseException]) -> None:
+    def end() -> None:
+        raise ending
+
+    reactor.call_soon(end)
+    with pytest.raises(ending):
+        reactor.run()
+
+
+# Driven by another loop.
+
+
+def test_it_tells_how_long_another_loop_may_sleep_for_it(reactor: Reactor, clock: SetClock) -> None:
+    assert reactor.wait_ms() is None
+    ran: list[int] = []
+    reactor.timer.call_later(15, lambda: ran.append(15))
+    assert reactor.wait_ms() == 15
+    clock.now_ms += 15
+    assert reactor.wait_ms() == 0
+    reactor.turn()
+    assert (ran, reactor.wait_ms()) == ([15], None)
+    reactor.call_soon(lambda: ran.append(0))
+    assert reactor.wait_ms() == 0
+    reactor.turn()
+    assert ran == [15, 0]
+
+
+def test_a_turn_does_not_sleep(reactor: Reactor, poller: SleepingPoller) -> None:
+    reactor.timer.call_later(1000, lambda: None)
+    reactor.turn()
+    assert poller.sleeps == [0.0]
