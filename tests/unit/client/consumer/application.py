@@ -14,8 +14,19 @@ from odradek.config.consumer import ConsumerConfig
 from odradek.model.ids import TopicPartition
 from odradek.testing.scripted import ClientSide, ScriptedCluster
 from odradek.testing.scripted_broker import raise_bug
+from odradek.testing.scripted_fetch import ScriptedLogs
 
+ORDERS = TopicPartition("orders", 0)
 SECOND = 1000
+
+
+def one_topic(
+    brokers: int = 1, leaders: tuple[int, ...] = (1,), *, sessions: bool = True
+) -> tuple[ScriptedCluster, ScriptedLogs]:
+    """A cluster with a topic `orders`, and what is in its partitions."""
+    cluster = ScriptedCluster(brokers=brokers)
+    cluster.create("orders", leaders=leaders)
+    return cluster, ScriptedLogs(cluster, sessions=sessions)
 
 
 class Application:

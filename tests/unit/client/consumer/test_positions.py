@@ -24,21 +24,11 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.protocol.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from odradek.testing.scheduler import WALL_START_MS
-from odradek.testing.scripted import Later, ScriptedCluster
-from odradek.testing.scripted_fetch import ScriptedLogs
-from unit.client.consumer.application import Application, numbered, rows
+from odradek.testing.scripted import Later
+from unit.client.consumer.application import ORDERS, SECOND, Application, numbered, one_topic, rows
 
-ORDERS = TopicPartition("orders", 0)
-SECOND, MINUTE = 1000, 60_000
+MINUTE = 60_000
 OFFSET_FOR_LEADER_EPOCH = 23
-
-
-def one_topic(
-    brokers: int = 1, leaders: tuple[int, ...] = (1,)
-) -> tuple[ScriptedCluster, ScriptedLogs]:
-    cluster = ScriptedCluster(brokers=brokers)
-    cluster.create("orders", leaders=leaders)
-    return cluster, ScriptedLogs(cluster)
 
 
 class TestBeginning:

@@ -1,0 +1,107 @@
+"""Positions that a log has no records for any more, or other ones: out of range, and after it was
+cut by another leader.
+"""
+
+from __future__ import annotations
+
+from odradek.client.errors import (
+    LogTruncated,
+    NoOffsetForPartition,
+    OffsetOutOfRange,
+)
+from odradek.model.errors import ErrorCode
+from odradek.testing.scripted import ScriptedCluster
+from odradek.testing.scripted_fetch import ScriptedLogs
+from unit.client.consumer.application import ORDERS, SECOND, Application, numbered, one_topic, rows
+
+METADATA = 3
+
+
+class TestOutOfRange:
+    def test_the_application_gets_what_was_fetched_and_then_goes_on_as_set(self) -> None:
+        for reset, expected in (("earliest", [b"5", b"6"]), ("latest", [b"7"])):
+            cluster, logs = one_topic()
+            logs[ORDERS].append(numbered(0, 2))
+            application = Application(cluster, auto_offset_reset=reset)
+            application.assign([ORDERS], starts={ORDERS: 0})
+            cluster.run(SECOND)
+            logs[ORDERS].append(numbered(2, 3))
+            logs[ORDERS].append(numbered(5, 2))
+            logs[ORDERS].errors = [ErrorCode.OFFSET_OUT_OF_RANGE]
+            logs[ORDERS].trim(5)
+            cluster.run(SECOND)
+            application.read(2)
+            assert application.values == [b"0", b"1"], "what was fetched before stays good"
+            cluster.until(lambda a=application: not a.drain() and a.position(ORDERS) >= 5)
+            cluster.run(SECOND)
+            logs[ORDERS].append(numbered(7, 1))
+            application.read(1 + (reset == "earliest") * 2 - application.values.count(b"5") * 2)
+            assert application.values[2:][: len(expected)] == expected
+            assert application.errors == []
+
+    def test_it_is_raised_where_nothing_is_set(self) -> None:
+        cluster, logs = one_topic()
+        logs[ORDERS].append(numbered(0, 10))
+        logs[ORDERS].trim(5)
+        application = Application(cluster, auto_offset_reset="none")
+        application.assign([ORDERS], starts={ORDERS: 2})
+        error = application.fail()
+        assert isinstance(error, OffsetOutOfRange)
+        assert error.offsets == {ORDERS: 2}
+        assert "seek" in str(error)
+        application.seek(ORDERS, 5)
+        application.read(5)
+
+    def test_nothing_committed_and_nothing_set(self) -> None:
+        cluster, logs = one_topic()
+        logs[ORDERS].append(rows(b"x"))
+        application = Application(cluster, auto_offset_reset="none")
+        application.assign([ORDERS])
+        error = application.fail()
+        assert isinstance(error, NoOffsetForPartition)
+        assert "orders-0" in str(error)
+        application.seek(ORDERS, 0)
+        application.read(1)
+
+
+class TestTruncation:
+    def truncated(self, reset: str) -> tuple[ScriptedCluster, ScriptedLogs, Application]:
+        """Read up to offset 4, and then the log is cut at 2 by another leader."""
+        cluster, logs = one_topic(brokers=2)
+        for first in (0, 2):
+            logs[ORDERS].append(numbered(first, 2), epoch=0)
+        application = Application(cluster, auto_offset_reset=reset, metadata_max_age_ms=10_000_000)
+        application.assign([ORDERS], starts={ORDERS: 0})
+        application.read(4)
+        cluster.run(SECOND)
+        logs[ORDERS].truncate(2)
+        cluster.move("orders", 0, leader=2)
+        logs[ORDERS].append([(None, b"other", [], 0)] * 5, epoch=1)
+        return cluster, logs, application
+
+    def test_is_noticed_and_reading_goes_on_at_the_first_offset_that_differs(self) -> None:
+        _, _, application = self.truncated("earliest")
+        application.read(5)
+        assert application.places[4:] == [(0, offset) for offset in range(2, 7)]
+
+    def test_is_raised_where_nothing_is_set(self) -> None:
+        _, _, application = self.truncated("none")
+        error = application.fail()
+        assert isinstance(error, LogTruncated)
+        assert error.offsets == {ORDERS: 2}
+        application.seek(ORDERS, 2)
+        application.read(5)
+
+    def test_is_noticed_by_a_fetch_where_metadata_tells_no_epochs(self) -> None:
+        cluster, logs = one_topic()
+        cluster[1].versions[METADATA] = (0, 8)
+        for first in (0, 2):
+            logs[ORDERS].append(numbered(first, 2), epoch=0)
+        application = Application(cluster)
+        application.assign([ORDERS])
+        application.read(4)
+        cluster.run(SECOND)
+        logs[ORDERS].truncate(2)
+        logs[ORDERS].append([(None, b"other", [], 0)] * 5, epoch=1)
+        application.read(5)
+        assert application.places[4:] == [(0, offset) for offset in range(2, 7)]
