@@ -1,0 +1,22 @@
+"""A broker that makes no topics by itself, and an admin client of it, for all tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client.blocking.admin import Admin
+from odradek.testing import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(settings={"auto.create.topics.enable": False}) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def admin(broker: Broker) -> Iterator[Admin]:
+    with Admin(brokers=broker.bootstrap) as admin:
+        yield admin

@@ -1,0 +1,154 @@
+"""Both faces of the admin client: the same calls, how they start and end, and what they say to who
+uses them wrongly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from odradek.client.admin.admin import AdminCalls
+from odradek.client.aio.admin import Admin as AioAdmin
+from odradek.client.blocking.admin import Admin
+from odradek.client.errors import ApiTimeout, ClientClosed, ConfigError, TopicAlreadyExists
+from odradek.testing import Broker
+
+# The same calls.
+
+
+@pytest.mark.parametrize("face", [Admin, AioAdmin])
+def test_a_face_has_every_call_with_its_signature_and_text(face: Any) -> None:
+    calls = {
+        name: call
+        for name, call in inspect.getmembers(AdminCalls, inspect.iscoroutinefunction)
+        if not name.startswith(("_", "ask_")) and name not in HIDDEN
+    }
+    for name, call in calls.items():
+        bound = getattr(face, name)
+        assert inspect.getdoc(bound) == inspect.getdoc(call)
+        assert inspect.signature(bound) == inspect.signature(call)
+
+
+HIDDEN = ("retried", "described", "existing", "by_leader")
+"""Parts of calls."""
+
+
+def test_arguments_that_do_not_fit_are_told_of_by_the_name_they_were_called_by(
+    admin: Admin, broker: Broker
+) -> None:
+    with pytest.raises(TypeError, match=r"^Admin\.describe_config\(\) takes"):
+        admin.describe_config("orders")  # type: ignore[call-arg]
+    with pytest.raises(
+        TypeError, match=r"^Admin\.create_topic\(\) got an unexpected .*'partition'"
+    ):
+        admin.create_topic("orders", partition=2)  # type: ignore[call-arg]
+
+    async def awaited() -> None:
+        async with AioAdmin(brokers=broker.bootstrap) as other:
+            await other.create_topic("orders", partition=2)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match=r"^Admin\.create_topic\(\) got an unexpected"):
+        asyncio.run(awaited())
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def test_the_awaited_face_does_the_same(broker: Broker) -> None:
+    async def main() -> None:
+        async with AioAdmin({"bootstrap.servers": broker.bootstrap}) as admin:
+            await asyncio.gather(*(admin.create_topic(f"aio-{n}") for n in range(5)))
+            found = [topic.name for topic in await admin.topics()]
+            assert {f"aio-{n}" for n in range(5)} <= set(found)
+            with pytest.raises(TopicAlreadyExists):
+                await admin.create_topic("aio-0")
+            assert await admin.delete_topic("aio-0")
+
+    run(main())
+
+
+# Their lives.
+
+
+def test_an_awaited_face_has_to_be_started_and_once(broker: Broker) -> None:
+    async def main() -> None:
+        admin = AioAdmin(brokers=broker.bootstrap)
+        with pytest.raises(ClientClosed, match="async with"):
+            await admin.topics()
+        await admin.close()
+        await admin.start()
+        with pytest.raises(RuntimeError, match="started before"):
+            await admin.start()
+        await admin.close()
+        await admin.close()
+        with pytest.raises(ClientClosed):
+            await admin.topics()
+
+    run(main())
+
+
+def test_after_closing_nothing_can_be_asked(broker: Broker) -> None:
+    admin = Admin(bootstrap_servers=broker.bootstrap)
+    assert admin.cluster().nodes
+    admin.close()
+    admin.close()
+    with pytest.raises(ClientClosed):
+        admin.cluster()
+
+
+def test_many_threads_may_ask_at_once(admin: Admin) -> None:
+    outcomes: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(len(admin.cluster().nodes)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [1] * 8
+
+
+def test_one_that_is_forgotten_ends(broker: Broker) -> None:
+    admin = Admin(brokers=broker.bootstrap)
+    thread = admin._thread._thread
+    assert admin.cluster().nodes
+    del admin
+    gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_broker_that_is_not_there_is_named_within_the_time_given() -> None:
+    with Broker() as broker:
+        gone = broker.bootstrap
+    with Admin(brokers=gone, default_api_timeout_ms=300) as admin:
+        with pytest.raises(ApiTimeout, match=gone) as caught:
+            admin.topics()
+        assert "300 ms" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "bootstrap.servers is empty"),
+        ({"brokers": "nowhere"}, "Write host:port"),
+        ({"brokers": "a:1", "request_timout_ms": 1}, "did you mean"),
+        ({"brokers": "a:1", "security_protocol": "SSL"}, "PLAINTEXT only"),
+    ],
+)
+def test_settings_that_cannot_stand_leave_no_thread_behind(
+    given: dict[str, Any], problem: str
+) -> None:
+    before = threading.active_count()
+    make: Callable[..., Admin] = Admin
+    with pytest.raises(ConfigError, match=problem):
+        make(**given)
+    assert threading.active_count() <= before

@@ -1,0 +1,124 @@
+"""Offsets by the admin client: where logs begin and end, and how far groups have read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from odradek.client.admin.admin import AdminCalls
+from odradek.client.blocking.admin import Admin
+from odradek.client.blocking.producer import Producer
+from odradek.client.errors import GroupNotFound, OffsetOutOfRange, UnknownTopicOrPartition
+from odradek.model.ids import TopicPartition
+from odradek.testing import Broker
+
+
+def produce(broker: Broker, partition: TopicPartition, count: int) -> None:
+    """So many records, each with its offset for a timestamp."""
+    with Producer(brokers=broker.bootstrap) as producer:
+        sent = [
+            producer.send(
+                partition.topic, b"value", partition=partition.partition, timestamp=number
+            )
+            for number in range(count)
+        ]
+    assert [record.result().offset for record in sent] == list(range(count))
+
+
+# Of records.
+
+
+def test_where_logs_begin_and_end_and_deleting_what_is_old(admin: Admin, broker: Broker) -> None:
+    admin.create_topic("log", partitions=2)
+    first, second = admin.partitions_of(["log"])
+    produce(broker, first, 10)
+    assert admin.beginning_offsets([first, second]) == {first: 0, second: 0}
+    assert admin.end_offsets([first, second]) == {first: 10, second: 0}
+    assert admin.delete_records({first: 4}) == {first: 4}
+    assert admin.beginning_offsets([first]) == {first: 4}
+    assert admin.delete_records({first: -1}) == {first: 10}
+    with pytest.raises(OffsetOutOfRange, match="log-0 before offset 99"):
+        admin.delete_records({first: 99})
+    with pytest.raises(UnknownTopicOrPartition, match="has partitions 0 to 1"):
+        admin.delete_records({TopicPartition("log", 7): 1})
+
+
+def test_offsets_by_time(admin: Admin, broker: Broker) -> None:
+    admin.create_topic("timed")
+    partition = TopicPartition("timed", 0)
+    produce(broker, partition, 5)
+    assert admin.list_offsets({partition: 3})[partition].offset == 3
+    assert admin.list_offsets({partition: 10**15})[partition].offset == -1
+
+
+def test_partitions_may_be_plain_pairs_and_topics_plain_names(admin: Admin, broker: Broker) -> None:
+    assert admin.create_topics_many(["pairs"]) == {"pairs": None}
+    with Producer(brokers=broker.bootstrap) as producer:
+        producer.send_many("pairs", ["v"] * 3, partition=0)
+    pair, partition = ("pairs", 0), TopicPartition("pairs", 0)
+    assert admin.list_offsets({pair: 1})[partition].offset == 0
+    assert admin.end_offsets([pair]) == {partition: 3}
+    assert admin.delete_records({pair: 2}) == {partition: 2}
+    assert admin.beginning_offsets([pair]) == {partition: 2}
+    admin.alter_group_offsets("pairs", {pair: 2})
+    assert admin.group_offsets("pairs")[partition].offset == 2
+    admin.delete_group_offsets("pairs", [pair])
+    assert admin.group_offsets("pairs") == {}
+    with pytest.raises(TypeError, match=r"'pairs' is no partition.*\('orders', 0\)"):
+        admin.end_offsets(["pairs"])  # type: ignore[list-item]
+    for ask in (admin.end_offsets, admin.beginning_offsets):
+        with pytest.raises(TypeError, match=r"'pairs' is no partition"):
+            ask("pairs")  # type: ignore[arg-type]
+
+
+# Of groups.
+
+
+def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
+    admin.create_topic("read", partitions=2)
+    first, second = admin.partitions_of(["read"])
+    produce(broker, first, 10)
+    admin.alter_group_offsets("readers", {first: 4, second: 0})
+    assert {p: each.offset for p, each in admin.group_offsets("readers").items()} == {
+        first: 4,
+        second: 0,
+    }
+    assert "readers" in [group.group_id for group in admin.groups()]
+    assert admin.group("readers").state == "Empty"
+    assert admin.lag("readers")[first].lag == 6
+    plan = admin.seek_group("readers", "end", dry_run=True)
+    assert (plan.group_id, plan.dry_run) == ("readers", True)
+    assert plan == {first: (4, 10), second: (0, 0)}
+    assert admin.group_offsets("readers")[first].offset == 4
+    assert not admin.seek_group("readers", 4).dry_run
+    admin.seek_group("readers", datetime.fromtimestamp(0.007, UTC))
+    assert admin.group_offsets("readers")[first].offset == 7
+    admin.delete_group_offsets("readers", [second])
+    assert list(admin.group_offsets("readers")) == [first]
+    assert admin.delete_groups_many(["readers"]) == {"readers": None}
+    with pytest.raises(GroupNotFound, match="readers"):
+        admin.group("readers")
+    with pytest.raises(GroupNotFound):
+        admin.delete_group("readers")
+    assert not admin.delete_group("readers", missing_ok=True)
+
+
+def test_a_group_of_another_protocol_lags_and_moves_too(
+    admin: Admin, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DescribeGroups does not know it (KIP-848), but what it has committed is known."""
+
+    async def not_classic(self: AdminCalls, group_id: str) -> None:
+        raise GroupNotFound(f"group {group_id} is not a classic group")
+
+    admin.create_topic("read-by-others")
+    (first,) = admin.partitions_of(["read-by-others"])
+    produce(broker, first, 5)
+    admin.alter_group_offsets("others", {first: 3})
+    monkeypatch.setattr(AdminCalls, "group", not_classic)
+    assert admin.lag("others")[first].lag == 2
+    admin.seek_group("others", "start")
+    assert admin.lag("others")[first].lag == 5
+    with pytest.raises(GroupNotFound):
+        admin.lag("nobody")
