@@ -7,15 +7,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from judged_batches import (
-    THREE,
-    accepted,
-    batch,
-    error_of,
-    judge,
-    patched,
-    refused,
-)
+from judged_batches import THREE, accepted, batch, error_of, judge, patched, refused
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import compress

@@ -6,11 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.errors import (
-    InvalidRecord,
-    TopicAuthorizationError,
-    UnsupportedVersion,
-)
+from odradek.client.errors import InvalidRecord, TopicAuthorizationError, UnsupportedVersion
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.testing.scripted import SILENT

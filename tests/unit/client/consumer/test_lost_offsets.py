@@ -4,11 +4,7 @@ cut by another leader.
 
 from __future__ import annotations
 
-from odradek.client.errors import (
-    LogTruncated,
-    NoOffsetForPartition,
-    OffsetOutOfRange,
-)
+from odradek.client.errors import LogTruncated, NoOffsetForPartition, OffsetOutOfRange
 from odradek.model.errors import ErrorCode
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_fetch import ScriptedLogs
