@@ -6,7 +6,8 @@ import pytest
 
 from odradek.client.consumer.group_effects import Occasion
 from odradek.model.ids import TopicPartition
-from sim.group_world import HEARTBEAT_MS, MAX_POLL_MS, SESSION_MS, GroupWorld
+from sim.group_clients import HEARTBEAT_MS, MAX_POLL_MS, SESSION_MS
+from sim.group_world import GroupWorld
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 
