@@ -1,0 +1,142 @@
+"""A broker with a coordinator of groups: what is committed there, and how."""
+
+from __future__ import annotations
+
+from serving import Serving
+
+from odradek.log.memory import MemoryDisk
+from odradek.model.errors import ErrorCode
+from odradek.model.ids import ZERO_UUID
+from odradek.protocol.api.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.api.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+from odradek.protocol.api.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from odradek.protocol.consumer_protocol import Subscription, encode_subscription
+
+MINUTE_MS = 60_000
+SETTINGS = {
+    "offsets_topic_num_partitions": "2",
+    "offsets_retention_minutes": "60",
+    "offsets_retention_check_interval_ms": str(MINUTE_MS),
+    "group_initial_rebalance_delay_ms": "0",
+    "group_max_session_timeout_ms": str(1 << 30),
+}
+Offsets = dict[tuple[str, int], int]
+
+
+def serving(disk: MemoryDisk | None = None, /, **settings: str) -> Serving:
+    """A broker with a coordinator."""
+    node = Serving(disk, **{**SETTINGS, **settings})
+    asked = FindCoordinatorRequest(coordinator_keys=["any"])
+    found = node.ask(asked, 4, FindCoordinatorResponse).coordinators[0]
+    assert found.error_code == ErrorCode.NONE
+    return node
+
+
+def commit(
+    node: Serving,
+    group: str,
+    offsets: Offsets,
+    *,
+    generation: int = -1,
+    member: str = "",
+    version: int = 9,
+    retention_ms: int = -1,
+    metadata: str = "",
+) -> set[int]:
+    """Commit, and the errors of all partitions."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=metadata
+            )
+        )
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        retention_time_ms=retention_ms,
+        topics=[
+            OffsetCommitRequestTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
+    response = node.ask(request, version, OffsetCommitResponse)
+    return {p.error_code for topic in response.topics for p in topic.partitions}
+
+
+def committed(node: Serving, group: str) -> Offsets:
+    """Everything that the group has committed."""
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    (found,) = node.ask(asked, 9, OffsetFetchResponse).groups
+    assert found.error_code == ErrorCode.NONE
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in found.topics
+        for partition in topic.partitions
+    }
+
+
+def groups(node: Serving) -> list[str]:
+    found = node.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+    return sorted(group.group_id for group in found.groups)
+
+
+def stable_member(node: Serving, group: str, *topics: str, session_ms: int = 1 << 29) -> str:
+    """A group of one consumer that reads these topics; its session is as good as endless."""
+    metadata = encode_subscription(Subscription(topics))
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=1000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+    join.member_id = node.ask(join, 9, JoinGroupResponse).member_id
+    asked = node.send(join, 9)
+    node.settle()
+    node.pass_time(1)
+    member = asked.answer(JoinGroupResponse).member_id
+    sync = SyncGroupRequest(
+        group_id=group,
+        generation_id=1,
+        member_id=member,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"")],
+    )
+    assert node.ask(sync, 5, SyncGroupResponse).error_code == ErrorCode.NONE
+    return member
+
+
+def delete(node: Serving, topic: str) -> None:
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=1000
+    )
+    assert node.ask(request, 6, DeleteTopicsResponse).responses[0].error_code == ErrorCode.NONE

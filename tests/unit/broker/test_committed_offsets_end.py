@@ -1,0 +1,142 @@
+"""When committed offsets end: with their topic, with their group, and when they are too old, which
+they are not while somebody reads.
+"""
+
+from __future__ import annotations
+
+from committing import MINUTE_MS, commit, committed, delete, groups, serving, stable_member
+from serving import Serving
+
+from odradek.log.memory import MemoryDisk
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+
+class TestTopics:
+    def test_offsets_of_a_deleted_topic_go_and_its_successor_begins_without(self) -> None:
+        node = serving()
+        node.create("t", 2)
+        node.create("u")
+        for group in ("g", "h"):
+            commit(node, group, {("t", 0): 5, ("t", 1): 5, ("u", 0): 9})
+        delete(node, "t")
+        node.create("t", 2)
+        for group in ("g", "h"):
+            assert committed(node, group) == {("u", 0): 9}
+
+    def test_very_many_go_some_at_a_time(self) -> None:
+        node = serving()
+        node.create("t", 50)
+        for number in range(60):
+            commit(node, f"g{number}", {("t", index): 1 for index in range(50)})
+        before = records(node)
+        delete(node, "t")
+        assert 0 < records(node) - before < 3000
+        node.pass_time(100)
+        assert records(node) - before == 3000
+        assert all(committed(node, f"g{number}") == {} for number in range(60))
+
+
+def records(node: Serving) -> int:
+    """How many records all partitions of the groups' topic hold."""
+    return sum(
+        partition.log.log_end_offset
+        for partition in node.node.replicas
+        if partition.topic_partition.topic == CONSUMER_OFFSETS
+    )
+
+
+class TestExpiration:
+    def test_of_a_group_without_members_each_offset_has_its_time_from_its_commit(self) -> None:
+        node = serving()
+        node.create("t", 2)
+        commit(node, "g", {("t", 0): 1})
+        node.pass_time(30 * MINUTE_MS)
+        commit(node, "g", {("t", 1): 2})
+        node.pass_time(29 * MINUTE_MS)
+        assert committed(node, "g") == {("t", 0): 1, ("t", 1): 2}
+        node.pass_time(2 * MINUTE_MS)
+        assert committed(node, "g") == {("t", 1): 2}
+        node.pass_time(30 * MINUTE_MS)
+        assert committed(node, "g") == {}
+        node.pass_time(MINUTE_MS)
+        assert groups(node) == []
+
+    def test_of_a_group_with_members_nothing_goes_that_they_read(self) -> None:
+        node = serving()
+        node.create("read")
+        node.create("left")
+        member = stable_member(node, "g", "read")
+        offsets = {("read", 0): 1, ("left", 0): 2}
+        assert commit(node, "g", offsets, generation=1, member=member) == {ErrorCode.NONE}
+        node.pass_time(200 * MINUTE_MS)
+        assert committed(node, "g") == {("read", 0): 1}
+
+    def test_of_a_group_that_lost_its_last_member_all_have_their_time_from_then(self) -> None:
+        node = serving()
+        node.create("t")
+        member = stable_member(node, "g", "t")
+        commit(node, "g", {("t", 0): 1}, generation=1, member=member)
+        node.pass_time(200 * MINUTE_MS)
+        leave(node, "g", member)
+        node.pass_time(58 * MINUTE_MS)
+        assert committed(node, "g") == {("t", 0): 1}
+        node.pass_time(3 * MINUTE_MS)
+        assert committed(node, "g") == {}
+        assert groups(node) == []
+
+    def test_a_time_that_an_old_client_asked_for_counts_instead(self) -> None:
+        node = serving()
+        node.create("t", 2)
+        commit(node, "g", {("t", 0): 1}, version=4, retention_ms=5 * MINUTE_MS)
+        commit(node, "g", {("t", 1): 1}, version=4, retention_ms=500 * MINUTE_MS)
+        node.pass_time(7 * MINUTE_MS)
+        assert committed(node, "g") == {("t", 1): 1}
+        node.pass_time(400 * MINUTE_MS)
+        assert committed(node, "g") == {("t", 1): 1}
+        node.pass_time(100 * MINUTE_MS)
+        assert committed(node, "g") == {}
+
+    def test_what_has_gone_is_gone_after_a_restart(self) -> None:
+        disk = MemoryDisk()
+        node = serving(disk)
+        node.create("t")
+        commit(node, "g", {("t", 0): 1})
+        node.pass_time(62 * MINUTE_MS)
+        node.node.stop(lambda: None)
+        node.settle()
+        again = serving(disk)
+        assert committed(again, "g") == {}
+        assert groups(again) == []
+
+
+def leave(node: Serving, group: str, member: str) -> None:
+    request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member)])
+    assert node.ask(request, 5, LeaveGroupResponse).error_code == ErrorCode.NONE
+
+
+def test_a_deleted_group_takes_its_offsets_with_it() -> None:
+    disk = MemoryDisk()
+    node = serving(disk)
+    node.create("t", 2)
+    commit(node, "g", {("t", 0): 1, ("t", 1): 2})
+    request = DeleteGroupsRequest(groups_names=["g"])
+    assert node.ask(request, 2, DeleteGroupsResponse).results[0].error_code == ErrorCode.NONE
+    assert committed(node, "g") == {}
+    disk.locks.clear()
+    assert committed(serving(disk), "g") == {}
+
+
+def test_a_commit_keeps_the_session_of_a_member_alive() -> None:
+    node = serving()
+    node.create("t")
+    member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)
+    for number in range(5):
+        node.pass_time(9 * MINUTE_MS)
+        error = commit(node, "g", {("t", 0): number}, generation=1, member=member)
+        assert error == {ErrorCode.NONE}
+    node.pass_time(11 * MINUTE_MS)
+    unknown = {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert commit(node, "g", {("t", 0): 9}, generation=1, member=member) == unknown
