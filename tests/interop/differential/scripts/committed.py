@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from interop.differential.peer import Peer
-from interop.differential.scripts.groups import (
+from interop.differential.scripts.group_steps import (
     HEARTBEAT,
     JOIN,
     LEAVE,

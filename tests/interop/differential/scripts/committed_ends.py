@@ -17,7 +17,7 @@ from interop.differential.scripts.committed import (
     one,
     two_topics,
 )
-from interop.differential.scripts.groups import (
+from interop.differential.scripts.group_steps import (
     JOIN,
     LEAVE,
     alone,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interop.differential.peer import Peer
-from interop.differential.scripts.groups import (
+from interop.differential.scripts.group_steps import (
     HEARTBEAT,
     JOIN,
     MORE,
