@@ -82,7 +82,7 @@ def unused(*_: Any) -> Any:
 
 def by_hand(cls: type[Any], version: int, *, open_ended: bool = True) -> Callable[..., Any]:
     """The reader by hand without a reference behind it."""
-    return HOT_READERS[cls](version, unused, open_ended).read
+    return HOT_READERS[cls](cls, version, unused, open_ended).read
 
 
 def outcome(codec: Callable[..., Any], *arguments: Any) -> Any:
@@ -137,7 +137,7 @@ def test_messages_are_read_alike(cls: type[Any], version: int, data: st.DataObje
         assert by_hand(cls, version)(b"head" + frame, 4)
     for open_ended in (False, True):
         made = compile_reader(cls, version, open_ended)[0]
-        read = HOT_READERS[cls](version, made, open_ended).read
+        read = HOT_READERS[cls](cls, version, made, open_ended).read
         assert read(b"head" + frame, 4) == made(b"head" + frame, 4)
         for end in range(len(frame)):
             assert outcome(read, frame[:end], 0) is ProtocolError
@@ -154,7 +154,7 @@ def test_fields_that_nobody_knows_yet_are_passed_over(cls: type[Any], version: i
     frame = joined(compile_writer(cls, version)[0](message))
     unknown = frame[:-1] + b"\x01\x63\x02ab"
     made = compile_reader(cls, version)[0]
-    read = HOT_READERS[cls](version, made, False).read
+    read = HOT_READERS[cls](cls, version, made, False).read
     assert read(unknown, 0) == read(frame, 0) == made(frame, 0)
 
 
@@ -241,21 +241,21 @@ def test_messages_are_written_alike(cls: type[Any], version: int, data: st.DataO
     shape_records(message, data)
     made = compile_writer(cls, version)[0]
     parts, expected = (
-        outcome(HOT_WRITERS[cls](version, made).write, message),
+        outcome(HOT_WRITERS[cls](cls, version, made).write, message),
         outcome(made, message),
     )
     assert parts == expected
     if expected is not UnsupportedVersionError:
         assert [type(part) for part in parts] == [type(part) for part in expected]
         if common:
-            assert outcome(HOT_WRITERS[cls](version, unused).write, message) == expected
+            assert outcome(HOT_WRITERS[cls](cls, version, unused).write, message) == expected
 
 
 @pytest.mark.parametrize("cls", [ProduceRequest, FetchResponse])
 def test_large_batches_are_passed_on_uncopied(cls: type[Any]) -> None:
     large = bytes(COPIED_BYTES_MAX + 1)
     for batch, copied in [(large[1:], True), (large, False)]:
-        write = HOT_WRITERS[cls](12, unused).write
+        write = HOT_WRITERS[cls](cls, 12, unused).write
         parts = write(produce_of(batch) if cls is ProduceRequest else fetched(batch))
         assert any(part is batch for part in parts) == (not copied)
         assert len(parts) == (1 if copied else 3)
@@ -318,11 +318,11 @@ def test_each_rarity_by_itself_is_written_and_read_alike(message: Any) -> None:
     cls = type(message)
     for version in versions(cls):
         made = compile_writer(cls, version)[0]
-        written = outcome(HOT_WRITERS[cls](version, made).write, message)
+        written = outcome(HOT_WRITERS[cls](cls, version, made).write, message)
         assert written == outcome(made, message)
         if written is not UnsupportedVersionError:
             frame, reference = joined(written), compile_reader(cls, version)[0]
-            read = HOT_READERS[cls](version, reference, False).read
+            read = HOT_READERS[cls](cls, version, reference, False).read
             assert read(frame, 0) == reference(frame, 0)
 
 
@@ -333,4 +333,6 @@ def test_error_codes_are_numbers_to_both() -> None:
     topic = TopicProduceResponse(name="t", partition_responses=[partition])
     response = ProduceResponse(responses=[topic])
     made = compile_writer(ProduceResponse, 9)[0]
-    assert HOT_WRITERS[ProduceResponse](9, unused).write(response) == made(response)
+    assert HOT_WRITERS[ProduceResponse](ProduceResponse, 9, unused).write(response) == made(
+        response
+    )

@@ -48,7 +48,7 @@ Writer = Callable[[T], list[Part]]
 NATIVE = not isinstance(HotReader.read, FunctionType)
 """Whether the readers and writers by hand run compiled."""
 
-HOT_READERS: dict[type[Any], Callable[[int, Reader[Any], bool], HotReader]] = {
+HOT_READERS: dict[type[Any], Callable[[type[Any], int, Reader[Any], bool], HotReader]] = {
     ProduceRequest: ProduceRequestReader,
     ProduceResponse: ProduceResponseReader,
     FetchRequest: FetchRequestReader,
@@ -56,7 +56,7 @@ HOT_READERS: dict[type[Any], Callable[[int, Reader[Any], bool], HotReader]] = {
     HeartbeatRequest: HeartbeatRequestReader,
     HeartbeatResponse: HeartbeatResponseReader,
 }
-HOT_WRITERS: dict[type[Any], Callable[[int, Writer[Any]], HotWriter]] = {
+HOT_WRITERS: dict[type[Any], Callable[[type[Any], int, Writer[Any]], HotWriter]] = {
     ProduceRequest: ProduceRequestWriter,
     ProduceResponse: ProduceResponseWriter,
     FetchRequest: FetchRequestWriter,
@@ -110,14 +110,14 @@ def make_reader(cls: type[Any], version: int, open_ended: bool) -> Reader[Any]:
     """The fastest reader there is."""
     made = compile_reader(cls, version, open_ended)[0]
     by_hand = HOT_READERS.get(cls) if NATIVE else None
-    return made if by_hand is None else by_hand(version, made, open_ended).read
+    return made if by_hand is None else by_hand(cls, version, made, open_ended).read
 
 
 def make_writer(cls: type[Any], version: int) -> Writer[Any]:
     """The fastest writer there is."""
     made = compile_writer(cls, version)[0]
     by_hand = HOT_WRITERS.get(cls) if NATIVE else None
-    return made if by_hand is None else by_hand(version, made).write
+    return made if by_hand is None else by_hand(cls, version, made).write
 
 
 def decode(cls: type[T], version: int, frame: bytes, pos: int = 0) -> T:

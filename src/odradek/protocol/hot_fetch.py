@@ -32,9 +32,13 @@ class FetchRequestReader(HotReader):
     """For brokers."""
 
     def __init__(
-        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+        self,
+        cls: type[Any],
+        version: i64,
+        reference: Callable[[bytes, int], Any],
+        open_ended: bool,
     ) -> None:
-        super().__init__(FetchRequest, version, reference, open_ended)
+        super().__init__(cls, version, reference, open_ended)
         self.smallest_topic: i64 = self.smallest(FetchTopic)
         self.smallest_partition: i64 = self.smallest(FetchPartition)
         self.smallest_forgotten: i64 = self.smallest(ForgottenTopic)
@@ -99,9 +103,6 @@ class FetchRequestReader(HotReader):
 
 class FetchRequestWriter(HotWriter):
     """For clients."""
-
-    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
-        super().__init__(FetchRequest, version, reference)
 
     def put(self, target: Output, message: FetchRequest) -> None:
         version, out = self.version, target.out
@@ -170,9 +171,13 @@ class FetchResponseReader(HotReader):
     """For clients."""
 
     def __init__(
-        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+        self,
+        cls: type[Any],
+        version: i64,
+        reference: Callable[[bytes, int], Any],
+        open_ended: bool,
     ) -> None:
-        super().__init__(FetchResponse, version, reference, open_ended)
+        super().__init__(cls, version, reference, open_ended)
         self.smallest_topic: i64 = self.smallest(FetchableTopicResponse)
         self.smallest_partition: i64 = self.smallest(PartitionData)
 
@@ -225,9 +230,6 @@ class FetchResponseReader(HotReader):
 
 class FetchResponseWriter(HotWriter):
     """For brokers."""
-
-    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
-        super().__init__(FetchResponse, version, reference)
 
     def put(self, target: Output, message: FetchResponse) -> None:
         if message.node_endpoints or (self.version < 7 and message.session_id != 0):

@@ -5,8 +5,7 @@ Left to the reference: a static member in a version that knows none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from librt.strings import write_i16_be, write_i32_be
 from mypy_extensions import i16, i32, i64
@@ -22,11 +21,6 @@ FIRST_VERSION_WITH_STATIC_MEMBERS: Final = 3
 
 class HeartbeatRequestReader(HotReader):
     """For brokers."""
-
-    def __init__(
-        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
-    ) -> None:
-        super().__init__(HeartbeatRequest, version, reference, open_ended)
 
     def message(self, source: Input) -> HeartbeatRequest:
         group_id = source.text()
@@ -47,9 +41,6 @@ class HeartbeatRequestReader(HotReader):
 class HeartbeatRequestWriter(HotWriter):
     """For clients."""
 
-    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
-        super().__init__(HeartbeatRequest, version, reference)
-
     def put(self, target: Output, message: HeartbeatRequest) -> None:
         knows_static_members = self.version >= FIRST_VERSION_WITH_STATIC_MEMBERS
         if message.group_instance_id is not None and not knows_static_members:
@@ -65,11 +56,6 @@ class HeartbeatRequestWriter(HotWriter):
 class HeartbeatResponseReader(HotReader):
     """For clients."""
 
-    def __init__(
-        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
-    ) -> None:
-        super().__init__(HeartbeatResponse, version, reference, open_ended)
-
     def message(self, source: Input) -> HeartbeatResponse:
         throttle_time_ms: i64 = 0
         if self.version >= FIRST_VERSION_WITH_THROTTLING:
@@ -81,9 +67,6 @@ class HeartbeatResponseReader(HotReader):
 
 class HeartbeatResponseWriter(HotWriter):
     """For brokers."""
-
-    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
-        super().__init__(HeartbeatResponse, version, reference)
 
     def put(self, target: Output, message: HeartbeatResponse) -> None:
         if self.version >= FIRST_VERSION_WITH_THROTTLING:

@@ -28,9 +28,13 @@ class ProduceRequestReader(HotReader):
     """For brokers."""
 
     def __init__(
-        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+        self,
+        cls: type[Any],
+        version: i64,
+        reference: Callable[[bytes, int], Any],
+        open_ended: bool,
     ) -> None:
-        super().__init__(ProduceRequest, version, reference, open_ended)
+        super().__init__(cls, version, reference, open_ended)
         self.smallest_topic: i64 = self.smallest(TopicProduceData)
         self.smallest_partition: i64 = self.smallest(PartitionProduceData)
 
@@ -58,9 +62,6 @@ class ProduceRequestReader(HotReader):
 class ProduceRequestWriter(HotWriter):
     """For clients."""
 
-    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
-        super().__init__(ProduceRequest, version, reference)
-
     def put(self, target: Output, message: ProduceRequest) -> None:
         target.nullable_text(message.transactional_id)
         write_i16_be(target.out, i16(message.acks))
@@ -81,9 +82,13 @@ class ProduceResponseReader(HotReader):
     """For clients."""
 
     def __init__(
-        self, version: i64, reference: Callable[[bytes, int], Any], open_ended: bool
+        self,
+        cls: type[Any],
+        version: i64,
+        reference: Callable[[bytes, int], Any],
+        open_ended: bool,
     ) -> None:
-        super().__init__(ProduceResponse, version, reference, open_ended)
+        super().__init__(cls, version, reference, open_ended)
         self.names_leaders = version >= 10
         self.smallest_topic: i64 = self.smallest(TopicProduceResponse)
         self.smallest_partition: i64 = self.smallest(PartitionProduceResponse)
@@ -124,9 +129,6 @@ class ProduceResponseReader(HotReader):
 
 class ProduceResponseWriter(HotWriter):
     """For brokers."""
-
-    def __init__(self, version: i64, reference: Callable[[Any], list[Any]]) -> None:
-        super().__init__(ProduceResponse, version, reference)
 
     def put(self, target: Output, message: ProduceResponse) -> None:
         if message.node_endpoints:
