@@ -3,44 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 
 import pytest
-from click.testing import CliRunner, Result
+from piping import Run, read
 
-from odradek import Admin
-from odradek.cli.main import main
 from odradek.cli.record_format import BYTES, NUMBERS
-from odradek.testing.broker import Broker
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with Broker() as broker:
-        yield broker.bootstrap
-
-
-@pytest.fixture
-def run(bootstrap: str) -> Iterator[Run]:
-    """`stdin` is what is piped in. Leaves no topic behind."""
-
-    def call(*arguments: str, stdin: bytes = b"", code: int = 0) -> Result:
-        done = CliRunner().invoke(main, [*arguments, "-b", bootstrap], input=stdin)
-        assert done.exit_code == code, (done.output, done.exception)
-        return done
-
-    with Admin(brokers=bootstrap) as admin:
-        admin.create_topic("t", partitions=1)
-        admin.create_topic("wide", partitions=3)
-        yield call
-        for topic in admin.topics():
-            admin.delete_topic(topic.name)
-
-
-def read(run: Run, *arguments: str) -> bytes:
-    return run("consume", *arguments, "-e").stdout_bytes
 
 
 def test_a_value_on_the_command_line_is_one_record(run: Run) -> None:

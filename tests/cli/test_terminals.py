@@ -12,16 +12,9 @@ import pytest
 from processes import ODRADEK
 
 from odradek import Admin, Producer
-from odradek.testing.broker import Broker
 
 TIMEOUT_S = 60
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with Broker() as broker:
-        yield broker.bootstrap
 
 
 @pytest.fixture

@@ -1,0 +1,28 @@
+"""A broker for the tests of a module, and commands that talk to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from piping import Run, runner
+
+from odradek import Admin
+from odradek.testing.broker import Broker
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def run(bootstrap: str) -> Iterator[Run]:
+    """With the topics `t` and `wide`, which has three partitions. Leaves no topic behind."""
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic("t", partitions=1)
+        admin.create_topic("wide", partitions=3)
+        yield runner(bootstrap)
+        for topic in admin.topics():
+            admin.delete_topic(topic.name)
