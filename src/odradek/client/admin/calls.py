@@ -113,12 +113,21 @@ class Calls:
 
     async def existing(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
         """These topics. Raises for the first that is not there."""
-        answers = await self.described(names)
-        found = {topic.name: topic for topic in answers.topics if topic.name is not None}
+        found = await self.there(names)
         for name in sorted(names):
-            code = found[name].error_code if name in found else NOT_THERE[0]
-            check(code, f"topic {name}")
+            if name not in found:
+                check(NOT_THERE[0], f"topic {name}")
         return {name: found[name] for name in names}
+
+    async def there(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
+        """Those of these topics that are there."""
+        answer = await self.described(names)
+        found = {}
+        for topic in answer.topics:
+            if topic.name is not None and topic.error_code not in NOT_THERE:
+                check(topic.error_code, f"topic {topic.name}")
+                found[topic.name] = topic
+        return found
 
     async def by_leader(
         self, partitions: Iterable[TopicPartition]

@@ -134,19 +134,33 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         await self.retried(attempt)
 
     async def lag(self, group_id: str) -> dict[TopicPartition, Lag]:
-        """How far behind a group is, in all partitions that it has committed for or reads now.
-        `GroupNotFound` if there is no such group.
+        """How far behind a group is, in all partitions that it has committed for or reads now,
+        deleted ones among them. `GroupNotFound` if there is no such group.
         """
         offsets = await self.group_offsets(group_id)
         members = await self._known_members(group_id, may_be_none=bool(offsets))
         read = {partition for member in members for partition in member.assignment}
         partitions = sorted(read | offsets.keys())
-        starts = await self.beginning_offsets(partitions)
-        ends = await self.end_offsets(partitions)
+        there = await self._there_of(partitions)
+        starts = await self.beginning_offsets(there)
+        ends = await self.end_offsets(there)
         return {
-            each: Lag(offsets[each].offset if each in offsets else None, starts[each], ends[each])
+            each: Lag(
+                offsets[each].offset if each in offsets else None, starts.get(each), ends.get(each)
+            )
             for each in partitions
         }
+
+    async def _there_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those that are there: members still have deleted ones until they notice."""
+        names = {each.topic for each in partitions}
+        topics = await self.retried(lambda: self.there(names))
+        known = {
+            TopicPartition(name, each.partition_index)
+            for name, topic in topics.items()
+            for each in topic.partitions
+        }
+        return [each for each in partitions if each in known]
 
     async def seek_group(
         self,

@@ -145,14 +145,18 @@ class Lag:
 
     committed: int | None
     """None where nothing was committed."""
-    start: int
-    """The log start offset."""
-    end: int
-    """The high watermark."""
+    start: int | None
+    """The log start offset; None where the partition is deleted."""
+    end: int | None
+    """The high watermark; None where the partition is deleted."""
 
     @property
-    def lag(self) -> int:
-        """Records that were not read, as far as that can be said."""
+    def lag(self) -> int | None:
+        """Records that were not read, as far as that can be said; None where the partition is
+        deleted.
+        """
+        if self.start is None or self.end is None:
+            return None
         return max(0, self.end - (self.start if self.committed is None else self.committed))
 
 

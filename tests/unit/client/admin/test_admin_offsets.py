@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from odradek.client.admin.admin import AdminCalls
+from odradek.client.admin.results import Lag
 from odradek.client.blocking.admin import Admin
+from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.errors import GroupNotFound, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
@@ -122,3 +124,29 @@ def test_a_group_of_another_protocol_lags_and_moves_too(
     assert admin.lag("others")[first].lag == 5
     with pytest.raises(GroupNotFound):
         admin.lag("nobody")
+
+
+def test_a_deleted_topic_that_a_member_still_has_does_not_hide_how_far_it_is_elsewhere(
+    admin: Admin, broker: Broker
+) -> None:
+    for topic in ("kept", "deleted"):
+        admin.create_topic(topic)
+    kept, deleted = TopicPartition("kept", 0), TopicPartition("deleted", 0)
+    produce(broker, kept, 3)
+    with Consumer(
+        "kept",
+        "deleted",
+        brokers=broker.bootstrap,
+        group="slow-to-notice",
+        group_instance_id="closed, and expected back",
+        session_timeout_ms=600_000,
+    ) as member:
+        while len(member.assignment()) < 2:
+            member.poll(0.1)
+    admin.delete_topic("deleted")
+    [still] = admin.group("slow-to-notice").members
+    assert still.assignment == (deleted, kept)
+    lags = admin.lag("slow-to-notice")
+    assert lags[deleted] == Lag(None, None, None)
+    assert lags[deleted].lag is None
+    assert (lags[kept].start, lags[kept].end) == (0, 3)
