@@ -118,7 +118,7 @@ def consume(
         "auto.offset.reset": RESETS.get((start or START).origin, "none"),
     }
     if group is not None:
-        if partitions is not None or stop is not None or (start and start.origin not in RESETS):
+        if partitions is not None or stop is not None or not is_reset(start):
             raise click.UsageError(
                 "a group goes on where it was, to no end: leave out -p, -e and -o (or say start or "
                 "end, for where it begins if it has committed nothing)"
@@ -142,6 +142,11 @@ def consume(
         stops = ends(cluster, wanted, stop)
     with consumer(to, settings) as reader, Progress("read", quiet=quiet) as progress:
         read_span(reader, starts, stops, writer, num, progress)
+
+
+def is_reset(start: Position | None) -> bool:
+    """Whether a group can begin there: it knows the ends of a log, and no place beside them."""
+    return start is None or (start.origin in RESETS and start.value == 0)
 
 
 def compiled(patterns: Sequence[str]) -> re.Pattern[str]:
