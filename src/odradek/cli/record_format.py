@@ -18,11 +18,12 @@ import base64
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import click
 
 from odradek.cli.raw_text import raw
+from odradek.client.consumer.record import EPOCH
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -153,10 +154,15 @@ def shown_text(data: bytes) -> str:
 
 
 def rfc3339(timestamp_ms: int) -> str:
-    """`2026-01-31T12:00:00.000Z`; nothing for a record without a time."""
+    """`2026-01-31T12:00:00.000Z`; nothing for a record without a time, and its number for a time
+    that is no date (after the year 9999).
+    """
     if timestamp_ms < 0:
         return ""
-    when = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    try:
+        when = EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

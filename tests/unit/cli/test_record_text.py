@@ -41,6 +41,24 @@ def test_null_is_nothing_or_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("timestamp_ms", "text"),
+    [
+        (-1, b""),
+        (0, b"1970-01-01T00:00:00.000Z"),
+        (253_402_300_799_999, b"9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, b"253402300800000"),
+        (1_769_860_800_000_000, b"1769860800000000"),
+        (2**63 - 1, b"9223372036854775807"),
+    ],
+)
+def test_a_time_beyond_the_years_there_are_names_for_is_its_number(
+    timestamp_ms: int, text: bytes
+) -> None:
+    """Microseconds where milliseconds belong: one such record must not hide those after it."""
+    assert Template("%T{rfc3339}").render(Shown(timestamp_ms=timestamp_ms)) == text
+
+
+@pytest.mark.parametrize(
     "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", r"\q", r"\x4"]
 )
 def test_what_is_no_template_is_refused(template: str) -> None:

@@ -103,8 +103,17 @@ class Record(Generic[K, V]):
 
     @property
     def timestamp(self) -> datetime:
-        """In UTC. Raises `OverflowError` for years that Python does not know."""
-        return EPOCH + timedelta(milliseconds=self.timestamp_ms)
+        """In UTC. Raises `ValueError` for years that `datetime` does not know, which are those
+        after 9999: what stands there is `timestamp_ms`.
+        """
+        try:
+            return EPOCH + timedelta(milliseconds=self.timestamp_ms)
+        except OverflowError:
+            raise ValueError(
+                f"{self.topic}-{self.partition} at offset {self.offset} has the timestamp_ms "
+                f"{self.timestamp_ms}, which is no date that datetime has: perhaps its producer "
+                "gave microseconds. What to do: read record.timestamp_ms"
+            ) from None
 
     @property
     def headers(self) -> list[Header]:

@@ -14,8 +14,8 @@ from odradek.model.ids import TopicPartition
 SOURCE = RecordSource("orders", 3, 7, TimestampType.CREATE_TIME)
 
 
-def record(value: bytes = b"v") -> Record[bytes, bytes]:
-    return Record(SOURCE, 5, 1000, b"k", value, b"\x02h\x02x", 1)
+def record(value: bytes = b"v", timestamp_ms: int = 1000) -> Record[bytes, bytes]:
+    return Record(SOURCE, 5, timestamp_ms, b"k", value, b"\x02h\x02x", 1)
 
 
 SAID = {
@@ -47,3 +47,16 @@ def test_it_equals_its_like_and_nothing_else() -> None:
     assert hash(record()) == hash(record())
     assert record() != record(b"other")
     assert record() != b"v"
+
+
+@pytest.mark.parametrize("timestamp_ms", [253_402_300_800_000, 1_769_860_800_000_000, 2**63 - 1])
+def test_a_time_beyond_the_years_of_datetime_is_told_and_can_be_read_in_ms(
+    timestamp_ms: int,
+) -> None:
+    """Producers have put microseconds where milliseconds belong; brokers may let them."""
+    last = record(timestamp_ms=253_402_300_799_999).timestamp
+    assert last == datetime.max.replace(microsecond=999_000, tzinfo=UTC)
+    beyond = record(timestamp_ms=timestamp_ms)
+    with pytest.raises(ValueError, match=rf"orders-3 at offset 5 .*timestamp_ms.* {timestamp_ms}"):
+        _ = beyond.timestamp
+    assert beyond.timestamp_ms == timestamp_ms
