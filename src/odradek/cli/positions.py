@@ -61,21 +61,24 @@ def ends_of(
     return cluster.beginning_offsets(led), cluster.end_offsets(led)
 
 
-def partition_numbers(text: str) -> list[int]:
-    """`0,3-5` -> `[0, 3, 4, 5]`."""
-    found: list[int] = []
+def partition_ranges(text: str) -> list[range]:
+    """`0,3-5` -> `[range(0, 1), range(3, 6)]`: as wide as somebody likes, so never counted out."""
+    found: list[range] = []
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        numbers = (first, last if dash else first)
+        if not all(each.isdecimal() for each in numbers) or int(numbers[0]) > int(numbers[1]):
             raise NotUnderstood(f"{text!r} are not partitions: write 0,1 or 0-3")
-        found.extend(range(int(first), int(last if dash else first) + 1))
+        found.append(range(int(numbers[0]), int(numbers[1]) + 1))
     return found
 
 
 def chosen_partitions(known: Collection[TopicPartition], text: str) -> list[TopicPartition]:
-    """Those of `known` that have the numbers in `text`. Raises for a number that none has."""
-    numbers = partition_numbers(text)
-    for number in numbers:
-        if all(each.partition != number for each in known):
-            raise UnknownTopicOrPartition(f"there is no partition {number}")
-    return [each for each in known if each.partition in numbers]
+    """Those of `known` that have the numbers in `text`. Raises for the first that none has."""
+    ranges = partition_ranges(text)
+    there = {each.partition for each in known}
+    for numbers in ranges:
+        missing = next((number for number in numbers if number not in there), None)
+        if missing is not None:
+            raise UnknownTopicOrPartition(f"there is no partition {missing}")
+    return [each for each in known if any(each.partition in numbers for numbers in ranges)]

@@ -1,0 +1,41 @@
+"""Which partitions are meant by `-p`."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.cli.moments import NotUnderstood
+from odradek.cli.positions import chosen_partitions
+from odradek.client.errors import UnknownTopicOrPartition
+from odradek.model.ids import TopicPartition
+
+KNOWN = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("0", [0]), ("3,1", [1, 3]), ("1-2", [1, 2]), ("0, 2-3", [0, 2, 3]), ("2-2,2", [2])],
+)
+def test_numbers_and_ranges_of_them(text: str, numbers: list[int]) -> None:
+    assert chosen_partitions(KNOWN, text) == [each for each in KNOWN if each.partition in numbers]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("4", 4),
+        ("0-4", 4),
+        ("0-9999999999999999999999", 4),
+        ("99999999999-99999999999999", 99999999999),
+    ],
+)
+def test_the_first_that_is_not_there_is_named(text: str, missing: int) -> None:
+    """However many more are asked for: they are not counted out one by one."""
+    with pytest.raises(UnknownTopicOrPartition, match=f"no partition {missing}$"):
+        chosen_partitions(KNOWN, text)
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "3-1", "1-2-3"])
+def test_what_is_no_list_of_partitions_is_refused(text: str) -> None:
+    with pytest.raises(NotUnderstood, match="0,1 or 0-3"):
+        chosen_partitions(KNOWN, text)
