@@ -23,6 +23,7 @@ import click
 from odradek.config import durations
 
 DIGITS_OF_MS = 12
+LAST_MS = 2**63 - 1
 NAMES = {
     "start": "start",
     "beginning": "start",
@@ -69,7 +70,17 @@ def duration_ms(text: str) -> int:
 
 
 def moment_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since the epoch. Without a zone, times are UTC."""
+    """Milliseconds since 1970, as records have them: not before, and no more than 63 bits. Without
+    a zone, times are UTC.
+    """
+    ms = any_moment_ms(text, now_ms)
+    if ms > LAST_MS:
+        raise NotUnderstood(f"{text!r} is later than any record can be: in ms, {LAST_MS}")
+    return max(ms, 0)
+
+
+def any_moment_ms(text: str, now_ms: int) -> int:
+    """As `moment_ms`, without bounds."""
     relative = re.fullmatch(r"(?:now)?([+-])(.+)", text)
     if relative is not None:
         sign = 1 if relative[1] == "+" else -1

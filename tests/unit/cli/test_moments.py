@@ -63,6 +63,22 @@ def test_moments(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["1969-12-31T23:59:59.999Z", "1969-12-31T23:59:58Z", "0001-01-01T00:00:00+23:00", "-60w"],
+)
+def test_before_1970_is_as_early_as_there_is(text: str) -> None:
+    """Brokers take negative times for other questions: where is the start, where the end."""
+    assert moment_ms(text, now_ms=1000) == 0
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "9" * 30, "now+9999999999999999w"])
+def test_a_moment_that_no_record_can_have_is_refused(text: str) -> None:
+    assert moment_ms("9223372036854775807", NOW) == 2**63 - 1
+    with pytest.raises(NotUnderstood, match="later than any record"):
+        position(f"@{text}", NOW)
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("start", START),
