@@ -29,6 +29,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 VERB = re.compile(r"%(?P<verb>[a-zA-Z%])(?:\{(?P<how>[^}]*)\})?")
 ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
+LARGEST_PARTITION, LARGEST_TIMESTAMP = 2**31 - 1, 2**63 - 1
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
@@ -48,6 +49,13 @@ class Shown:
     value: bytes | None = None
     headers: Headers = field(default_factory=tuple)
     leader_epoch: int = -1
+
+
+def within(name: str, number: int, largest: int) -> int:
+    """The number, if it fits its place in a record; -1 is for none. Raises `ValueError`."""
+    if not -1 <= number <= largest:
+        raise ValueError(f"{name} is {number}: -1 (for none) to {largest} is possible")
+    return number
 
 
 Part = Callable[[Shown], bytes]

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO
 
-from odradek.cli.record_format import VERB, BadTemplate, Shown, unescaped
+from odradek.cli.record_format import (
+    LARGEST_PARTITION,
+    LARGEST_TIMESTAMP,
+    VERB,
+    BadTemplate,
+    Shown,
+    unescaped,
+    within,
+)
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 READABLE = {"k", "v", "s", "p", "h", "T", "d"}
@@ -65,9 +73,9 @@ def assign(record: Shown, verb: str, data: bytes) -> None:
         except ValueError:
             raise ValueError(f"%{verb}: {data[:40]!r} is not a number") from None
         if verb == "p":
-            record.partition = number
+            record.partition = within("%p", number, LARGEST_PARTITION)
         else:
-            record.timestamp_ms = number
+            record.timestamp_ms = within(f"%{verb}", number, LARGEST_TIMESTAMP)
 
 
 class Source:

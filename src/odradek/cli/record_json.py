@@ -5,7 +5,8 @@ every byte of it.
      "headers":[{"key":"h","value":"x"}]}
 
 Bytes that are not UTF-8 stand under `key_base64`, `value_base64`. Null is null, and has to be said:
-an object without a value is no record, nor is one with a field that records do not have.
+an object without a value is no record, nor is one with a field that records do not have, or with
+two values. So it is with headers.
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from typing import Any
 
 import msgspec
 
-from odradek.cli.record_format import Shown
+from odradek.cli.record_format import LARGEST_PARTITION, LARGEST_TIMESTAMP, Shown, within
 
-FIELDS = {"topic", "partition", "offset", "timestamp", "headers"} | {
-    "key",
-    "key_base64",
-    "value",
-    "value_base64",
-}
+VALUES = {"value", "value_base64"}
+HEADER_FIELDS = {"key"} | VALUES
+FIELDS = {"topic", "partition", "offset", "timestamp", "key_base64", "headers"} | HEADER_FIELDS
+ADVICE = 'a record is {"key": ..., "value": ...}; to send the lines as they are, leave out --json'
 
 
 def written(record: Shown) -> bytes:
@@ -56,28 +55,29 @@ def read(data: bytes) -> Shown:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(line, dict):
         raise ValueError('not a record: an object like {"key": "k", "value": "v"} is')
-    check_fields(line)
+    check_fields("records", "it", line, FIELDS)
     record = Shown(key=take(line, "key"), value=take(line, "value"))
     record.topic = typed(line, "topic", str, "")
-    record.partition = typed(line, "partition", int, -1)
-    record.timestamp_ms = typed(line, "timestamp", int, -1)
-    headers = typed(line, "headers", list, [])
-    if not all(isinstance(one, dict) and isinstance(one.get("key"), str) for one in headers):
-        raise ValueError('headers are a list of {"key": "h", "value": "x"}')
-    record.headers = [(one["key"], take(one, "value")) for one in headers]
+    record.partition = within("partition", typed(line, "partition", int, -1), LARGEST_PARTITION)
+    record.timestamp_ms = within("timestamp", typed(line, "timestamp", int, -1), LARGEST_TIMESTAMP)
+    record.headers = [header(each) for each in typed(line, "headers", list, [])]
     return record
 
 
-def check_fields(line: dict[str, Any]) -> None:
+def header(one: Any) -> tuple[str, bytes | None]:
+    if not isinstance(one, dict) or not isinstance(one.get("key"), str):
+        raise ValueError('headers are a list of {"key": "h", "value": "x"}')
+    check_fields("headers", f"header {one['key']!r}", one, HEADER_FIELDS)
+    return one["key"], take(one, "value")
+
+
+def check_fields(kind: str, name: str, line: dict[str, Any], fields: set[str]) -> None:
     """Somebody's own object is easily taken for a record, and would be one without a value."""
-    advice = (
-        'a record is {"key": ..., "value": ...}; to send the lines as they are, leave out --json'
-    )
-    unknown = sorted(line.keys() - FIELDS)
+    unknown = sorted(line.keys() - fields)
     if unknown:
-        raise ValueError(f"records have no field {unknown[0]!r}: {advice}")
-    if not line.keys() & {"value", "value_base64"}:
-        raise ValueError(f"it has no value (null is one): {advice}")
+        raise ValueError(f"{kind} have no field {unknown[0]!r}: {ADVICE}")
+    if not line.keys() & VALUES:
+        raise ValueError(f"{name} has no value (null is one): {ADVICE}")
 
 
 def typed(line: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any:
@@ -93,6 +93,8 @@ def typed(line: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any
 
 def take(line: dict[str, Any], name: str) -> bytes | None:
     """Bytes from text, from base64, or (any other JSON) from its JSON text."""
+    if name in line and name + "_base64" in line:
+        raise ValueError(f"it has both {name} and {name}_base64: leave out one")
     encoded = line.get(name + "_base64")
     if encoded is not None:
         try:

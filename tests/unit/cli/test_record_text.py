@@ -91,6 +91,10 @@ def test_a_template_that_cannot_be_read_is_refused(template: str) -> None:
 def test_what_does_not_fit_the_template_is_said() -> None:
     with pytest.raises(ValueError, match="not a number"):
         list(read_records(r"%p %v\n", io.BytesIO(b"three x\n")))
+    with pytest.raises(ValueError, match="%p is 2147483648"):
+        list(read_records(r"%p %v\n", io.BytesIO(b"2147483647 x\n2147483648 x\n")))
+    with pytest.raises(ValueError, match="%T is -2"):
+        list(read_records(r"%T %v\n", io.BytesIO(b"-1 x\n-2 x\n")))
     with pytest.raises(ValueError, match="ends within a record"):
         list(read_records(r"%k %v\n", io.BytesIO(b"k1 v1\nk2")))
 
@@ -128,6 +132,18 @@ def test_json_loses_no_byte(record: Shown) -> None:
         (b'{"value":1,"partition":"x"}', "partition"),
         (b'{"value_base64":"?"}', "base64"),
         (b'{"value":1,"headers":[1]}', "headers"),
+        (b'{"value":1,"headers":[{"key":"h","vlaue":2}]}', "headers have no field 'vlaue'"),
+        (b'{"value":1,"headers":[{"key":"h"}]}', "header 'h' has no value .null is one."),
+        (b'{"value":1,"value_base64":"AA=="}', "both value and value_base64"),
+        (b'{"key":null,"key_base64":"AA==","value":1}', "both key and key_base64"),
+        (
+            b'{"value":1,"headers":[{"key":"h","value":1,"value_base64":"AA=="}]}',
+            "both value and value_base64",
+        ),
+        (b'{"value":1,"partition":2147483648}', "partition is 2147483648"),
+        (b'{"value":1,"partition":-2}', "partition is -2"),
+        (b'{"value":1,"timestamp":9223372036854775808}', "timestamp is 9223372036854775808"),
+        (b'{"value":1,"timestamp":-1000}', "timestamp is -1000"),
     ],
 )
 def test_bad_json_is_refused_with_the_reason(line: bytes, complaint: str) -> None:
