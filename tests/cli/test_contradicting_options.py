@@ -5,7 +5,7 @@ read or written.
 from __future__ import annotations
 
 import pytest
-from piping import Run
+from piping import Run, read
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,19 @@ def test_a_group_begins_where_it_was_or_at_an_end_of_the_topic(run: Run, where: 
     """`end` for the last five would wait for ever, and `start` for all but five read too much."""
     told = run("consume", "t", "-g", "g", "-n", "1", *where, code=2).stderr
     assert "a group goes on where it was" in told
+
+
+@pytest.mark.parametrize(
+    "options", [["--json"], ["-f", r"%v\n"], ["-K", ":"], ["-D", ";"], ["-F", "-"]]
+)
+def test_a_value_that_is_given_is_not_read_as_well(run: Run, options: list[str]) -> None:
+    told = run("produce", "t", "a value", *options, stdin=b"and input\n", code=2).stderr
+    assert f"leave out {options[0]}" in told
+    assert read(run, "t") == b""
+
+
+@pytest.mark.parametrize("options", [["-f", r"%v\n"], ["-K", ":"], ["-D", ";"]])
+def test_json_that_is_read_has_its_own_keys_and_ends(run: Run, options: list[str]) -> None:
+    told = run("produce", "t", "--json", *options, stdin=b'{"value":"a"}\n', code=2).stderr
+    assert f"leave out {options[0]}" in told
+    assert read(run, "t") == b""

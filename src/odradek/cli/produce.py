@@ -9,29 +9,26 @@ odradek produce orders --json < records.jsonl   what `consume --json` writes
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli import record_json
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.connected import producer
 from odradek.cli.failures import exit_code
+from odradek.cli.given_records import Given, NotReadable
 from odradek.cli.output import counted, tell
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text, raw
-from odradek.cli.record_format import Shown, unescaped
+from odradek.cli.record_format import Shown
 from odradek.cli.record_format_help import explained
-from odradek.cli.record_input import read_records
 from odradek.client.errors import KafkaError, RecordTooLarge
 
 if TYPE_CHECKING:
     from odradek import Producer
 
-LINE = r"%v\n"
 SHOWN_FAILURES = 3
 READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
 
@@ -45,7 +42,7 @@ READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
 @click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=READ_HELP)
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in each line.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
-@click.option("-F", "--file", "source", type=click.File("rb"), default="-", help="Not stdin.")
+@click.option("-F", "--file", "source", type=click.File("rb"), help="Not stdin.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option(
     "-z",
@@ -72,7 +69,7 @@ def produce(
     template: str | None,
     key_delimiter: str | None,
     delimiter: str | None,
-    source: IO[bytes],
+    source: IO[bytes] | None,
     as_json: bool,
     compression: str,
     acks: str,
@@ -82,12 +79,7 @@ def produce(
 ) -> None:
     """Write records into a topic: VALUE, or what is on stdin, a record a line."""
     name, value = arguments(words, topic)
-    if value is not None:
-        records = iter([Shown(value=raw(value))])
-    elif as_json:
-        records = json_records(source)
-    else:
-        records = text_records(source, template, key_delimiter, delimiter)
+    records = Given(value, as_json, template, key_delimiter, delimiter, source).records()
     own_headers = [header(text) for text in headers]
     settings = {"compression.type": compression, "acks": acks}
     failures = Failures()
@@ -169,10 +161,6 @@ def header(text: str) -> tuple[str, bytes]:
     raise click.UsageError(f"-H {text!r}: write NAME=VALUE")
 
 
-class NotReadable(click.ClickException):
-    """The input is no record from here on."""
-
-
 def readable(
     records: Iterator[Shown], sender: Producer[Any, Any], progress: Progress
 ) -> Iterator[Shown]:
@@ -187,41 +175,3 @@ def readable(
         written = f"{counted(count, 'record')} {'was' if count == 1 else 'were'}"
         before = f"{written if count else 'nothing was'} written before it"
         raise NotReadable(f"{error.message}\n{before}") from error
-
-
-def text_records(
-    source: IO[bytes], template: str | None, key_delimiter: str | None, delimiter: str | None
-) -> Iterator[Shown]:
-    """Records of lines, or of a template."""
-    if template is not None and (key_delimiter is not None or delimiter is not None):
-        raise click.UsageError("-f says what ends keys and records: leave out -K and -D")
-    if key_delimiter == "":
-        raise click.UsageError("-K says what ends the key, so it cannot be nothing")
-    if template is None:
-        template = LINE if delimiter is None else f"%v{delimiter}"
-    mark = None if key_delimiter is None else unescaped(key_delimiter)
-    warn_of_waiting(source)
-    try:
-        for record in read_records(template, source):
-            if mark is not None and record.value is not None:
-                key, found, value = record.value.partition(mark)
-                if found:
-                    record.key, record.value = key, value
-            yield record
-    except ValueError as error:
-        raise NotReadable(str(error)) from error
-
-
-def json_records(source: IO[bytes]) -> Iterator[Shown]:
-    warn_of_waiting(source)
-    for number, line in enumerate(source, 1):
-        if not line.isspace():
-            try:
-                yield record_json.read(line)
-            except ValueError as error:
-                raise NotReadable(f"line {number}: {error}") from error
-
-
-def warn_of_waiting(source: IO[bytes]) -> None:
-    if source.isatty() and sys.stderr.isatty():
-        tell("A record a line; Ctrl-D ends.")
