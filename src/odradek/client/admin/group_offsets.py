@@ -203,7 +203,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         try:
             return (await self.group(group_id)).members
         except GroupNotFound:
-            if not may_be_none:
+            if not may_be_none and all(each.group_id != group_id for each in await self.groups()):
                 raise
             return ()
 

@@ -12,8 +12,16 @@ from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.errors import GroupNotFound, OffsetOutOfRange, UnknownTopicOrPartition
+from odradek.config.keywords import ConsumerKeywords
 from odradek.model.ids import TopicPartition
 from odradek.testing import Broker
+
+STAYING: ConsumerKeywords = {
+    "group_instance_id": "closed, and expected back",
+    "session_timeout_ms": 600_000,
+    "enable_auto_commit": False,
+}
+"""Settings of a consumer that its group waits for."""
 
 
 def produce(broker: Broker, partition: TopicPartition, count: int) -> None:
@@ -122,6 +130,10 @@ def test_a_group_of_another_protocol_lags_and_moves_too(
     assert admin.lag("others")[first].lag == 2
     admin.seek_group("others", "start")
     assert admin.lag("others")[first].lag == 5
+    with Consumer("read-by-others", brokers=broker.bootstrap, group="new", **STAYING) as member:
+        while not member.assignment():
+            member.poll(0.1)
+    assert admin.lag("new") == {}
     with pytest.raises(GroupNotFound):
         admin.lag("nobody")
 
@@ -138,8 +150,7 @@ def test_a_deleted_topic_that_a_member_still_has_does_not_hide_how_far_it_is_els
         "deleted",
         brokers=broker.bootstrap,
         group="slow-to-notice",
-        group_instance_id="closed, and expected back",
-        session_timeout_ms=600_000,
+        **STAYING,
     ) as member:
         while len(member.assignment()) < 2:
             member.poll(0.1)
