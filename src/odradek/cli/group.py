@@ -6,19 +6,18 @@ from collections.abc import Mapping
 
 import click
 
-from odradek import Admin
 from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
 from odradek.cli.failures import each_of
+from odradek.cli.group_tables import description_table, found_group, lag_table, summary
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, WATCH, YES, json_option, watched
 from odradek.cli.moments import position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import Place, chosen_partitions, places_at
 from odradek.cli.topic import now_ms
-from odradek.client.admin.results import GroupDescription
 from odradek.model.ids import TopicPartition
 
 STATES = (
@@ -80,38 +79,17 @@ def describe(
 ) -> None:
     """Members, what they read, and how far they are.
 
-    Columns: group, topic, partition, committed, end, lag, member, client, host.
+    Columns: group, topic, partition, committed, end, lag, member, client, host, state, assignor.
     """
     with admin(brokers(ctx)) as cluster:
 
         def look(name: str) -> None:
-            found = cluster.group(name)
+            found = found_group(cluster, name)
             if not as_json:
-                members = counted(len(found.members), "member")
-                tell(f"{name}: {found.state}, {members}, {found.assignor or '-'}")
-            show(lag_table(cluster, name, found, lag_only), as_json=as_json)
+                tell(summary(found))
+            show(description_table(cluster, found, lag_only=lag_only), as_json=as_json)
 
         watched(watch, lambda: each_of(names, look))
-
-
-def lag_table(cluster: Admin, name: str, found: GroupDescription | None, lag_only: bool) -> Listing:
-    """One row a partition; with members, where `found` describes them."""
-    columns = ["group", "topic", "partition", "committed", "end", "lag"]
-    readers = {}
-    if found is not None:
-        columns += ["member", "client", "host"]
-        readers = {each: member for member in found.members for each in member.assignment}
-    listing = Listing(tuple(columns), empty=f"{name}: nothing committed, nothing read.")
-    for each, lag in cluster.lag(name).items():
-        if lag_only and not lag.lag:
-            continue
-        row: list[object] = [name, each.topic, each.partition, lag.committed, lag.end, lag.lag]
-        if found is not None:
-            reader = readers.get(each)
-            member = None if reader is None else reader.instance_id or reader.member_id
-            row += [member, reader and reader.client_id, reader and reader.host]
-        listing.add(*row)
-    return listing
 
 
 @group.command("lag")
@@ -131,7 +109,7 @@ def lag(
     with admin(brokers(ctx)) as cluster:
 
         def look(name: str) -> None:
-            show(lag_table(cluster, name, None, lag_only), as_json=as_json)
+            show(lag_table(cluster, name, lag_only=lag_only), as_json=as_json)
 
         watched(watch, lambda: each_of(names, look))
 
