@@ -53,6 +53,17 @@ def test_a_template_reads_what_it_wrote(run: Run) -> None:
     assert read(run, "t", "-f", r"%k\t%v\n") == b"a\tx y\nb\tz\n"
 
 
+def test_a_template_that_reads_partitions_puts_records_there(run: Run) -> None:
+    """`-p` comes before what records say; -1 is any."""
+    run("produce", "wide", "-f", r"%p %v\n", stdin=b"2 two\n1 one\n")
+    run("produce", "wide", "-f", r"%p %v\n", "-p", "0", stdin=b"1 none\n")
+    assert read(run, "wide", "-p", "0", "-f", r"%p %v\n") == b"0 none\n"
+    assert read(run, "wide", "-p", "1", "-f", r"%p %v\n") == b"1 one\n"
+    assert read(run, "wide", "-p", "2", "-f", r"%p %v\n") == b"2 two\n"
+    run("produce", "wide", "-f", r"%p %v\n", "-p", "-1", stdin=b"99 anywhere\n")
+    assert b"anywhere\n" in read(run, "wide")
+
+
 def test_what_is_no_utf_8_goes_through_as_the_bytes_it_is(run: Run) -> None:
     """Arguments with such bytes come to Python as surrogates."""
     ff, fe = "\udcff", "\udcfe"
@@ -199,6 +210,8 @@ def test_sizes_only(run: Run) -> None:
         (["produce", "t", "--json"], b"{", 1, "line 1"),
         (["produce", "t", "-f", r"%p %v\n"], b"x y\n", 1, "not a number"),
         (["produce", "bad name", "v"], b"", 5, "bad name"),
+        (["produce", "t", "v", "-p", "2147483648"], b"", 2, "2147483648"),
+        (["produce", "t", "--json"], b'{"value":1,"partition":2147483648}', 1, "line 1: partition"),
         (["produce", "t", "v", "-p", "7", "-X", "max.block.ms=300"], b"", 4, "partition 7"),
     ],
 )

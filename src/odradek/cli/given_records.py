@@ -17,7 +17,7 @@ from odradek.cli import record_json
 from odradek.cli.output import tell
 from odradek.cli.raw_text import raw
 from odradek.cli.record_format import Shown, unescaped
-from odradek.cli.record_input import read_records
+from odradek.cli.record_input import read_records, reads
 
 LINE = r"%v\n"
 
@@ -48,6 +48,11 @@ class Given:
         if self.as_json:
             return json_records(source)
         return text_records(source, self.template, self.key_delimiter, self.delimiter)
+
+    @property
+    def names_partitions(self) -> bool:
+        """Whether who wrote the template has each record say where it belongs."""
+        return self.template is not None and reads("p", self.template)
 
     def check(self) -> None:
         """Raises `UsageError` if somebody would wait in vain for an option to take effect."""

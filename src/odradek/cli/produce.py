@@ -22,7 +22,7 @@ from odradek.cli.given_records import Given, NotReadable
 from odradek.cli.output import counted, tell
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text, raw
-from odradek.cli.record_format import Shown
+from odradek.cli.record_format import LARGEST_PARTITION, Shown
 from odradek.cli.record_format_help import explained
 from odradek.client.errors import KafkaError, RecordTooLarge
 
@@ -38,7 +38,12 @@ READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
 @click.option("-t", "--topic", hidden=True, help="The topic, as kcat has it.")
 @click.option("-k", "--key", help="The key of every record that has none of its own.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header.")
-@click.option("-p", "--partition", type=click.IntRange(min=-1), default=-1, help="Which.")
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(-1, LARGEST_PARTITION),
+    help="For all records, whatever they name; -1: any.",
+)
 @click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=READ_HELP)
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in each line.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
@@ -54,7 +59,10 @@ READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
 @click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), default="all", help="Whose.")
 @click.option("-Z", "--tombstone", is_flag=True, help="An empty value is sent as null.")
 @click.option(
-    "--keep-partitions", "keep", is_flag=True, help="Each record into the partition it names."
+    "--keep-partitions",
+    "keep",
+    is_flag=True,
+    help="Each record into the partition it names, as with %p in -f.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing when all went well.")
 @broker_options
@@ -65,7 +73,7 @@ def produce(
     topic: str | None,
     key: str | None,
     headers: tuple[str, ...],
-    partition: int,
+    partition: int | None,
     template: str | None,
     key_delimiter: str | None,
     delimiter: str | None,
@@ -79,7 +87,9 @@ def produce(
 ) -> None:
     """Write records into a topic: VALUE, or what is on stdin, a record a line."""
     name, value = arguments(words, topic)
-    records = Given(value, as_json, template, key_delimiter, delimiter, source).records()
+    asked = Given(value, as_json, template, key_delimiter, delimiter, source)
+    records = asked.records()
+    keep = keep or asked.names_partitions
     own_headers = [header(text) for text in headers]
     settings = {"compression.type": compression, "acks": acks}
     failures = Failures()
@@ -98,7 +108,7 @@ def produce(
                     None if tombstone and not record.value else record.value,
                     key=record.key if record.key is not None or key is None else raw(key),
                     headers=[*record.headers, *own_headers],
-                    partition=chosen(partition if partition >= 0 or not keep else record.partition),
+                    partition=into(partition, record.partition if keep else -1),
                     timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
                     on_delivery=delivered,
                 )
@@ -147,7 +157,9 @@ def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | Non
     return name, rest[0] if rest else None
 
 
-def chosen(partition: int) -> int | None:
+def into(wanted: int | None, named: int) -> int | None:
+    """The partition for a record: the one that is wanted for all, else the one that it names."""
+    partition = named if wanted is None else wanted
     return None if partition < 0 else partition
 
 

@@ -44,6 +44,11 @@ def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
     return steps, before
 
 
+def reads(verb: str, template: str) -> bool:
+    """Whether an input template has that verb."""
+    return any(each == verb for each, _ in record_end(template)[0])
+
+
 def read_records(template: str, stream: IO[bytes]) -> Iterator[Shown]:
     """The records in a stream of text. `ValueError` if it ends within one, or a number is none."""
     steps, before = record_end(template)
