@@ -6,6 +6,10 @@
     -X NAME=VALUE         any client setting, by Kafka's or librdkafka's name; `-X list` prints them
     --command-config FILE settings as lines of NAME=VALUE, as Kafka's own tools read them
 
+A setting is the same one by all of its names, and of several values the one that stands further up
+counts: a command's flags (`-b`, `produce --acks`) before `-X`, that before a file, that before what
+the command has itself. What is given later comes before what was given earlier.
+
 The long names of Kafka's tools (`--bootstrap-server`, `--broker-list`, `--command-property`) are
 understood and not shown.
 """
@@ -13,7 +17,7 @@ understood and not shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +26,7 @@ import click
 
 from odradek.cli.raw_text import must_be_text
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
+from odradek.config.client_names import alias_of
 
 SERVERS = "bootstrap.servers"
 OTHER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
@@ -31,13 +36,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """`settings` are for a client's constructor, `bootstrap.servers` among them."""
+    """`settings` are for a client's constructor, by the names they were given, `bootstrap.servers`
+    among them."""
 
     settings: dict[str, str]
 
     @property
     def address(self) -> str:
-        return self.settings[SERVERS]
+        return next(
+            value for name, value in self.settings.items() if alias_of(name).name == SERVERS
+        )
 
 
 def broker_options(command: F) -> F:
@@ -56,6 +64,7 @@ def broker_options(command: F) -> F:
             "-X",
             "--client-property",
             metavar="NAME=VALUE",
+            is_eager=True,
             help="A client setting, repeatable; `-X list` prints them.",
         ),
         given_as(
@@ -66,7 +75,7 @@ def broker_options(command: F) -> F:
             help="Client settings in a file of NAME=VALUE lines.",
         ),
         *(given_as("brokers", name, hidden=True) for name in OTHER_NAMES),
-        given_as("properties", "--command-property", hidden=True),
+        given_as("properties", "--command-property", is_eager=True, hidden=True),
     ]
     for option in reversed(options):
         command = option(command)
@@ -74,9 +83,13 @@ def broker_options(command: F) -> F:
 
 
 def given_as(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
-    """An option whose values `brokers` finds under `kind`, whichever name it was given by."""
+    """An option whose values `brokers` finds under `kind`, whichever name it was given by. If it is
+    eager, it is looked at before a topic is missed that nobody needs for `-X list`."""
 
     def taken(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
+        if kind == "properties" and "list" in values and not ctx.resilient_parsing:
+            list_settings()
+            ctx.exit()
         ctx.ensure_object(dict)
         ctx.obj.setdefault(kind, []).extend(values)
 
@@ -86,37 +99,50 @@ def given_as(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
 def brokers(ctx: click.Context) -> Brokers:
     """What the options of this call, the files and the environment say together."""
     given: dict[str, Sequence[str]] = ctx.obj or {}
-    if "list" in given.get("properties", ()):
-        list_settings()
-        ctx.exit(0)
-    settings: dict[str, str] = {}
-    for path in given.get("files", ()):
-        settings.update(properties_of(Path(path)))
-    for pair in given.get("properties", ()):
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise click.UsageError(f"-X {pair!r}: write NAME=VALUE, as in -X client.id=me")
-        settings[name.strip()] = value.strip()
-    named = given.get("brokers", ())
-    if named:
-        settings[SERVERS] = ",".join(named)
-    elif SERVERS not in settings:
-        found = (os.environ.get(name) for name in ENVIRONMENT)
-        settings[SERVERS] = next(filter(None, found), DEFAULT)
+    found = (os.environ.get(name) for name in ENVIRONMENT)
+    layers = [
+        {SERVERS: next(filter(None, found), DEFAULT)},
+        *(properties_of(Path(path)) for path in given.get("files", ())),
+        *(property_of(pair) for pair in given.get("properties", ())),
+    ]
+    if named := given.get("brokers"):
+        layers.append({SERVERS: ",".join(named)})
+    settings = merged(*layers)
     must_be_text(*settings, *settings.values())
     return Brokers(settings)
+
+
+def merged(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The settings of all layers. Where several mean the same setting, by whatever names, the last
+    counts, as it was written."""
+    meant = {
+        alias_of(name).name: (name, value) for layer in layers for name, value in layer.items()
+    }
+    return dict(meant.values())
+
+
+def property_of(pair: str) -> dict[str, str]:
+    """What one `-X` says."""
+    name, equals, value = pair.partition("=")
+    if not equals or not name.strip():
+        raise click.UsageError(f"-X {pair!r}: write NAME=VALUE, as in -X client.id=me")
+    return {name.strip(): value.strip()}
 
 
 def properties_of(path: Path) -> dict[str, str]:
     """Lines of NAME=VALUE; blank ones and those that begin with # or ! say nothing."""
     settings = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         line = line.strip()
-        if not line or line[0] in "#!":
+        if not line or line[:1] in b"#!":
             continue
-        name, equals, value = line.partition("=")
+        place = f"{click.format_filename(path)}, line {number}"
+        try:
+            name, equals, value = line.decode().partition("=")
+        except UnicodeDecodeError:
+            raise click.UsageError(f"{place}: {line[:60]!r} is not UTF-8: settings are") from None
         if not equals:
-            raise click.UsageError(f"{path}, line {number}: {line[:60]!r} is not NAME=VALUE")
+            raise click.UsageError(f"{place}: {name[:60]!r} is not NAME=VALUE")
         settings[name.strip()] = value.strip()
     return settings
 

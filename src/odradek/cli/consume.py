@@ -111,10 +111,10 @@ def consume(
     chosen = chosen_template(template, key_delimiter, delimiter, meta_only)
     writer = Writer(chosen, null, as_json, unbuffered)
     to = brokers(ctx)
-    settings = {
+    flags = {"isolation.level": "read_committed"} if read_committed else {}
+    defaults = {
         "enable.auto.commit": "false",
         "allow.auto.create.topics": "false",
-        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         "auto.offset.reset": RESETS.get((start or START).origin, "none"),
     }
     if group is not None:
@@ -124,15 +124,18 @@ def consume(
                 "end, for where it begins if it has committed nothing)"
             )
         if pattern is None:
-            with admin(to) as cluster:
+            with admin(to, beside_consumer=True) as cluster:
                 cluster.partitions_of(names)  # A misspelt name is to be told at once.
+        flags["group.id"] = group
+        if start is not None and start.origin is not From.STORED:
+            flags["auto.offset.reset"] = RESETS[start.origin]
         with (
-            consumer(to, {**settings, "group.id": group}) as member,
+            consumer(to, defaults, flags) as member,
             Progress("read", quiet=quiet) as progress,
         ):
             read_as_member(member, pattern or names, writer, num, progress)
         return
-    with admin(to) as cluster:
+    with admin(to, beside_consumer=True) as cluster:
         if pattern is not None:
             names = matching(cluster, pattern)
         wanted = cluster.partitions_of(names)
@@ -140,7 +143,7 @@ def consume(
             wanted = chosen_partitions(wanted, partitions)
         starts = offsets_at(cluster, wanted, start or START)
         stops = ends(cluster, wanted, stop)
-    with consumer(to, settings) as reader, Progress("read", quiet=quiet) as progress:
+    with consumer(to, defaults, flags) as reader, Progress("read", quiet=quiet) as progress:
         read_span(reader, starts, stops, writer, num, progress)
 
 

@@ -53,10 +53,9 @@ READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
     "-z",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    help="How to compress.",
+    help="How to compress.  [default: none]",
 )
-@click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), default="all", help="Whose.")
+@click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), help="Whose.  [default: all]")
 @click.option("-Z", "--tombstone", is_flag=True, help="An empty value is sent as null.")
 @click.option(
     "--keep-partitions",
@@ -79,8 +78,8 @@ def produce(
     delimiter: str | None,
     source: IO[bytes] | None,
     as_json: bool,
-    compression: str,
-    acks: str,
+    compression: str | None,
+    acks: str | None,
     tombstone: bool,
     keep: bool,
     quiet: bool,
@@ -91,9 +90,10 @@ def produce(
     records = asked.records()
     keep = keep or asked.names_partitions
     own_headers = [header(text) for text in headers]
-    settings = {"compression.type": compression, "acks": acks}
+    given = {"compression.type": compression, "acks": acks}
+    flags = {name: text for name, text in given.items() if text is not None}
     failures = Failures()
-    with producer(brokers(ctx), settings) as sender, Progress("produced", quiet=quiet) as progress:
+    with producer(brokers(ctx), flags) as sender, Progress("produced", quiet=quiet) as progress:
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:

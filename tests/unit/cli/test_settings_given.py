@@ -1,0 +1,236 @@
+"""Which of the settings that a command is given its client gets: flag, `-X`, file, environment, and
+then the command's own; a setting is the same one by all of its names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import odradek
+from odradek.cli.main import main
+from odradek.config.addresses import ENVIRONMENT
+from odradek.config.client_loading import ClientSettings
+from odradek.config.clients import AdminConfig, ConsumerConfig, ProducerConfig
+from odradek.config.setting import ConfigError
+
+KINDS: dict[str, type[ClientSettings]] = {
+    "Admin": AdminConfig,
+    "Consumer": ConsumerConfig,
+    "Producer": ProducerConfig,
+}
+GROUP = ("consume", "-r", "t", "-g", "g")
+"""A member of a group that subscribes to a pattern asks no admin client first."""
+
+
+class Stopped(ConfigError):
+    """The client has its settings, and that is all there is to see."""
+
+
+@pytest.fixture
+def understood(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The settings of the first client that a command makes, as that client understands them."""
+    loaded: list[ClientSettings] = []
+
+    def stand_in(kind: type[ClientSettings]) -> Callable[..., Any]:
+        def make(given: dict[str, Any]) -> None:
+            loaded.append(kind.load(given))
+            raise Stopped("seen")
+
+        return make
+
+    def call(*arguments: str) -> ClientSettings:
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 2 and "seen" in done.stderr, (done.output, done.exception)
+        return loaded.pop()
+
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    for name, kind in KINDS.items():
+        monkeypatch.setattr(odradek, name, stand_in(kind))
+    return call
+
+
+def refused(*arguments: str) -> Result:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2, (done.output, done.exception)
+    return done
+
+
+Understood = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting", "value"),
+    [
+        (("topic", "ls", "-X", "metadata.broker.list=h:1"), "bootstrap_servers", ("h:1",)),
+        (("topic", "ls", "-X", "bootstrap_servers=h:1"), "bootstrap_servers", ("h:1",)),
+        (("topic", "ls", "-X", "default_api_timeout_ms=4000"), "default_api_timeout_ms", 4000),
+        (("produce", "t", "v", "-X", "compression.codec=lz4"), "compression_type", "lz4"),
+        (("produce", "t", "v", "-X", "COMPRESSION_TYPE=LZ4"), "compression_type", "lz4"),
+        (("produce", "t", "v", "-X", "request.required.acks=1"), "acks", "1"),
+        (("produce", "t", "v", "-X", "max_block_ms=1000"), "max_block_ms", 1000),
+        ((*GROUP, "-X", "auto_offset_reset=largest"), "auto_offset_reset", "latest"),
+    ],
+)
+def test_a_setting_goes_by_any_of_its_names(
+    understood: Understood, arguments: tuple[str, ...], setting: str, value: object
+) -> None:
+    """Also where the command has a value of its own for it."""
+    assert getattr(understood(*arguments), setting) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting", "value"),
+    [
+        (("produce", "t", "v"), "compression_type", "none"),
+        (("produce", "t", "v"), "acks", "all"),
+        (("produce", "t", "v", "-X", "acks=0"), "acks", "0"),
+        (("produce", "t", "v", "--acks", "1", "-X", "acks=0"), "acks", "1"),
+        (("produce", "t", "v", "--acks", "all", "-X", "request_required_acks=0"), "acks", "all"),
+        (
+            ("produce", "t", "v", "-z", "gzip", "-X", "compression.type=lz4"),
+            "compression_type",
+            "gzip",
+        ),
+        (
+            ("produce", "t", "v", "-z", "none", "-X", "compression.codec=lz4"),
+            "compression_type",
+            "none",
+        ),
+        (GROUP, "auto_offset_reset", "earliest"),
+        ((*GROUP, "-o", "stored", "-X", "auto.offset.reset=latest"), "auto_offset_reset", "latest"),
+        (
+            (*GROUP, "-o", "start", "-X", "auto.offset.reset=latest"),
+            "auto_offset_reset",
+            "earliest",
+        ),
+        ((*GROUP, "-o", "end", "-X", "auto_offset_reset=earliest"), "auto_offset_reset", "latest"),
+        ((*GROUP, "-X", "group.id=other"), "group_id", "g"),
+        ((*GROUP, "-X", "isolation.level=read_committed"), "isolation_level", "read_committed"),
+        (
+            (*GROUP, "--read-committed", "-X", "isolation.level=read_uncommitted"),
+            "isolation_level",
+            "read_committed",
+        ),
+    ],
+)
+def test_a_flag_comes_before_x_and_that_before_what_the_command_has_itself(
+    understood: Understood, arguments: tuple[str, ...], setting: str, value: object
+) -> None:
+    assert getattr(understood(*arguments), setting) == value
+
+
+def test_where_the_cluster_is(
+    understood: Understood, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the last resort to the first; each by another name of the same setting."""
+    file = tmp_path / "client.properties"
+    file.write_text("# Where it is.\nmetadata.broker.list = file:1\n")
+    arguments = ["topic", "ls"]
+
+    def servers() -> list[str]:
+        return [*understood(*arguments).bootstrap_servers]
+
+    assert servers() == ["localhost:9092"]
+    monkeypatch.setenv(ENVIRONMENT[1], "environment:2")
+    assert servers() == ["environment:2"]
+    monkeypatch.setenv(ENVIRONMENT[0], "environment:1")
+    assert servers() == ["environment:1"]
+    arguments += ["--command-config", str(file)]
+    assert servers() == ["file:1"]
+    arguments += ["-X", "bootstrap_servers=x:1"]
+    assert servers() == ["x:1"]
+    arguments += ["-X", "brokers=x:2"]
+    assert servers() == ["x:2"]
+    arguments += ["-b", "flag:1", "-b", "flag:2"]
+    assert servers() == ["flag:1", "flag:2"]
+
+
+def test_who_is_not_there_is_named_by_whatever_setting_it_was_given() -> None:
+    done = CliRunner().invoke(
+        main,
+        [
+            "topic",
+            "ls",
+            "-X",
+            "metadata.broker.list=127.0.0.1:1",
+            "-X",
+            "default_api_timeout_ms=200",
+        ],
+    )
+    assert done.exit_code == 3
+    assert "Is there a broker at 127.0.0.1:1?" in done.stderr
+
+
+def test_what_no_client_has_is_told_as_it_was_written() -> None:
+    assert "no client has a setting Lingr_MS; did you mean linger.ms?" in (
+        refused("topic", "ls", "-X", "Lingr_MS=5").stderr
+    )
+    assert "no client has a setting Lingr_MS" in refused("consume", "t", "-X", "Lingr_MS=5").stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("produce",),
+        ("consume",),
+        ("topic", "create"),
+        ("topic", "describe"),
+        ("group", "describe"),
+        ("group", "seek"),
+    ],
+)
+@pytest.mark.parametrize("option", ["-X", "--command-property"])
+def test_settings_are_listed_without_naming_what_the_command_is_about(
+    command: tuple[str, ...], option: str
+) -> None:
+    done = CliRunner().invoke(main, [*command, option, "list"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "linger.ms" in [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+def test_settings_for_reading_are_no_surprise_to_what_looks_the_topic_up(
+    understood: Understood, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`consume` asks an admin client where a topic's records are; that one is told of timeouts and
+    addresses, and nothing of what only consumers have."""
+    given = ("-X", "auto.offset.reset=latest", "-X", "default.api.timeout.ms=4000")
+    for group in ((), ("-g", "g")):
+        looking_up = understood("consume", "t", *group, *given)
+        assert isinstance(looking_up, AdminConfig)
+        assert looking_up.default_api_timeout_ms == 4000
+    assert caplog.records == []
+
+
+def test_settings_without_effect_are_told_once(
+    understood: Understood, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        understood("topic", "ls", "-X", "linger.ms=5")
+        assert "without effect on this admin client: linger.ms" in caplog.text
+        understood(*GROUP, "-X", "linger.ms=5")
+        assert "without effect on this consumer: linger.ms" in caplog.text
+
+
+def test_a_file_of_settings_that_is_no_text_is_told_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"# caf\xe9: nobody reads this\nlinger.ms=5\nclient.id=caf\xe9\n")
+    told = refused("topic", "ls", "--command-config", str(file)).stderr
+    assert "client.properties, line 3: b'client.id=caf\\xe9' is not UTF-8" in told
+    file.write_bytes(b"linger.ms 5\n")
+    told = refused("topic", "ls", "--command-config", str(file)).stderr
+    assert "client.properties, line 1: 'linger.ms 5' is not NAME=VALUE" in told
+
+
+def test_a_file_of_settings_may_have_comments_in_any_encoding(
+    understood: Understood, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"# caf\xe9\n\n! caf\xe9\nclient.id = caf\xc3\xa9\n")
+    assert understood("topic", "ls", "--command-config", str(file)).client_id == "caf\u00e9"
