@@ -300,7 +300,7 @@ def test_what_is_watched_is_shown_again_and_again(
     run("topic", "create", "orders")
     admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
     with subprocess.Popen(
-        [*ODRADEK, *arguments, "-w", "10ms", "-b", bootstrap],
+        [*ODRADEK, *arguments[:2], "-w", *arguments[2:], "--interval", "10ms", "-b", bootstrap],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:
@@ -310,7 +310,12 @@ def test_what_is_watched_is_shown_again_and_again(
         os.kill(process.pid, signal.SIGINT)
         process.stdout.close()
         assert process.wait(60) in (0, 130)
-    assert "not a duration" in run(*arguments, "-w", "often", code=2).stderr
+    for interval, said in (
+        ("often", "not a duration"),
+        ("99999999999999d", "at most"),
+        ("9" * 400 + "d", "too long"),
+    ):
+        assert said in run(*arguments, "--interval", interval, code=2).stderr
 
 
 @pytest.mark.parametrize(

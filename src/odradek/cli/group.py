@@ -13,7 +13,7 @@ from odradek.cli.connected import admin
 from odradek.cli.failures import each_of
 from odradek.cli.group_tables import description_table, found_group, lag_table, summary
 from odradek.cli.groups import AliasedGroup
-from odradek.cli.looks import DRY_RUN, WATCH, YES, json_option, watched
+from odradek.cli.looks import DRY_RUN, YES, json_option, watch_option, watched
 from odradek.cli.moments import position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import Place, chosen_partitions, places_at
@@ -50,11 +50,11 @@ def group() -> None:
     type=click.Choice(STATES, case_sensitive=False),
     help="Only those in this state.",
 )
-@WATCH
+@watch_option
 @json_option
 @broker_options
 @click.pass_context
-def ls(ctx: click.Context, states: tuple[str, ...], watch: str | None, as_json: bool) -> None:
+def ls(ctx: click.Context, states: tuple[str, ...], pause_s: float | None, as_json: bool) -> None:
     """List groups with their states."""
     with admin(brokers(ctx)) as cluster:
 
@@ -64,18 +64,18 @@ def ls(ctx: click.Context, states: tuple[str, ...], watch: str | None, as_json: 
                 listing.add(each.group_id, each.state, each.type, each.protocol_type)
             show(listing, as_json=as_json)
 
-        watched(watch, look)
+        watched(pause_s, look)
 
 
 @group.command("describe")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @click.option("-l", "--lag-only", is_flag=True, help="Only partitions with something to read.")
-@WATCH
+@watch_option
 @json_option
 @broker_options
 @click.pass_context
 def describe(
-    ctx: click.Context, names: tuple[str, ...], lag_only: bool, watch: str | None, as_json: bool
+    ctx: click.Context, names: tuple[str, ...], lag_only: bool, pause_s: float | None, as_json: bool
 ) -> None:
     """Members, what they read, and how far they are.
 
@@ -89,18 +89,18 @@ def describe(
                 tell(summary(found))
             show(description_table(cluster, found, lag_only=lag_only), as_json=as_json)
 
-        watched(watch, lambda: each_of(names, look))
+        watched(pause_s, lambda: each_of(names, look))
 
 
 @group.command("lag")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @click.option("-l", "--lag-only", is_flag=True, help="Only partitions with something to read.")
-@WATCH
+@watch_option
 @json_option
 @broker_options
 @click.pass_context
 def lag(
-    ctx: click.Context, names: tuple[str, ...], lag_only: bool, watch: str | None, as_json: bool
+    ctx: click.Context, names: tuple[str, ...], lag_only: bool, pause_s: float | None, as_json: bool
 ) -> None:
     """How far behind groups are.
 
@@ -111,7 +111,7 @@ def lag(
         def look(name: str) -> None:
             show(lag_table(cluster, name, lag_only=lag_only), as_json=as_json)
 
-        watched(watch, lambda: each_of(names, look))
+        watched(pause_s, lambda: each_of(names, look))
 
 
 @group.command("seek")

@@ -13,22 +13,16 @@ from typing import Any, TypeVar
 
 import click
 
-from odradek.cli.moments import duration_ms
+from odradek.cli.moments import NotUnderstood, duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 OUTPUT = "output"
+INTERVAL = "interval"
 EVERY = "2s"
+LONGEST = "365d"
 
 YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-WATCH = click.option(
-    "-w",
-    "--watch",
-    is_flag=False,
-    flag_value=EVERY,
-    metavar="DURATION",
-    help=f"Again and again, so far apart.  [{EVERY} if not said]",
-)
 
 
 def json_flag(help_text: str = "One JSON object a line.") -> Callable[[F], F]:
@@ -59,9 +53,43 @@ def json_option(command: F) -> F:
     return output(json_flag()(command))
 
 
-def watched(watch: str | None, look: Callable[[], None]) -> None:
+def watch_option(command: F) -> F:
+    """Adds `-w` and `--interval`; it takes them as `pause_s`, None to look once.
+
+    `-w` takes no value itself: it would swallow the name behind it.
+    """
+
+    def remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        ctx.ensure_object(dict)[INTERVAL] = value
+
+    def chosen(ctx: click.Context, _: click.Parameter, watch: bool) -> float | None:
+        interval: str | None = ctx.ensure_object(dict).get(INTERVAL)
+        return pause_of(interval or EVERY) if watch or interval is not None else None
+
+    every = click.option(
+        "--interval",
+        metavar="DURATION",
+        callback=remember,
+        expose_value=False,
+        is_eager=True,  # Before --watch, which looks at it.
+        help=f"So far apart; -w goes without saying.  [default: {EVERY}]",
+    )
+    watch = click.option(
+        "-w", "--watch", "pause_s", is_flag=True, callback=chosen, help="Show it again and again."
+    )
+    return watch(every(command))
+
+
+def pause_of(interval: str) -> float:
+    """Seconds."""
+    pause_ms = duration_ms(interval)
+    if pause_ms > duration_ms(LONGEST):
+        raise NotUnderstood(f"--interval {interval}: at most {LONGEST}")
+    return pause_ms / 1000
+
+
+def watched(pause_s: float | None, look: Callable[[], None]) -> None:
     """Look once, or every so often until somebody has seen enough."""
-    pause_s = None if watch is None else duration_ms(watch) / 1000
     while True:
         if pause_s is not None and sys.stdout.isatty():
             click.clear()

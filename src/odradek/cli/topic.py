@@ -13,7 +13,7 @@ from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
 from odradek.cli.failures import HINTS, each_of
 from odradek.cli.groups import AliasedGroup
-from odradek.cli.looks import DRY_RUN, WATCH, YES, json_flag, json_option, watched
+from odradek.cli.looks import DRY_RUN, YES, json_flag, json_option, watch_option, watched
 from odradek.cli.moments import From, position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import chosen_partitions, ends_of, offsets_at
@@ -33,11 +33,11 @@ def topic() -> None:
 
 @topic.command("ls")
 @click.option("-i", "--internal", is_flag=True, help="The cluster's own topics too.")
-@WATCH
+@watch_option
 @json_option
 @broker_options
 @click.pass_context
-def ls(ctx: click.Context, internal: bool, watch: str | None, as_json: bool) -> None:
+def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool) -> None:
     """List topics."""
     with admin(brokers(ctx)) as cluster:
 
@@ -47,7 +47,7 @@ def ls(ctx: click.Context, internal: bool, watch: str | None, as_json: bool) -> 
                 listing.add(each.name, len(each.partitions), each.replication)
             show(listing, as_json=as_json)
 
-        watched(watch, look)
+        watched(pause_s, look)
 
 
 @topic.command("create")
@@ -100,7 +100,7 @@ def create(
 @click.option("-p", "--partitions", is_flag=True, help="Its partitions.  [default]")
 @click.option("-c", "--configs", is_flag=True, help="Its settings that are not defaults.")
 @click.option("-a", "--all", "everything", is_flag=True, help="All of it, and defaults too.")
-@WATCH
+@watch_option
 @json_option
 @broker_options
 @click.pass_context
@@ -111,7 +111,7 @@ def describe(
     partitions: bool,
     configs: bool,
     everything: bool,
-    watch: str | None,
+    pause_s: float | None,
     as_json: bool,
 ) -> None:
     """Partitions with their leaders, replicas and offsets; settings; or a summary."""
@@ -131,7 +131,7 @@ def describe(
                 settings = cluster.describe_config(topic=name)
                 show(config_table(name, settings, everything), as_json=as_json)
 
-        watched(watch, lambda: each_of(names, look))
+        watched(pause_s, lambda: each_of(names, look))
 
 
 class Sections(NamedTuple):

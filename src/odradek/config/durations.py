@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -13,4 +14,7 @@ def duration_ms(text: str) -> int:
     pieces = PIECE.findall(text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text:
         raise ValueError(f"{text!r} is not a duration: write 30s, 10m, 1h30m, 500ms or 2d")
-    return round(sum(float(number) * UNITS_MS[unit] for number, unit in pieces))
+    ms = sum(float(number) * UNITS_MS[unit] for number, unit in pieces)
+    if math.isinf(ms):
+        raise ValueError(f"{text[:20]}... is too long")
+    return round(ms)
