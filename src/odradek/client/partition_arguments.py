@@ -31,11 +31,16 @@ def partition_of(given: Any) -> TopicPartition:
 
 def partitions_of(given: Any) -> list[TopicPartition]:
     """One partition or several. Raises as `partition_of`."""
+    return [partition_of(each) for each in one_or_several(given)]
+
+
+def one_or_several(given: Any) -> list[Any]:
+    """What stands for one partition, or the several that do, as they were given."""
     pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
     one = pair or isinstance(given, TopicPartition)
     if one or isinstance(given, str) or not isinstance(given, Iterable):
-        return [partition_of(given)]
-    return [partition_of(each) for each in given]
+        return [given]
+    return list(given)
 
 
 def by_partition(given: ByPartition[T]) -> dict[TopicPartition, T]:

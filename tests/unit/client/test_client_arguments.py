@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import confluent_kafka
 import pytest
 
-from odradek.client.consumer.arguments import ConsumerArguments, consumer_arguments
+from odradek.client.consumer.arguments import (
+    ConsumerArguments,
+    assignment_of,
+    consumer_arguments,
+    offsets_of,
+)
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError
 from odradek.client.producer.arguments import ProducerArguments, producer_arguments
+from odradek.model.ids import TopicPartition
 
 BROKERS = {"bootstrap.servers": "localhost:1"}
+FIRST = TopicPartition("t", 0)
 
 
 def producer(config: dict[str, Any], key: Any = None, value: Any = None) -> ProducerArguments:
@@ -46,3 +56,55 @@ def test_dead_letters_go_to_what_can_be_a_topic(name: str) -> None:
     with pytest.raises(ConfigError, match=r"on_decode_error is 'dlq:.*Topic name is invalid"):
         consumer({"on_decode_error": f"dlq:{name}"})
     assert consumer({"on_decode_error": "dlq:orders.bad"}).dead_letter_topic == "orders.bad"
+
+
+# Offsets that stand in what was given.
+
+
+def test_to_commit_a_record_is_to_go_on_behind_it() -> None:
+    record = Record(RecordSource("t", 0, 3, TimestampType.CREATE_TIME), 5, 0, b"k", b"v")
+    assert offsets_of(record) == {FIRST: OffsetAndMetadata(6, "", 3)}
+
+
+def test_a_record_of_another_client_is_one_too() -> None:
+    class Fetched(NamedTuple):
+        topic: str
+        partition: int
+        offset: int
+        timestamp: int
+        value: bytes
+
+    assert offsets_of(Fetched("t", 0, 5, 0, b"v")) == {FIRST: OffsetAndMetadata(6)}
+
+
+def test_a_partition_with_an_offset_is_committed_with_that_one() -> None:
+    """confluent-kafka's partitions hold the offset of the next record, where records hold their
+    own."""
+    assert offsets_of(confluent_kafka.TopicPartition("t", 0, 5)) == {FIRST: OffsetAndMetadata(5)}
+    noted = confluent_kafka.TopicPartition("t", 0, 5, "note", 7)
+    assert offsets_of(noted) == {FIRST: OffsetAndMetadata(5, "note", 7)}
+
+
+@pytest.mark.parametrize("special", [-1, -2, -1000, -1001])
+def test_what_is_no_offset_is_not_committed(special: int) -> None:
+    with pytest.raises(ValueError, match=f"offsets begin with 0; {special} is none"):
+        offsets_of(confluent_kafka.TopicPartition("t", 0, special))
+
+
+def test_an_assigned_partition_begins_at_the_offset_it_has() -> None:
+    given = [confluent_kafka.TopicPartition("t", 0, 7), confluent_kafka.TopicPartition("t", 1)]
+    second = TopicPartition("t", 1)
+    assert assignment_of(given) == ([FIRST, second], {FIRST: 7}, {})
+    stored = confluent_kafka.TopicPartition("t", 1, confluent_kafka.OFFSET_STORED)
+    assert assignment_of([stored]) == ([second], {}, {})
+
+
+@pytest.mark.parametrize("special", [confluent_kafka.OFFSET_BEGINNING, confluent_kafka.OFFSET_END])
+def test_where_an_assigned_partition_ends_or_begins_is_said_with_seek(special: int) -> None:
+    with pytest.raises(ValueError, match=r"\('t', 0\).*assign it without, and seek\(\) to"):
+        assignment_of([confluent_kafka.TopicPartition("t", 0, special)])
+
+
+def test_a_mapping_says_where_to_begin_whatever_its_keys_hold() -> None:
+    given = {confluent_kafka.TopicPartition("t", 0, 7): 5}
+    assert assignment_of(given) == ([FIRST], {FIRST: 5}, {})

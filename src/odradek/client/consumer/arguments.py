@@ -5,7 +5,8 @@
     Consumer("orders", bootstrap_servers=..., group_id=..., value_deserializer=...)  kafka-python
 
 Partitions are as `partition_arguments` has them. What to commit is a record (then the one behind it
-is next), a batch, an Arrow batch, offsets by partition, or nothing: all that was handed out.
+is next), a batch, an Arrow batch, offsets by partition, a partition that has an offset (which then
+is next: confluent-kafka's), or nothing: all that was handed out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.client.partition_arguments import ByPartition, partition_of, partitions_of
+from odradek.client.partition_arguments import ByPartition, one_or_several, partition_of
 from odradek.config.client_loading import either
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
@@ -39,6 +40,9 @@ OFFSETS_KEY = b"odradek.offsets"
 """Where the schema of an Arrow batch says what to commit for it."""
 
 TO_TOPIC = "dlq:"
+EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
+WHEREVER = (-1000, -1001)
+"""What confluent-kafka's partitions have that are to begin where the group has committed."""
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 OffsetLike = int | OffsetAndMetadata
@@ -143,19 +147,38 @@ def assignment_of(
     given: Iterable[Any] | Mapping[Any, Any],
 ) -> tuple[list[TopicPartition], dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Partitions with where to begin and where to end, as far as that is given: an offset, or a
-    pair of offsets of which either may be None.
+    pair of offsets of which either may be None; or the offset that a partition itself has, as
+    confluent-kafka's do.
     """
-    partitions = partitions_of(given)
+    several = one_or_several(given)
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
-    if isinstance(given, Mapping):
-        for each, bounds in given.items():
-            start, end = bounds if isinstance(bounds, tuple) else (bounds, None)
-            if start is not None:
-                starts[partition_of(each)] = checked(start)
-            if end is not None:
-                ends[partition_of(each)] = checked(end)
-    return partitions, starts, ends
+    for each in several:
+        bounds = given[each] if isinstance(given, Mapping) else own_start(each)
+        start, end = bounds if isinstance(bounds, tuple) else (bounds, None)
+        if start is not None:
+            starts[partition_of(each)] = checked(start)
+        if end is not None:
+            ends[partition_of(each)] = checked(end)
+    return [partition_of(each) for each in several], starts, ends
+
+
+def own_start(partition: Any) -> int | None:
+    """The offset that stands in a partition, None if none does. Raises `ValueError`."""
+    offset = getattr(partition, "offset", None)
+    if not isinstance(offset, int) or is_record(partition) or offset in WHEREVER:
+        return None
+    if offset in (EARLIEST_OFFSET, LATEST_OFFSET):
+        where = "start" if offset == EARLIEST_OFFSET else "end"
+        named = tuple(partition_of(partition))
+        raise ValueError(f'{named} has no offset: assign it without, and seek() to the "{where}"')
+    return offset
+
+
+def is_record(given: Any) -> bool:
+    """Whether it is a record, of this client or another: then its offset is its own, and not where
+    to begin."""
+    return isinstance(given, Record) or (hasattr(given, "value") and hasattr(given, "timestamp"))
 
 
 def checked(offset: Any) -> int:
@@ -190,9 +213,11 @@ def offsets_of(what: Any) -> Offsets:
     offset = getattr(what, "offset", None)
     if isinstance(offset, int):
         epoch = getattr(what, "leader_epoch", None)
-        return {
-            partition_of(what): OffsetAndMetadata(offset + 1, "", -1 if epoch is None else epoch)
-        }
+        epoch = -1 if epoch is None else epoch
+        if is_record(what):
+            return {partition_of(what): OffsetAndMetadata(offset + 1, "", epoch)}
+        note = getattr(what, "metadata", None) or ""
+        return {partition_of(what): OffsetAndMetadata(checked(offset), note, epoch)}
     offsets = getattr(what, "offsets", None)
     if isinstance(offsets, Mapping):
         return offsets_of(offsets)
