@@ -19,6 +19,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors.answers import UnknownTopicOrPartition, error_for
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import ApiTimeout
+from odradek.client.topic_names import text_of
 from odradek.client.waiter import Waiter, spawn
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -84,8 +85,9 @@ class Calls:
     async def ask_coordinator(
         self, group_id: str, request: Any | RequestBuilder, response_type: type[R]
     ) -> R:
-        """What the group's coordinator knows. One attempt."""
-        found = await self.ask_any(find_coordinator(group_id), FindCoordinatorResponse)
+        """What the group's coordinator knows. One attempt. `TypeError` if that is no text."""
+        wanted = find_coordinator(text_of("group", group_id))
+        found = await self.ask_any(wanted, FindCoordinatorResponse)
         node, code, said = coordinator_answer(found)
         if node is None:
             raise error_for(code, f"finding the coordinator of group {group_id}", said)

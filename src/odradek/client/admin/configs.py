@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, Unpack
 from odradek.client.admin.calls import Calls, check
 from odradek.client.admin.results import ConfigEntry, ResourceType, Source
 from odradek.client.errors.answers import UnknownTopicOrPartition
+from odradek.client.topic_names import checked_topic, text_of
 from odradek.config.setting import setting_text
 from odradek.protocol.api.describe_configs import (
     DescribeConfigsRequest,
@@ -127,6 +128,10 @@ def resource_of(given: Resource) -> tuple[ResourceType, str]:
             f"{', '.join(given) or 'none'}"
         )
     ((word, name),) = given.items()
+    if word == "topic":
+        checked_topic(name)
+    elif word in ("group", "client_metrics"):
+        text_of(word, name)
     return ResourceType[word.upper()], "" if name == ALL and word == "broker" else str(name)
 
 

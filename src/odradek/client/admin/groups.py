@@ -9,6 +9,7 @@ from odradek.client.admin.results import Group, GroupDescription, Member
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.errors.answers import GroupNotFound, error_for
 from odradek.client.errors.base import KafkaError
+from odradek.client.topic_names import texts_of
 from odradek.client.waiter import gather, spawn
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -30,17 +31,18 @@ class GroupCalls(Calls):
     """The calls about groups and their members."""
 
     async def groups(
-        self, *, states: Collection[str] = (), types: Collection[str] = ()
+        self, *, states: str | Collection[str] = (), types: str | Collection[str] = ()
     ) -> list[Group]:
         """All groups of all brokers, sorted; only those in one of `states` (`Stable`, `Empty` …)
         and of one of `types` (`classic`, `consumer` …), if any are given.
         """
-        lowest = TYPES_VERSION if types else STATES_VERSION if states else 0
+        wanted_states, wanted_types = texts_of("state", states), texts_of("type", types)
+        lowest = TYPES_VERSION if wanted_types else STATES_VERSION if wanted_states else 0
         request = RequestBuilder(
             ListGroupsRequest,
             lambda version: ListGroupsRequest(
-                states_filter=list(states) if version >= STATES_VERSION else [],
-                types_filter=list(types) if version >= TYPES_VERSION else [],
+                states_filter=wanted_states if version >= STATES_VERSION else [],
+                types_filter=wanted_types if version >= TYPES_VERSION else [],
             ),
             min_version=lowest,
         )
@@ -75,9 +77,10 @@ class GroupCalls(Calls):
 
         return await self.retried(attempt)
 
-    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+    async def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Several groups, all at once. Raises for the first that is not there."""
-        waiters = {each: spawn(self.group(each)) for each in dict.fromkeys(group_ids)}
+        names = dict.fromkeys(texts_of("group", group_ids))
+        waiters = {each: spawn(self.group(each)) for each in names}
         await gather(list(waiters.values()))
         return {group_id: waiter.result() for group_id, waiter in waiters.items()}
 
@@ -100,9 +103,12 @@ class GroupCalls(Calls):
             return False
         return True
 
-    async def delete_groups_many(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+    async def delete_groups_many(
+        self, group_ids: str | Iterable[str]
+    ) -> dict[str, KafkaError | None]:
         """Delete several, all at once; None, or the error, for each."""
-        waiters = {each: spawn(self.delete_group(each)) for each in dict.fromkeys(group_ids)}
+        names = dict.fromkeys(texts_of("group", group_ids))
+        waiters = {each: spawn(self.delete_group(each)) for each in names}
         await gather(list(waiters.values()))
         failed: dict[str, KafkaError | None] = {}
         for group_id, waiter in waiters.items():

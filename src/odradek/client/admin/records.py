@@ -12,6 +12,7 @@ from odradek.client.partition_arguments import (
     by_partition,
 )
 from odradek.client.partition_arguments import partitions_of as several
+from odradek.client.topic_names import checked_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api.delete_records import (
@@ -27,9 +28,10 @@ HIGH_WATERMARK = -1
 class RecordCalls(Calls):
     """The calls about records and their offsets."""
 
-    async def partitions_of(self, topics: Collection[str]) -> list[TopicPartition]:
-        """All partitions of these topics, sorted."""
-        found = await self.retried(lambda: self.existing(topics))
+    async def partitions_of(self, topics: str | Collection[str]) -> list[TopicPartition]:
+        """All partitions of a topic, or of several, sorted."""
+        names = checked_topics(topics)
+        found = await self.retried(lambda: self.existing(names))
         return sorted(
             TopicPartition(name, each.partition_index)
             for name, topic in found.items()

@@ -8,6 +8,7 @@ from odradek.client.admin.calls import Calls, check, outcome
 from odradek.client.admin.results import NewTopic, Partition, Topic
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.errors.base import KafkaError
+from odradek.client.topic_names import checked_topic, checked_topics, several
 from odradek.config.setting import setting_text
 from odradek.model.errors import ErrorCode
 from odradek.model.ids import ZERO_UUID
@@ -44,12 +45,13 @@ class TopicCalls(Calls):
         """One topic. `UnknownTopicOrPartition` if there is none of that name."""
         return (await self.describe_topics([name]))[name]
 
-    async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, Topic]:
+    async def describe_topics(self, names: str | Collection[str] | None = None) -> dict[str, Topic]:
         """Several topics by name; None: all but the cluster's own. Raises for the first that is not
         there."""
         if names is None:
             return {topic.name: topic for topic in await self.topics()}
-        found = await self.retried(lambda: self.existing(names))
+        wanted = checked_topics(names)
+        found = await self.retried(lambda: self.existing(wanted))
         return {name: topic_of(topic) for name, topic in found.items()}
 
     async def create_topic(
@@ -77,12 +79,12 @@ class TopicCalls(Calls):
         return True
 
     async def create_topics_many(
-        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
+        self, topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """Create several, those given by name alone with the broker's own settings; None, or the
         error, for each.
         """
-        wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
+        wanted = new_topics(topics)
         request = CreateTopicsRequest(
             topics=[creatable(topic) for topic in wanted],
             timeout_ms=self.api_timeout_ms,
@@ -115,9 +117,9 @@ class TopicCalls(Calls):
             return False
         raise error
 
-    async def delete_topics_many(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+    async def delete_topics_many(self, names: str | Iterable[str]) -> dict[str, KafkaError | None]:
         """Delete several; None, or the error, for each."""
-        wanted = list(names)
+        wanted = checked_topics(names)
 
         def build(version: int) -> DeleteTopicsRequest:
             if version < 6:
@@ -146,7 +148,7 @@ class TopicCalls(Calls):
     ) -> None:
         """Add partitions, so that the topic has `total`. Raises `InvalidPartitions` …"""
         request = CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=name, count=total, assignments=None)],
+            topics=[CreatePartitionsTopic(name=checked_topic(name), count=total, assignments=None)],
             timeout_ms=self.api_timeout_ms,
             validate_only=validate_only,
         )
@@ -157,6 +159,18 @@ class TopicCalls(Calls):
                 check(each.error_code, f"adding partitions to topic {name}", each.error_message)
 
         await self.retried(attempt)
+
+
+def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopic]:
+    """One topic to be created, or several, each perhaps by its name alone. Raises `TypeError` and
+    `InvalidTopic`."""
+    topics = [given] if isinstance(given, NewTopic) else several("topic", given)
+    found = [
+        each if isinstance(each, NewTopic) else NewTopic(checked_topic(each)) for each in topics
+    ]
+    for topic in found:
+        checked_topic(topic.name)
+    return found
 
 
 def creatable(topic: NewTopic) -> CreatableTopic:

@@ -33,6 +33,7 @@ from odradek.client.partition_arguments import (
     partition_of,
     partitions_of,
 )
+from odradek.client.topic_names import checked_topics
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import OffsetReset
 from odradek.model.ids import TopicPartition
@@ -79,12 +80,12 @@ class ConsumerCalls:
 
     async def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
         """Topics by name, or all whose name a pattern matches as a whole."""
-        if isinstance(topics, re.Pattern):
+        if not isinstance(topics, re.Pattern):
+            self._consumer.subscribe(checked_topics(topics))
+        elif isinstance(topics.pattern, str):
             self._consumer.subscribe_pattern(topics)
-        elif isinstance(topics, str):
-            self._consumer.subscribe([topics])
         else:
-            self._consumer.subscribe(topics)
+            raise TypeError(f"{topics!r} is a pattern of bytes. What to do: give one of text")
 
     async def subscription(self) -> list[str]:
         """The topics subscribed to, sorted."""

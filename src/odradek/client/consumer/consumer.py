@@ -46,7 +46,6 @@ from odradek.client.consumer.subscription_state import SubscriptionState
 from odradek.client.deserializers import Deserializers
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError
-from odradek.client.topic_names import checked_topic
 from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset
@@ -223,8 +222,8 @@ class ConsumerEngine:
     # What is wanted.
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Topics by name; the group assigns their partitions. Raises `InvalidTopic`."""
-        self.subscriptions.subscribe([checked_topic(topic) for topic in topics])
+        """Topics by name; the group assigns their partitions."""
+        self.subscriptions.subscribe(topics)
         self._subscribed()
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:

@@ -23,6 +23,7 @@ from odradek.client.producer.producer_record import ProducerRecord
 from odradek.client.producer.record_source import ListSource, RecordSource
 from odradek.client.producer.routing import ANY_PARTITION, RecordRouting
 from odradek.client.serializers import Serializer, headers_of
+from odradek.client.topic_names import text_of
 from odradek.model.env import Clock
 from odradek.protocol.record_writer import NO_HEADERS, encode_headers
 from odradek.protocol.records import Header
@@ -49,7 +50,7 @@ class Intake:
 
     def send(
         self,
-        topic: str,
+        topic: object,
         value: object,
         key: object,
         headers: Any,
@@ -58,33 +59,37 @@ class Intake:
         callback: DeliveryCallback | None,
     ) -> FutureRecordMetadata | ProducerRecord:
         """The record's future; or the record, serialized, if it has to wait. Raises `KafkaError`,
-        and `ValueError` for a partition or time that cannot be."""
+        `ValueError` for a partition or time that cannot be, `TypeError` for a topic that is no
+        text."""
+        # What else there is to say of a name is said where its topic is looked up: it is not known.
+        name = topic if isinstance(topic, str) else text_of("topic", topic)
         encoded = NO_HEADERS
         pairs = NO_HEADER_LIST
         if headers:
             pairs = headers_of(headers)
             encoded = encode_headers(pairs)
         # Bytes pass without a call, whatever the serializer, unless it is a function.
-        key_bytes = None if key is None else self._key.to_bytes(topic, pairs, key)
-        value_bytes = None if value is None else self._value.to_bytes(topic, pairs, value)
+        key_bytes = None if key is None else self._key.to_bytes(name, pairs, key)
+        value_bytes = None if value is None else self._value.to_bytes(name, pairs, value)
         chosen: i64 = ANY_PARTITION
         if partition is not None:
             chosen = checked_partition(partition)
         timestamp_ms = self._clock.wall_ms() if timestamp is None else milliseconds(timestamp)
         return self._routing.send(
-            topic, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
+            name, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
         )
 
     def source(
-        self, topic: str, values: Sequence[object], keys: Sequence[object] | None, headers: Any
+        self, topic: object, values: Sequence[object], keys: Sequence[object] | None, headers: Any
     ) -> RecordSource:
         """Many objects to send; `headers` are those of every record."""
         pairs = headers_of(headers) if headers else NO_HEADER_LIST
-        return ListSource(topic, values, keys, self._key, self._value, pairs)
+        name = text_of("topic", topic)
+        return ListSource(name, values, keys, self._key, self._value, pairs)
 
     def many(
         self,
-        topic: str,
+        topic: object,
         sources: Iterable[RecordSource],
         partition: int | str | None,
         timestamp: datetime | int | str | None,
@@ -97,7 +102,8 @@ class Intake:
         timestamp_ms: i64 = NOW
         if timestamp is not None and not isinstance(timestamp, str):
             timestamp_ms = milliseconds(timestamp)
-        return ManySend(self._routing, self._clock, topic, iter(sources), chosen, timestamp_ms)
+        name = text_of("topic", topic)
+        return ManySend(self._routing, self._clock, name, iter(sources), chosen, timestamp_ms)
 
 
 @final

@@ -114,6 +114,20 @@ def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
     assert not admin.delete_group("readers", missing_ok=True)
 
 
+def test_one_name_is_no_list_of_letters(admin: Admin, broker: Broker) -> None:
+    """Where several are asked for, too."""
+    admin.create_topic("letters")
+    (first,) = admin.partitions_of("letters")
+    for group_id in ("gh", "g", "h"):
+        admin.alter_group_offsets(group_id, {first: 0})
+    assert {group.group_id for group in admin.groups(states="Empty")} >= {"gh", "g", "h"}
+    assert {group.group_id for group in admin.groups(types="classic")} >= {"gh", "g", "h"}
+    assert list(admin.describe_groups("gh")) == ["gh"]
+    assert admin.delete_groups_many("gh") == {"gh": None}
+    assert admin.group_offsets("g") and admin.group_offsets("h")
+    assert list(admin.seek_group("g", "end", topics="letters")) == [first]
+
+
 def test_a_group_of_another_protocol_lags_and_moves_too(
     admin: Admin, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

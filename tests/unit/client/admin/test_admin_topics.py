@@ -73,6 +73,18 @@ def test_many_at_once_give_a_result_for_each(admin: Admin) -> None:
     assert deleted["one"] is None and isinstance(deleted["three"], UnknownTopicOrPartition)
 
 
+def test_one_name_is_no_list_of_letters(admin: Admin) -> None:
+    """Where several are asked for, too: `delete_topics_many("ab")` is not about `a` and `b`."""
+    for letter in "xy":
+        admin.create_topic(letter, partitions=2)
+    assert admin.create_topics_many("xy") == {"xy": None}
+    assert admin.create_topics_many(NewTopic("yx", 3)) == {"yx": None}
+    assert list(admin.describe_topics("xy")) == ["xy"]
+    assert [str(each) for each in admin.partitions_of("yx")] == ["yx-0", "yx-1", "yx-2"]
+    assert admin.delete_topics_many("xy") == {"xy": None}
+    assert {"x", "y", "yx"} <= set(names(admin))
+
+
 def test_only_trying_changes_nothing(admin: Admin) -> None:
     assert admin.create_topic("tried", validate_only=True)
     assert "tried" not in names(admin)
