@@ -41,3 +41,20 @@ def test_json_that_is_read_has_its_own_keys_and_ends(run: Run, options: list[str
     told = run("produce", "t", "--json", *options, stdin=b'{"value":"a"}\n', code=2).stderr
     assert f"leave out {options[0]}" in told
     assert read(run, "t") == b""
+
+
+@pytest.mark.parametrize("chosen", ["--json", "--meta-only"])
+@pytest.mark.parametrize("options", [["-f", "%v"], ["-f", "raw"], ["-K", ":"], ["-D", ";"]])
+def test_records_are_shown_in_one_way(run: Run, chosen: str, options: list[str]) -> None:
+    """Who asks for no values must not get them because of what else is there."""
+    run("produce", "t", "secret")
+    done = run("consume", "t", "-e", chosen, *options, code=2)
+    assert f"leave out {options[0]}" in done.stderr
+    assert "secret" not in done.stdout
+
+
+@pytest.mark.parametrize("chosen", ["--json", "--meta-only"])
+def test_what_has_its_own_null_takes_no_other(run: Run, chosen: str) -> None:
+    told = run("consume", "t", "-e", chosen, "--null", "nothing", code=2).stderr
+    assert "leave out --null" in told
+    assert read(run, "t", chosen, "-Z") == b""

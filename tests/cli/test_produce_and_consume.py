@@ -21,8 +21,8 @@ def test_a_line_is_a_record_and_an_empty_one_too(run: Run) -> None:
     run("produce", "t", stdin=b"one\n\nthree")
     assert read(run, "t", "-f", "<%v>") == b"<one><><three>"
     run("produce", "t", "-Z", stdin=b"\n")
-    assert read(run, "t", "-o", "-1", "-f", "%V%v", "-Z", "none") == b"-1none"
-    assert read(run, "-o", "-1", "-Z", "-t", "t") == b"NULL\n"
+    assert read(run, "t", "-o", "-1", "-f", "%V%v", "--null", "none") == b"-1none"
+    assert read(run, "-o", "-1", "-Z", "t") == b"NULL\n", "the topic is not the text for null"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_is_no_utf_8_goes_through_as_the_bytes_it_is(run: Run) -> None:
     run("produce", "t", "-K", r"\xff", stdin=b"k3\xffv3\n")
     assert read(run, "t", "-o", "1", "-f", r"%k=%v\n") == b"k1=v1\nk2=v2\nk3=v3\n"
     run("produce", "t", "v4")
-    assert read(run, "t", "-o", "-1", "-f", "%k", "-Z", ff) == b"\xff"
+    assert read(run, "t", "-o", "-1", "-f", "%k", "--null", ff) == b"\xff"
 
 
 @pytest.mark.parametrize(
@@ -188,6 +188,14 @@ def test_sizes_only(run: Run) -> None:
     run("produce", "t", "12345", "-k", "k")
     line = read(run, "t", "--meta-only").split(b"\t")
     assert [line[0], line[1], line[2], line[4], line[5]] == [b"t", b"0", b"0", b"1", b"5\n"]
+    run("produce", "t", "--json", stdin=b'{"value":null,"headers":[{"key":"h","value":"x"}]}\n')
+    with_key, null = map(json.loads, read(run, "t", "--meta-only", "--json").splitlines())
+    assert list(with_key)[:4] == list(json.loads(read(run, "t", "--json", "-n", "1")))[:4]
+    assert list(with_key)[4:] == ["key_size", "value_size", "headers"]
+    assert (with_key["key_size"], with_key["value_size"], with_key["headers"]) == (1, 5, [])
+    assert (null["key_size"], null["value_size"]) == (None, None)
+    assert null["headers"] == [{"key": "h", "value": "x"}]
+    assert read(run, "t", "--meta-only", "-f", "jsonl") == read(run, "t", "--meta-only", "-J")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text
 from odradek.cli.record_format_help import explained
-from odradek.cli.record_output import JSON, Writer, chosen_template
+from odradek.cli.record_output import Looks, Writer
 from odradek.cli.topic import now_ms
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
@@ -57,15 +57,8 @@ RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 @click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
 @click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
 @click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=WRITE_HELP)
-@click.option(
-    "-Z",
-    "--null",
-    is_flag=False,
-    flag_value="NULL",
-    default="",
-    metavar="TEXT",
-    help="What to print for null.  [NULL if not said]",
-)
+@click.option("-Z", "null_shown", is_flag=True, help="NULL for keys and values that are null.")
+@click.option("--null", metavar="TEXT", help="The same with another text.")
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Keys too, followed by this.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -89,7 +82,8 @@ def consume(
     partitions: str | None,
     group: str | None,
     template: str | None,
-    null: str,
+    null_shown: bool,
+    null: str | None,
     key_delimiter: str | None,
     delimiter: str | None,
     as_json: bool,
@@ -107,9 +101,8 @@ def consume(
     start, stop = span(where, since, until, tail)
     if at_end and stop is None:
         stop = Position(From.END)
-    as_json = as_json or template in JSON
-    chosen = chosen_template(template, key_delimiter, delimiter, meta_only)
-    writer = Writer(chosen, null, as_json, unbuffered)
+    looks = Looks(template, key_delimiter, delimiter, null, null_shown, as_json, meta_only)
+    writer = Writer(looks, unbuffered)
     to = brokers(ctx)
     flags = {"isolation.level": "read_committed"} if read_committed else {}
     defaults = {

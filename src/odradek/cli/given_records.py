@@ -14,6 +14,7 @@ from typing import IO
 import click
 
 from odradek.cli import record_json
+from odradek.cli.contradictions import refuse
 from odradek.cli.output import tell
 from odradek.cli.raw_text import raw
 from odradek.cli.record_format import Shown, unescaped
@@ -56,27 +57,17 @@ class Given:
 
     def check(self) -> None:
         """Raises `UsageError` if somebody would wait in vain for an option to take effect."""
-        if self.value is not None and (idle := self.said("--json", "-f", "-K", "-D", "-F")):
-            raise click.UsageError(
-                f"VALUE is the record, and nothing is read: leave out {idle}, or VALUE"
-            )
-        if self.as_json and (idle := self.said("-f", "-K", "-D")):
-            raise click.UsageError(f"--json says how records are read: leave out {idle}")
-        if self.template is not None and (idle := self.said("-K", "-D")):
-            raise click.UsageError(f"-f says what ends keys and records: leave out {idle}")
+        delimiters = {"-K": self.key_delimiter, "-D": self.delimiter}
+        read_by = {"-f": self.template, **delimiters}
+        if self.value is not None:
+            read = {"--json": self.as_json or None, **read_by, "-F": self.source}
+            refuse(read, "VALUE is all that is written")
+        if self.as_json:
+            refuse(read_by, "--json says how records are read")
+        if self.template is not None:
+            refuse(delimiters, "-f says what ends keys and records")
         if self.key_delimiter == "":
             raise click.UsageError("-K says what ends the key, so it cannot be nothing")
-
-    def said(self, *options: str) -> str:
-        """Those of `options` that were given."""
-        of = {
-            "--json": self.as_json or None,
-            "-f": self.template,
-            "-K": self.key_delimiter,
-            "-D": self.delimiter,
-            "-F": self.source,
-        }
-        return ", ".join(option for option in options if of[option] is not None)
 
 
 def text_records(

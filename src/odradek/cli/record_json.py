@@ -27,16 +27,35 @@ ADVICE = 'a record is {"key": ..., "value": ...}; to send the lines as they are,
 
 def written(record: Shown) -> bytes:
     """One line, without its end."""
-    line: dict[str, Any] = {
+    line = place(record)
+    put(line, "key", record.key)
+    put(line, "value", record.value)
+    line["headers"] = headers(record)
+    return msgspec.json.encode(line)
+
+
+def sizes(record: Shown) -> bytes:
+    """One line that has `key_size` and `value_size`, in bytes or null, for what they are of. It is
+    not to be read back.
+    """
+    line = place(record)
+    for name, data in (("key_size", record.key), ("value_size", record.value)):
+        line[name] = None if data is None else len(data)
+    line["headers"] = headers(record)
+    return msgspec.json.encode(line)
+
+
+def place(record: Shown) -> dict[str, Any]:
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
     }
-    put(line, "key", record.key)
-    put(line, "value", record.value)
-    line["headers"] = [put({"key": key}, "value", value) for key, value in record.headers]
-    return msgspec.json.encode(line)
+
+
+def headers(record: Shown) -> list[dict[str, Any]]:
+    return [put({"key": key}, "value", value) for key, value in record.headers]
 
 
 def put(line: dict[str, Any], name: str, data: bytes | None) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import BinaryIO
-
-import click
 
 from odradek import Record
 from odradek.cli import record_json
+from odradek.cli.contradictions import refuse
 from odradek.cli.raw_text import raw
 from odradek.cli.record_format import Shown, Template
 
@@ -16,25 +17,54 @@ END = r"\n"
 VALUE_LINES = f"%v{END}"
 FOR_PEOPLE = r"%t[%p]@%o  %T{rfc3339}  %k{text}  %v{text}\n"
 META_ONLY = r"%t\t%p\t%o\t%T\t%K\t%V\n"
+NULL = "NULL"
 JSON = ("json", "jsonl")
 NAMED = {"table": FOR_PEOPLE, "raw": VALUE_LINES}
 """Formats that have names; with those of `JSON`."""
 
 
-def chosen_template(
-    template: str | None, key_delimiter: str | None, delimiter: str | None, meta_only: bool
-) -> str:
-    """What was asked for; else for people on a terminal, and values alone in a pipe."""
-    if template is not None:
-        if key_delimiter is not None or delimiter is not None:
-            raise click.UsageError("-f says what ends keys and records: leave out -K and -D")
-        return NAMED.get(template, template)
-    if key_delimiter is not None or delimiter is not None:
-        key = "" if key_delimiter is None else f"%k{literal(key_delimiter)}"
-        return f"{key}%v{END if delimiter is None else literal(delimiter)}"
-    if meta_only:
-        return META_ONLY
-    return FOR_PEOPLE if sys.stdout.isatty() else VALUE_LINES
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How records are to look, as the options of one call say; None: nothing was said."""
+
+    template: str | None
+    key_delimiter: str | None
+    delimiter: str | None
+    null: str | None
+    null_shown: bool
+    as_json: bool
+    meta_only: bool
+
+    def rendering(self) -> Callable[[Shown], bytes]:
+        """What makes text of a record. Raises `UsageError` for options that contradict each
+        other.
+        """
+        template = None if self.template in JSON else self.template
+        delimiters = {"-K": self.key_delimiter, "-D": self.delimiter}
+        others = {"-f": template, **delimiters, "--null": self.null}
+        if self.as_json or self.template in JSON:
+            refuse(others, "JSON has its own form")
+            return json_line(record_json.sizes if self.meta_only else record_json.written)
+        if self.meta_only:
+            refuse(others, "--meta-only shows sizes, and its own columns")
+            template = META_ONLY
+        elif template is not None:
+            refuse(delimiters, "-f says what ends keys and records")
+        else:
+            template = self.by_delimiters()
+        null = self.null if self.null is not None else NULL if self.null_shown else ""
+        return Template(NAMED.get(template, template), raw(null)).render
+
+    def by_delimiters(self) -> str:
+        """Without a template: for people on a terminal, and values alone in a pipe."""
+        if self.key_delimiter is not None or self.delimiter is not None:
+            key = "" if self.key_delimiter is None else f"%k{literal(self.key_delimiter)}"
+            return f"{key}%v{END if self.delimiter is None else literal(self.delimiter)}"
+        return FOR_PEOPLE if sys.stdout.isatty() else VALUE_LINES
+
+
+def json_line(encode: Callable[[Shown], bytes]) -> Callable[[Shown], bytes]:
+    return lambda record: encode(record) + b"\n"
 
 
 def literal(text: str) -> str:
@@ -45,9 +75,8 @@ def literal(text: str) -> str:
 class Writer:
     """Records on stdout, as bytes."""
 
-    def __init__(self, template: str, null: str, as_json: bool, unbuffered: bool) -> None:
-        self.template = Template(template, raw(null))
-        self.as_json = as_json
+    def __init__(self, looks: Looks, unbuffered: bool) -> None:
+        self.render = looks.rendering()
         self.unbuffered = unbuffered or sys.stdout.isatty()
         self.out: BinaryIO = sys.stdout.buffer
 
@@ -62,8 +91,7 @@ class Writer:
             record.headers,
             record.leader_epoch,
         )
-        line = record_json.written(shown) + b"\n" if self.as_json else self.template.render(shown)
-        self.out.write(line)
+        self.out.write(self.render(shown))
         if self.unbuffered:
             self.out.flush()
 
