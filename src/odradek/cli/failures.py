@@ -64,24 +64,32 @@ def exit_code(error: BaseException) -> int:
 
 
 class SomeFailed(Exception):
-    """What is wrong with some of the names that a command was given; the others are done."""
+    """What is wrong with some of the names or records that a command was given; the others are
+    done. `outcome` says how many."""
 
-    def __init__(self, errors: list[errors.KafkaError]) -> None:
+    def __init__(self, errors: list[errors.KafkaError], outcome: str = "") -> None:
         super().__init__(errors)
         self.errors = errors
+        self.outcome = outcome
 
 
 def each_of(names: Iterable[str], act: Callable[[str], None]) -> None:
     """Do it for all names, each once. Raises `SomeFailed` at the end if some are not there or are
     refused; any other error at once."""
+    failed = tried(names, act)
+    if failed:
+        raise SomeFailed(failed)
+
+
+def tried(names: Iterable[str], act: Callable[[str], None]) -> list[errors.KafkaError]:
+    """As `each_of`, but what is wrong with some is the answer."""
     failed: list[errors.KafkaError] = []
     for name in dict.fromkeys(names):
         try:
             act(name)
         except (*NOT_FOUND, *REFUSED) as error:
             failed.append(error)
-    if failed:
-        raise SomeFailed(failed)
+    return failed
 
 
 @contextmanager
@@ -91,15 +99,17 @@ def said(brokers: Brokers) -> Iterator[None]:
     try:
         yield
     except SomeFailed as some:
-        tell_of(some.errors, brokers)
+        tell_of(some.errors, brokers, some.outcome)
         sys.exit(exit_code(some.errors[0]))
     except (errors.KafkaError, ConfigError) as error:
         tell_of([error], brokers)
         sys.exit(exit_code(error))
 
 
-def tell_of(failed: Sequence[errors.KafkaError | ConfigError], brokers: Brokers) -> None:
-    """A sentence for each, then what to try next, once."""
+def tell_of(
+    failed: Sequence[errors.KafkaError | ConfigError], brokers: Brokers, outcome: str = ""
+) -> None:
+    """A sentence for each, and for all of them; then what to try next, once."""
     hints: dict[str, None] = {}
     for error in failed:
         click.echo(f"odradek: {error}", err=True)
@@ -109,5 +119,7 @@ def tell_of(failed: Sequence[errors.KafkaError | ConfigError], brokers: Brokers)
                 "KAFKA_BOOTSTRAP_SERVERS, says where another is."
             ] = None
         hints |= {hint: None for kind, hint in HINTS.items() if isinstance(error, kind)}
+    if outcome:
+        click.echo(outcome, err=True)
     for hint in hints:
         click.echo(hint, err=True)

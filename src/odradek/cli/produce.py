@@ -17,9 +17,9 @@ import click
 
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.connected import producer
-from odradek.cli.failures import exit_code
+from odradek.cli.failures import SomeFailed
 from odradek.cli.given_records import Given, NotReadable
-from odradek.cli.output import counted, tell
+from odradek.cli.output import counted
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text, raw
 from odradek.cli.record_format import LARGEST_PARTITION, Shown
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from odradek import Producer
 
 SHOWN_FAILURES = 3
+LAST_CHANCE_S = 30.0
 READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
 
 
@@ -101,21 +102,20 @@ def produce(
             else:
                 failures.add(error)
 
-        for record in readable(records, sender, progress):
-            with failures.of_single_records():
-                sender.send(
-                    name,
-                    None if tombstone and not record.value else record.value,
-                    key=record.key if record.key is not None or key is None else raw(key),
-                    headers=[*record.headers, *own_headers],
-                    partition=into(partition, record.partition if keep else -1),
-                    timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
-                    on_delivery=delivered,
-                )
+        with failures.of_the_rest(sender, progress):
+            for record in readable(records, sender, progress):
+                with failures.of_single_records():
+                    sender.send(
+                        name,
+                        None if tombstone and not record.value else record.value,
+                        key=record.key if record.key is not None or key is None else raw(key),
+                        headers=[*record.headers, *own_headers],
+                        partition=into(partition, record.partition if keep else -1),
+                        timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+                        on_delivery=delivered,
+                    )
         sender.flush()
-    if failures.count:
-        failures.tell(written=progress.count)
-        ctx.exit(exit_code(failures.first[0]))
+        failures.tell(progress)
 
 
 class Failures:
@@ -138,11 +138,29 @@ class Failures:
         except RecordTooLarge as error:
             self.add(error)
 
-    def tell(self, written: int) -> None:
-        """On stderr."""
-        for error in self.first:
-            tell(f"odradek: {error}")
-        tell(f"{counted(self.count, 'record')} not written, {written:,} written")
+    @contextmanager
+    def of_the_rest(self, sender: Producer[Any, Any], progress: Progress) -> Iterator[None]:
+        """Around all sends: when a record finds no way in, no more are read. What was sent before
+        gets its last chance, so that it is known what became of it.
+        """
+        try:
+            yield
+        except KafkaError as error:
+            sender.close(LAST_CHANCE_S)
+            if not self.count and not progress.count:
+                raise
+            outcome = f"{self.outcome(progress, and_this=1)}; the rest of the input was not read"
+            raise SomeFailed([error, *self.first][:SHOWN_FAILURES], outcome) from error
+
+    def tell(self, progress: Progress) -> None:
+        """Raises `SomeFailed` if there are any."""
+        if self.count:
+            raise SomeFailed(self.first, self.outcome(progress))
+
+    def outcome(self, progress: Progress, and_this: int = 0) -> str:
+        """How many records were written, and how many not."""
+        failed = counted(self.count + and_this, "record")
+        return f"{failed} not written, {progress.count:,} written"
 
 
 def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:

@@ -1,0 +1,107 @@
+"""`produce` that can send no more in the midst of its input says how far it came: who pipes into it
+wants to know what to send again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+from click.testing import CliRunner, Result
+from piping import Run, read
+
+import odradek
+from odradek.cli.main import main
+from odradek.client.errors import DeliveryTimeout, KafkaError, MaxBlockTimeout
+
+Report = Callable[[KafkaError | None, object], None]
+NO_ROOM = MaxBlockTimeout("there was no room within max.block.ms=1000")
+TOO_LATE = DeliveryTimeout("not acknowledged within delivery.timeout.ms=2000")
+
+
+class Producer:
+    """Its broker takes so many records and is gone; its buffer then has room for so many."""
+
+    def __init__(self, taken: int, room: int) -> None:
+        self.taken = taken
+        self.room = room
+        self.waiting: list[Report] = []
+
+    def send(self, topic: str, value: bytes, *, on_delivery: Report, **_: Any) -> None:
+        if self.taken:
+            self.taken -= 1
+            on_delivery(None, None)
+        elif len(self.waiting) < self.room:
+            self.waiting.append(on_delivery)
+        else:
+            raise NO_ROOM
+
+    def flush(self) -> None:
+        self.close()
+
+    def close(self, timeout: float | None = None) -> None:
+        while self.waiting:
+            self.waiting.pop(0)(TOO_LATE, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def produced(monkeypatch: pytest.MonkeyPatch, producer: Producer, lines: int) -> Result:
+    monkeypatch.setattr(odradek, "Producer", lambda settings: producer)
+    return CliRunner().invoke(main, ["produce", "t", "-b", "gone:9092"], input="line\n" * lines)
+
+
+def test_what_became_of_all_that_was_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = produced(monkeypatch, Producer(taken=3, room=4), lines=100)
+    assert done.exit_code == 3
+    assert done.stderr.splitlines() == [
+        f"odradek: {NO_ROOM}",
+        f"odradek: {TOO_LATE}",
+        f"odradek: {TOO_LATE}",
+        "5 records not written, 3 written; the rest of the input was not read",
+        "Is there a broker at gone:9092? `odradek up` starts one; -b, or KAFKA_BOOTSTRAP_SERVERS, "
+        "says where another is.",
+    ]
+
+
+def test_a_first_record_that_finds_no_way_is_told_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = produced(monkeypatch, Producer(taken=0, room=0), lines=1)
+    assert done.exit_code == 3
+    assert [line.partition("?")[0] for line in done.stderr.splitlines()] == [
+        f"odradek: {NO_ROOM}",
+        "Is there a broker at gone:9092",
+    ]
+
+
+def test_records_that_fail_after_the_input_has_ended_are_told_with_what_to_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = produced(monkeypatch, Producer(taken=1, room=2), lines=3)
+    assert done.exit_code == 3
+    assert [line.partition("?")[0] for line in done.stderr.splitlines()] == [
+        f"odradek: {TOO_LATE}",
+        f"odradek: {TOO_LATE}",
+        "2 records not written, 1 written",
+        "Is there a broker at gone:9092",
+    ]
+
+
+def test_what_was_sent_before_is_written(run: Run) -> None:
+    """And counted: it was under way when a record came that has no place to go to."""
+    good, bad = b'{"value":"v","partition":0}\n', b'{"value":"v","partition":7}\n'
+    options = ["--json", "--keep-partitions", "-X", "max.block.ms=3000"]
+    told = run("produce", "t", *options, stdin=good * 2 + bad + good, code=4).stderr.splitlines()
+    assert "partition 7" in told[0]
+    assert told[1] == "1 record not written, 2 written; the rest of the input was not read"
+    assert read(run, "t") == b"v\nv\n"
