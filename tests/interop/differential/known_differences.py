@@ -105,10 +105,6 @@ FORGOTTEN = (
     "A member that asks again on another connection: Kafka forgets the older request, so whoever "
     "waits for its answer waits for ever; this broker answers both alike."
 )
-SUBSCRIBED_NOW = (
-    "While a group rebalances Kafka goes by what its members read in the last generation; this "
-    "broker goes by what they say now, and keeps the offsets that a member is about to read."
-)
 
 
 def refused_only_here(kind: str, reason: str) -> tuple[Known, ...]:
@@ -187,5 +183,4 @@ KNOWN: tuple[Known, ...] = (
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
     Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
     Known("group-asked-twice: the older *", "", FORGOTTEN, kafka="no answer"),
-    Known("offset-deletes: preparing: deletes", "topics.b.*", SUBSCRIBED_NOW, kafka="NONE"),
 )

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from odradek.coordinator.group.member import Member, Protocols
 from odradek.coordinator.group.member_records import loaded_member
 from odradek.coordinator.group.states import CAN_REBALANCE, GroupState
+from odradek.coordinator.group.subscriptions import topics_read
 from odradek.coordinator.records import (
     CoordinatorRecord,
     GroupMetadataKey,
@@ -30,9 +31,7 @@ from odradek.coordinator.records import (
 from odradek.coordinator.turn import Reply
 from odradek.model.java_hash import hash_ordered
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-
-CONSUMER = "consumer"
-"""The protocol type of consumers, whose metadata the broker can read."""
+from odradek.protocol.consumer_protocol import PROTOCOL_TYPE
 
 
 class InitialWait:
@@ -66,6 +65,7 @@ class ClassicGroup:
         "state",
         "state_timestamp_ms",
         "static_members",
+        "subscribed_topics",
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
@@ -79,6 +79,8 @@ class ClassicGroup:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
+        self.subscribed_topics: set[str] | None = None
+        """What this generation reads; None: that is not known."""
         self.pending_joins: set[str] = set()
         self.pending_syncs: dict[str, None] = {}
         self.initial_wait: InitialWait | None = None
@@ -107,6 +109,8 @@ class ClassicGroup:
         }
         self._spoken = Counter(name for each in self.members.values() for name in each.spoken)
         self.awaiting_join = sum(each.join is not None for each in self.members.values())
+        if not self.members:
+            self.note_subscriptions()
 
     def generation_record(
         self, members: Sequence[MemberMetadata], leader: str | None
@@ -243,8 +247,20 @@ class ClassicGroup:
         """The members that are there are the next generation; they wait for the assignment."""
         self.generation += 1
         self.protocol = selected([each.protocols for each in self.members.values()])
+        self.note_subscriptions()
         self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
         self.pending_syncs = dict.fromkeys(self.members)
+
+    def note_subscriptions(self) -> None:
+        """What the members say now is what the group reads, until the next generation."""
+        members = self.members.values()
+        self.subscribed_topics = topics_read(self.protocol_type, self.protocol, members)
+
+    def reads(self, topic: str) -> bool:
+        """Whether the group reads a topic; of consumers of whom that is not known it is assumed."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == PROTOCOL_TYPE
+        return topic in self.subscribed_topics
 
     # -- protocols ---------------------------------------------------------------------------------
 

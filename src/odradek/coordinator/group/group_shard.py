@@ -59,13 +59,15 @@ class GroupShard:
             self.offsets.replay(key, value)
 
     def loaded(self, turn: Turn) -> None:
-        """Every member has a session's time to be heard of. A group that is larger than it may be
-        now rebalances, and the last to come stay out. Topics may have been deleted before the
-        broker came to what was committed for them.
+        """A group reads what is kept of its members, and every one of these has a session's time
+        to be heard of. A group that is larger than it may be now rebalances, and the last to come
+        stay out. Topics may have been deleted before the broker came to what was committed for
+        them.
         """
         turn.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
         self.expired((ORPHANS,), turn)
         for group in self.groups:
+            group.note_subscriptions()
             for member in group.members.values():
                 watch(turn, group, member)
             if len(group.members) > self.groups.config.group_max_size:

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from odradek.coordinator.group.classic_group import CONSUMER, ClassicGroup
+from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, tombstone
 from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.group.subscriptions import reads
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.turn import Reply, Turn
 from odradek.model.errors import ErrorCode
@@ -29,6 +28,7 @@ from odradek.protocol.api.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from odradek.protocol.consumer_protocol import PROTOCOL_TYPE
 
 RECORDS_AT_ONCE = 1000
 
@@ -53,7 +53,7 @@ def delete_offsets(
 def _fault(group: ClassicGroup | None) -> ErrorCode:
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+    if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
 
@@ -61,7 +61,7 @@ def _fault(group: ClassicGroup | None) -> ErrorCode:
 def _delete_topic(
     group: ClassicGroup, offsets: Offsets, turn: Turn, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
-    is_read = reads(group, topic.name)
+    is_read = group.reads(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
     partitions = []
     for partition in topic.partitions:

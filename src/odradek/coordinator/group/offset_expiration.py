@@ -24,7 +24,6 @@ from odradek.coordinator.group.groups import Groups
 from odradek.coordinator.group.groups import tombstone as group_tombstone
 from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, tombstone
 from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.group.subscriptions import subscribed_topics
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitValue
 
 MINUTE_MS = 60_000
@@ -56,8 +55,7 @@ def _is_in_use(group: ClassicGroup, topic: str) -> bool:
         return False
     if group.state is not GroupState.STABLE:
         return True
-    topics = subscribed_topics(group)
-    return topics is None or topic in topics
+    return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
 def _end_ms(group: ClassicGroup, value: OffsetCommitValue, retention_ms: int) -> int:

@@ -71,6 +71,7 @@ SCRIPTS: dict[str, Script] = {
     "offset-commits-of-members": committed.commits_of_members,
     "offset-fetches": committed.fetches,
     "offset-deletes": committed_ends.deletes,
+    "offset-deletes-of-instances": committed_ends.deletes_of_instances,
     "offset-ends": committed_ends.ends,
     "offset-commits-large": committed_ends.large,
     "frames": frames.frames,

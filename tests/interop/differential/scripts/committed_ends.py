@@ -18,21 +18,26 @@ from interop.differential.scripts.committed import (
     two_topics,
 )
 from interop.differential.scripts.group_steps import (
+    HEARTBEAT,
     JOIN,
     LEAVE,
+    SYNC,
     alone,
+    beating,
     coordinator_found,
     joining,
     leaving,
     member_id,
     pair,
     subscription,
+    syncing,
     until_rebalancing,
 )
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest
+from odradek.protocol.api.heartbeat import HeartbeatRequest
 from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -92,6 +97,32 @@ def deletes(peer: Peer) -> None:
     peer.call("workers: delete", deleting("workers", {"a": [0], "unknown": [0]}), 0)
     peer.ask(leaving("workers", (member, None)), LEAVE)
     peer.call("workers have left: delete", deleting("workers", {"a": [0]}), 0)
+
+
+def deletes_of_instances(peer: Peer) -> None:
+    """A group reads what its generation began with, whatever its members have said since."""
+    two_topics(peer)
+    kept: dict[str, list[Offset]] = {"a": [(0, 5, 3, "")], "b": [(0, 7, 0, "")]}
+    from_a, from_b = (joining("", instance="i", metadata=subscription(name)) for name in "ab")
+    for group in ("stable", "preparing"):
+        commit(peer, f"{group}: commits", committing(group, kept))
+        from_a.group_id = from_b.group_id = group
+        first = peer.ask(from_a, JOIN).member_id
+        if group == "stable":
+            peer.ask(syncing(group, 1, first, {first: b"all"}, instance="i"), SYNC)
+            peer.call("stable: comes back and reads another", from_b, JOIN)
+        else:
+            member_id(peer, group)  # Whoever has it has yet to join: the rebalance waits for him.
+            peer.begin(from_b, JOIN)
+            until_fenced(peer, beating(group, 1, first, "i"))
+        peer.call(f"{group}: deletes", deleting(group, {"a": [0], "b": [0]}), 0)
+        all_of(peer, f"{group}: is left", group)
+
+
+def until_fenced(peer: Peer, ghost: HeartbeatRequest) -> None:
+    """Until the next incarnation, which joins on another connection, has arrived."""
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    peer.until(lambda: peer.ask(ghost, HEARTBEAT).error_code == fenced)
 
 
 def peer_member(peer: Peer, group: str) -> str:
