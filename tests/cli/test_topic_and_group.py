@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -228,6 +229,11 @@ def test_who_is_not_there_keeps_nobody_from_the_others(
         assert shown.stderr.count(" ls` lists the") == 1
     made = run("topic", "create", "one", "three", "two", code=5)
     assert "three: created" in made.stderr
+    planned = run("group", "rm", *names, "--dry-run", code=4)
+    assert lines(planned) == [["one", "1"], ["two", "1"]]
+    assert "nope" in planned.stderr
+    optional = run("group", "rm", "nope", "--if-exists", "--json")
+    assert json.loads(optional.stdout) == {"group": "nope", "deleted": False}
     assert "two: deleted" in run("group", "rm", *names, "-y", code=4).stderr
     assert lines(run("group", "ls")) == []
 
@@ -248,8 +254,13 @@ def test_a_group_with_members_is_neither_moved_nor_deleted(run: Run, bootstrap: 
     with Consumer("orders", group="g", brokers=bootstrap) as member:
         while not member.assignment():
             member.poll(0.1)
-        for arguments in (("seek", "g", "--to", "end", "-y"), ("rm", "g", "-y")):
-            said = run("group", *arguments, code=5).stderr
+        for arguments, answer in itertools.product(
+            (("seek", "g", "--to", "end"), ("seek", "g", "--to-group", "g"), ("rm", "g")),
+            ("-y", "--dry-run"),
+        ):
+            refused = run("group", *arguments, answer, code=5)
+            said = refused.stderr
+            assert refused.stdout == ""
             assert "stop the members" in said
             assert "odradek group describe" in said
         [row] = lines(run("group", "describe", "g"))
@@ -264,9 +275,8 @@ def test_members_that_have_committed_nothing_are_not_moved_either(run: Run, boot
         while not member.assignment():
             member.poll(0.1)
         for where in ((), ("-t", "orders"), ("-t", "orders", "--dry-run")):
-            code = 0 if "--dry-run" in where else 5
-            said = run("group", "seek", "g", "--to", "start", *where, "-y", code=code).stderr
-            assert ("group g has 1 member, which would go on" in said) == bool(code)
+            said = run("group", "seek", "g", "--to", "start", *where, "-y", code=5).stderr
+            assert "group g has 1 member, which would go on" in said
     assert "[default: where it has committed]" in helped("group", "seek")
 
 
@@ -329,6 +339,7 @@ def test_what_is_watched_is_shown_again_and_again(
         (["group", "describe", "nope"], 4, "nope"),
         (["group", "lag", "nope"], 4, "nope"),
         (["group", "rm", "nope", "-y"], 4, "nope"),
+        (["group", "rm", "nope", "--dry-run"], 4, "nope"),
         (["topic", "create", "bad name"], 5, "Topic name is invalid"),
         (["topic", "create", "t", "-r", "9"], 5, "REPLICATION"),
         (["topic", "create", "t", "-c", "retention.mss=1"], 5, "retention.mss"),

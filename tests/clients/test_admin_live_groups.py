@@ -8,8 +8,10 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek import Admin, Consumer, TopicPartition
+from odradek.client.admin import groups
 from odradek.client.admin.results import Group, Lag
-from odradek.client.errors import GroupNotEmpty, UnknownMember
+from odradek.client.errors import GroupNotEmpty, GroupNotFound, UnknownMember
+from odradek.protocol.api.describe_groups import DescribedGroup
 from odradek.testing.broker import Broker
 
 LONG_S = 60.0
@@ -107,3 +109,17 @@ def test_what_members_go_on_with_is_left_alone(
     plan = admin.seek_group(topic, "start", dry_run=True)
     assert plan[first] == (COUNT - 2, 0)
     assert admin.group(topic).state == "Stable"
+
+
+def test_members_that_are_not_told_are_not_moved_either(
+    admin: Admin, member: Consumer[bytes, bytes], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a group of another protocol (KIP-848): its state tells that there are some."""
+
+    def not_classic(described: DescribedGroup) -> None:
+        raise GroupNotFound(f"Group {described.group_id} is not a classic group.")
+
+    monkeypatch.setattr(groups, "description_of", not_classic)
+    with pytest.raises(GroupNotEmpty, match="is Stable, so it has members"):
+        admin.seek_group(topic, {})
+    assert admin.seek_group("nobody yet", {}) == {}

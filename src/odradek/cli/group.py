@@ -10,7 +10,7 @@ from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
-from odradek.cli.failures import each_of
+from odradek.cli.failures import SomeFailed, each_of, tried
 from odradek.cli.group_tables import description_table, found_group, lag_table, summary
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, YES, json_option, watch_option, watched
@@ -18,6 +18,10 @@ from odradek.cli.moments import position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import Place, chosen_partitions, places_at
 from odradek.cli.topic import now_ms
+from odradek.client.admin.group_offsets import WITHOUT_MEMBERS
+from odradek.client.admin.results import Group, GroupDescription
+from odradek.client.errors import GroupNotFound, error_for
+from odradek.model.errors import ErrorCode
 from odradek.model.ids import TopicPartition
 
 STATES = (
@@ -154,6 +158,7 @@ def seek(
     if (where is None) == (model is None):
         raise click.UsageError("where to? --to POSITION, or --to-group GROUP")
     with admin(brokers(ctx)) as cluster:
+        cluster.seek_group(name, {})  # If it has members, that is what is said, also of a plan.
         committed = cluster.group_offsets(name)
         if model is not None:
             offsets = {each: at.offset for each, at in cluster.group_offsets(model).items()}
@@ -166,7 +171,6 @@ def seek(
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
         if not wanted:
-            cluster.seek_group(name, {})  # If it has members, that is what is said.
             tell(f"odradek: {source} has committed nothing; say which topics, with -t")
             ctx.exit(exits.FAILED)
         if where is not None:
@@ -220,13 +224,33 @@ def rm(
     """Delete groups without members, with what they have committed."""
     with admin(brokers(ctx)) as cluster:
         plan = Listing(("group", "partitions"))
-        for name in names:
-            plan.add(name, len(cluster.group_offsets(name)))
-        if confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
 
-            def delete(name: str) -> None:
-                existed = cluster.delete_group(name, missing_ok=if_exists)
-                said = f"{name}: {'deleted' if existed else 'there was none'}"
-                done(said, as_json=as_json, group=name, deleted=existed)
+        def look(name: str) -> None:
+            try:
+                refuse_members(found_group(cluster, name))
+            except GroupNotFound:
+                if not if_exists:
+                    raise
+                if not dry_run:
+                    told(name, existed=False)
+            else:
+                plan.add(name, len(cluster.group_offsets(name)))
 
-            each_of(names, delete)
+        def delete(name: str) -> None:
+            told(name, existed=cluster.delete_group(name, missing_ok=if_exists))
+
+        def told(name: str, *, existed: bool) -> None:
+            said = f"{name}: {'deleted' if existed else 'there was none'}"
+            done(said, as_json=as_json, group=name, deleted=existed)
+
+        failed = tried(names, look)
+        if plan.rows and confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
+            failed += tried([name for name, _ in plan.rows], delete)
+        if failed:
+            raise SomeFailed(failed)
+
+
+def refuse_members(found: GroupDescription | Group) -> None:
+    """Before it is asked for: a plan would promise what will be refused."""
+    if found.state not in WITHOUT_MEMBERS:
+        raise error_for(ErrorCode.NON_EMPTY_GROUP, f"deleting group {found.group_id}")

@@ -8,7 +8,7 @@ from datetime import datetime
 from odradek.client.admin.calls import check
 from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
-from odradek.client.admin.results import Lag, Member, Move, SeekPlan
+from odradek.client.admin.results import Group, Lag, Member, Move, SeekPlan
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.errors.answers import GroupNotEmpty, GroupNotFound
@@ -41,6 +41,8 @@ from odradek.protocol.consumer_protocol import by_topic
 BY_NAME_MAX = 9
 GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
 NO_OFFSET = -1
+WITHOUT_MEMBERS = ("Empty", "Dead", "")
+"""States; the last is what brokers say that are too old to list them."""
 
 
 class GroupOffsetCalls(GroupCalls, RecordCalls):
@@ -196,23 +198,31 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
 
     async def _known_members(self, group_id: str, *, may_be_none: bool) -> Sequence[Member]:
         """The members, as far as DescribeGroups knows them. Of a group of another protocol
-        (KIP-848) it says that there is none; what such a group has committed is known all the same,
-        and its coordinator refuses who would move it under its members. Raises `GroupNotFound` if
-        there is none, unless there `may_be_none`.
+        (KIP-848) it says that there is none; what such a group has committed is known all the same.
+        Raises `GroupNotFound` if there is none, unless there `may_be_none`.
         """
         try:
             return (await self.group(group_id)).members
         except GroupNotFound:
-            if not may_be_none and all(each.group_id != group_id for each in await self.groups()):
+            if not may_be_none and await self._listed(group_id) is None:
                 raise
             return ()
 
+    async def _listed(self, group_id: str) -> Group | None:
+        """The group as it is listed, of whatever protocol."""
+        return next((each for each in await self.groups() if each.group_id == group_id), None)
+
     async def _refuse_members(self, group_id: str) -> None:
-        members = await self._known_members(group_id, may_be_none=True)
-        if members:
-            counted = f"{len(members)} member{'' if len(members) == 1 else 's'}"
+        try:
+            count = len((await self.group(group_id)).members)
+            has_some = f"has {count} member{'' if count == 1 else 's'}" if count else ""
+        except GroupNotFound:
+            listed = await self._listed(group_id)
+            state = "" if listed is None else listed.state
+            has_some = "" if state in WITHOUT_MEMBERS else f"is {state}, so it has members"
+        if has_some:
             raise GroupNotEmpty(
-                f"group {group_id} has {counted}, which would go on where they are. "
+                f"group {group_id} {has_some}, which would go on where they are. "
                 f"What to do: {GroupNotEmpty.advice}."
             )
 
