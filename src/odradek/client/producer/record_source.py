@@ -63,12 +63,12 @@ class ListSource(RecordSource):
         value: Serializer,
         headers: list[Header],
     ) -> None:
-        super().__init__(len(values))
-        if keys is not None and len(keys) != len(values):
-            raise ValueError(f"{len(keys)} keys for {len(values)} values: give as many")
+        self._values = listed("values", values)
+        self._keys = None if keys is None else listed("keys", keys)
+        super().__init__(len(self._values))
+        if self._keys is not None and len(self._keys) != len(self._values):
+            raise ValueError(f"{len(self._keys)} keys for {self.count} values: give as many")
         self._topic = topic
-        self._values = values if isinstance(values, list) else list(values)
-        self._keys = keys if keys is None or isinstance(keys, list) else list(keys)
         self._key = key
         self._value = value
         self._pairs = headers
@@ -83,6 +83,17 @@ class ListSource(RecordSource):
 
     def headers(self, index: i64) -> bytes:
         return self._headers
+
+
+def listed(what: str, given: Sequence[object]) -> list[object]:
+    """The keys or values of many records. Raises `TypeError` for one text, or the bytes of one:
+    their letters would be sent."""
+    if isinstance(given, (str, bytes, bytearray)):
+        raise TypeError(
+            f"{given[:40]!r} is one, not the {what} of many records. What to do: give a list of "
+            f"{what}, or send() one record"
+        )
+    return given if isinstance(given, list) else list(given)
 
 
 @final
