@@ -48,6 +48,14 @@ def test_keys_are_cut_off_lines_that_have_one(run: Run) -> None:
     assert read(run, "t", "-f", r"%K %k=%v\n") == b"1 a=1\n-1 =no key\n1 b=2:3\n"
 
 
+@pytest.mark.parametrize("delimiter", ["%", "%%", "%k", "%p{", "{hex}", r"\x25\n"])
+def test_delimiters_are_what_they_say_and_no_verbs(run: Run, delimiter: str) -> None:
+    lines = f"v1{delimiter}v2{delimiter}".replace(r"\x25\n", "%\n").encode()
+    run("produce", "t", "-D", delimiter, stdin=lines)
+    assert read(run, "t", "-f", r"%v\n") == b"v1\nv2\n"
+    assert read(run, "t", "-D", delimiter) == lines
+
+
 def test_a_template_reads_what_it_wrote(run: Run) -> None:
     run("produce", "t", "-f", r"%k\t%v\n", stdin=b"a\tx y\nb\tz\n")
     assert read(run, "t", "-f", r"%k\t%v\n") == b"a\tx y\nb\tz\n"

@@ -17,7 +17,7 @@ from odradek.cli import record_json
 from odradek.cli.contradictions import refuse
 from odradek.cli.output import tell
 from odradek.cli.raw_text import raw
-from odradek.cli.record_format import Shown, unescaped
+from odradek.cli.record_format import Shown, literal, unescaped
 from odradek.cli.record_input import read_records, reads
 
 LINE = r"%v\n"
@@ -75,7 +75,7 @@ def text_records(
 ) -> Iterator[Shown]:
     """Records of lines, or of a template."""
     if template is None:
-        template = LINE if delimiter is None else f"%v{delimiter}"
+        template = LINE if delimiter is None else f"%v{literal(delimiter)}"
     mark = None if key_delimiter is None else unescaped(key_delimiter)
     warn_of_waiting(source)
     try:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -66,22 +66,39 @@ class Template:
 
     def __init__(self, text: str, null: bytes = b"") -> None:
         self.parts: list[Part] = []
-        at = 0
-        for found in VERB.finditer(text):
-            self.literal(text[at : found.start()])
-            self.parts.append(part(found["verb"], found["how"], null))
-            at = found.end()
-        if "%" in text[at:]:
-            raise BadTemplate(f"{text!r}: a lone percent sign; write %% for one")
-        self.literal(text[at:])
-
-    def literal(self, text: str) -> None:
-        if text:
-            data = unescaped(text)
-            self.parts.append(lambda _: data)
+        for piece in pieces(text):
+            if isinstance(piece, bytes):
+                self.parts.append(always(piece))
+            else:
+                self.parts.append(part(piece["verb"], piece["how"], null))
 
     def render(self, record: Shown) -> bytes:
         return b"".join([part(record) for part in self.parts])
+
+
+def always(data: bytes) -> Part:
+    """What stands for itself."""
+    return lambda _: data
+
+
+def pieces(template: str) -> Iterator[bytes | re.Match[str]]:
+    """What a template is made of: bytes that stand for themselves, and matches of `VERB`."""
+    at = 0
+    for found in VERB.finditer(template):
+        if at < found.start():
+            yield unescaped(template[at : found.start()])
+        yield b"%" if found[0] == "%%" else found
+        at = found.end()
+    if "%" in template[at:]:
+        raise BadTemplate(f"{template!r}: a lone percent sign; write %% for one")
+    if at < len(template):
+        yield unescaped(template[at:])
+
+
+def literal(text: str) -> str:
+    """Text as a template has it, behind a verb as well; its escapes stay escapes."""
+    text = text.replace("%", "%%")
+    return rf"\x7b{text[1:]}" if text.startswith("{") else text
 
 
 def unescaped(text: str) -> bytes:
@@ -117,8 +134,6 @@ def part(verb: str, how: str | None, null: bytes) -> Part:
         return lambda record: headers_text(record.headers)
     if verb == "t" and how is None:
         return lambda record: record.topic.encode()
-    if verb == "%" and how is None:
-        return lambda _: b"%"
     raise BadTemplate(f"%{verb}{'' if how is None else '{' + how + '}'} is not a verb; see --help")
 
 

@@ -13,10 +13,9 @@ from typing import IO
 from odradek.cli.record_format import (
     LARGEST_PARTITION,
     LARGEST_TIMESTAMP,
-    VERB,
     BadTemplate,
     Shown,
-    unescaped,
+    pieces,
     within,
 )
 
@@ -28,19 +27,21 @@ def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
     """The verbs of an input template, each with the bytes that end it, and what stands before the
     first.
     """
-    found = list(VERB.finditer(template))
-    if not found:
+    before = b""
+    steps: list[tuple[str, bytes]] = []
+    for piece in pieces(template):
+        if not isinstance(piece, bytes):
+            if piece["verb"] not in READABLE or piece["how"] is not None:
+                raise BadTemplate(f"{piece[0]} cannot be read; %k %v %p %h %T can")
+            if steps and not steps[-1][1]:
+                raise BadTemplate(f"{template!r}: nothing tells where %{steps[-1][0]} ends")
+            steps.append((piece["verb"], b""))
+        elif steps:
+            steps[-1] = (steps[-1][0], steps[-1][1] + piece)
+        else:
+            before += piece
+    if not steps:
         raise BadTemplate(f"{template!r} has no verb: write at least %v")
-    before = unescaped(template[: found[0].start()])
-    steps = []
-    for index, one in enumerate(found):
-        if one["verb"] not in READABLE or one["how"] is not None:
-            raise BadTemplate(f"{one[0]} cannot be read; %k %v %p %h %T can")
-        stop = found[index + 1].start() if index + 1 < len(found) else len(template)
-        end = unescaped(template[one.end() : stop])
-        if not end and index + 1 < len(found):
-            raise BadTemplate(f"{template!r}: nothing tells where {one[0]} ends")
-        steps.append((one["verb"], end))
     return steps, before
 
 

@@ -11,7 +11,7 @@ from odradek import Record
 from odradek.cli import record_json
 from odradek.cli.contradictions import refuse
 from odradek.cli.raw_text import raw
-from odradek.cli.record_format import Shown, Template
+from odradek.cli.record_format import Shown, Template, literal
 
 END = r"\n"
 VALUE_LINES = f"%v{END}"
@@ -65,11 +65,6 @@ class Looks:
 
 def json_line(encode: Callable[[Shown], bytes]) -> Callable[[Shown], bytes]:
     return lambda record: encode(record) + b"\n"
-
-
-def literal(text: str) -> str:
-    """Text as a template has it."""
-    return text.replace("%", "%%")
 
 
 class Writer:

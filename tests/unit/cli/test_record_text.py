@@ -59,7 +59,7 @@ def test_a_time_beyond_the_years_there_are_names_for_is_its_number(
 
 
 @pytest.mark.parametrize(
-    "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", r"\q", r"\x4"]
+    "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", "%%{hex}", r"\q", r"\x4"]
 )
 def test_what_is_no_template_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
@@ -75,6 +75,7 @@ def test_text_is_read_by_the_template_it_was_written_with() -> None:
     assert read(r"%v\n", b"") == []
     assert read("%v", b"a\nb\n") == [(None, b"a\nb\n")]
     assert read(r"<%k;%v>", b"<a;1><b;2>") == [(b"a", b"1"), (b"b", b"2")]
+    assert read(r"%%%k%%%%%v%%\n", b"%a%%1%\n%b%%2%\n") == [(b"a", b"1"), (b"b", b"2")]
 
 
 def test_partition_time_and_headers_are_read() -> None:
@@ -82,7 +83,7 @@ def test_partition_time_and_headers_are_read() -> None:
     assert one == Shown("", 3, -1, 1700, None, b"x", [("a", b"1"), ("b", b"2")])
 
 
-@pytest.mark.parametrize("template", ["no verb", "%k%v", "%o %v", "%K", "%v{hex}"])
+@pytest.mark.parametrize("template", ["no verb", "%%", "%k%v", "%o %v", "%K", "%v{hex}", "%v %"])
 def test_a_template_that_cannot_be_read_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         list(read_records(template, io.BytesIO(b"x")))
