@@ -10,7 +10,7 @@
     describe flights | delete flights
     wait 3s                              time goes by; what is due happens when it is
     disk slow | disk fast | disk full | disk roomy
-    crash                                the broker is killed, and starts again
+    crash group.max.size=1               the broker is killed, and starts again with this setting
     history                              the records of the log, from the start
 
 Clients have names of one letter. Their member ids are told as `A1`, and `A2` after a restart. A
@@ -228,6 +228,7 @@ class GroupMachine(Stage):
 
     def do_crash(self, words: list[str], values: dict[str, str]) -> None:
         self.crash()
+        self.configure(values)
         self.open()
 
     def do_history(self, words: list[str], values: dict[str, str]) -> None:

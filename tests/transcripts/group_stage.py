@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -90,13 +90,19 @@ class Stage:
     """One partition of groups. The disk syncs when `settle` is called, unless it is `slow`."""
 
     def __init__(self, **settings: int) -> None:
-        values = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        self.config = BrokerConfig.load(values, "the test")
+        self._settings: dict[str, str] = {}
+        self.configure(settings)
         self.disk = RoomyDisk()
         self.clock = Clock()
         self.random = Random(1)
         self.slow = False
         self.open()
+
+    def configure(self, settings: Mapping[str, object]) -> None:
+        """From its next start on the broker goes by these too."""
+        for name, value in settings.items():
+            self._settings[name.replace("_", ".")] = str(value)
+        self.config = BrokerConfig.load(self._settings, "the test")
 
     def open(self) -> None:
         """The broker starts, with what is on the disk."""
