@@ -210,8 +210,23 @@ def test_a_group_follows_another(run: Run, admin: Admin) -> None:
     run("group", "seek", "second", "--to-group", "first", "-y")
     assert admin.group_offsets("second").keys() == admin.group_offsets("first").keys()
     assert "first or" not in run("group", "seek", "second", "-y", code=2).stderr
-    said = run("group", "seek", "second", "--to-group", "third", "-y", code=1).stderr
-    assert "third has committed nothing" in said
+
+
+def test_a_group_to_follow_must_be_there_and_have_read_what_is_asked_for(
+    run: Run, admin: Admin
+) -> None:
+    run("topic", "create", "orders", "refunds")
+    admin.alter_group_offsets("first", {TopicPartition("orders", 0): 0})
+    follow = ("group", "seek", "second", "-y", "--to-group")
+    missing = run(*follow, "third", code=4).stderr
+    assert "group third: GROUP_ID_NOT_FOUND" in missing
+    assert "odradek group ls" in missing
+    assert "nowhere" in run(*follow, "first", "-t", "orders", "-t", "nowhere", code=4).stderr
+    nothing = run(*follow, "first", "-t", "orders", "-t", "refunds", code=1).stderr
+    assert nothing == "odradek: first has committed nothing in refunds\n"
+    own = run("group", "seek", "second", "--to", "start", "-y", code=1).stderr
+    assert own == "odradek: second has committed nothing; say which topics, with -t\n"
+    assert admin.group_offsets("second") == {}
 
 
 @pytest.mark.parametrize("names", [("one", "nope", "two"), ("nope", "one", "two")])
@@ -277,6 +292,8 @@ def test_members_that_have_committed_nothing_are_not_moved_either(run: Run, boot
         for where in ((), ("-t", "orders"), ("-t", "orders", "--dry-run")):
             said = run("group", "seek", "g", "--to", "start", *where, "-y", code=5).stderr
             assert "group g has 1 member, which would go on" in said
+        said = run("group", "seek", "other", "--to-group", "g", "-y", code=1).stderr
+        assert said == "odradek: g has committed nothing\n"
     assert "[default: where it has committed]" in helped("group", "seek")
 
 

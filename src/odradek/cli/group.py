@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NoReturn
 
 import click
+from click.exceptions import Exit
 
+from odradek import Admin
 from odradek.cli import exits
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.confirm import confirmed
@@ -161,18 +164,14 @@ def seek(
         cluster.seek_group(name, {})  # If it has members, that is what is said, also of a plan.
         committed = cluster.group_offsets(name)
         if model is not None:
-            offsets = {each: at.offset for each, at in cluster.group_offsets(model).items()}
-            found = {each: Place(offset, offset) for each, offset in offsets.items()}
-            wanted = [each for each in found if not topics or each.topic in topics]
-            source = model
+            found = followed(cluster, model, topics)
+            wanted = list(found)
         else:
             wanted = cluster.partitions_of(topics) if topics else list(committed)
-            source = name
+            if not wanted:
+                nothing(f"{name} has committed nothing; say which topics, with -t")
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
-        if not wanted:
-            tell(f"odradek: {source} has committed nothing; say which topics, with -t")
-            ctx.exit(exits.FAILED)
         if where is not None:
             found = places_at(cluster, wanted, position(where, now_ms()))
         plan = Listing(("topic", "partition", "committed", "new", "instead_of"))
@@ -185,6 +184,29 @@ def seek(
             moved = f"{name}: moved in {counted(len(wanted), 'partition')}"
             clamped = tell_clamped({each: found[each] for each in wanted})
             done(moved, as_json=as_json, group=name, partitions=len(wanted), **clamped)
+
+
+def followed(cluster: Admin, model: str, topics: Collection[str]) -> dict[TopicPartition, Place]:
+    """Where another group is, in these topics or in all it has committed for."""
+    offsets = {each: at.offset for each, at in cluster.group_offsets(model).items()}
+    if not offsets:
+        found_group(cluster, model)
+        nothing(f"{model} has committed nothing")
+    without = sorted(set(topics) - {each.topic for each in offsets})
+    if without:
+        cluster.describe_topics(without)
+        nothing(f"{model} has committed nothing in {', '.join(without)}")
+    return {
+        each: Place(offset, offset)
+        for each, offset in offsets.items()
+        if not topics or each.topic in topics
+    }
+
+
+def nothing(why: str) -> NoReturn:
+    """There is nothing to go by."""
+    tell(f"odradek: {why}")
+    raise Exit(exits.FAILED)
 
 
 def tell_clamped(places: Mapping[TopicPartition, Place]) -> dict[str, object]:
