@@ -48,7 +48,7 @@ def test_keys_are_cut_off_lines_that_have_one(run: Run) -> None:
     assert read(run, "t", "-f", r"%K %k=%v\n") == b"1 a=1\n-1 =no key\n1 b=2:3\n"
 
 
-@pytest.mark.parametrize("delimiter", ["%", "%%", "%k", "%p{", "{hex}", r"\x25\n"])
+@pytest.mark.parametrize("delimiter", ["%", "%%", "%k", "%p{", "%{x}", "{hex}", r"\x25\n"])
 def test_delimiters_are_what_they_say_and_no_verbs(run: Run, delimiter: str) -> None:
     lines = f"v1{delimiter}v2{delimiter}".replace(r"\x25\n", "%\n").encode()
     run("produce", "t", "-D", delimiter, stdin=lines)

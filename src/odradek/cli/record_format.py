@@ -27,7 +27,7 @@ from odradek.client.consumer.record import EPOCH
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-VERB = re.compile(r"%(?P<verb>[a-zA-Z%])(?:\{(?P<how>[^}]*)\})?")
+VERB = re.compile(r"%(?:%|(?P<verb>[a-zA-Z])(?:\{(?P<how>[^}]*)\})?)")
 ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
 LARGEST_PARTITION, LARGEST_TIMESTAMP = 2**31 - 1, 2**63 - 1
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
@@ -82,7 +82,7 @@ def always(data: bytes) -> Part:
 
 
 def pieces(template: str) -> Iterator[bytes | re.Match[str]]:
-    """What a template is made of: bytes that stand for themselves, and matches of `VERB`."""
+    """What a template is made of: bytes that stand for themselves, and matches of `VERB`, of verbs."""
     at = 0
     for found in VERB.finditer(template):
         if at < found.start():

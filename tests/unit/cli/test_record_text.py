@@ -28,6 +28,7 @@ RECORD = Shown(
         ("%v{hex} %k{base64}", b"00ff206c617465 VUE="),
         ("%h (%H)", b"a=1,b= (2)"),
         ("100%% of epoch %e", b"100% of epoch 7"),
+        ("%%{hex}%%%p%%", b"%{hex}%2%"),
         ("ünï", "ünï".encode()),
     ],
 )
@@ -59,7 +60,7 @@ def test_a_time_beyond_the_years_there_are_names_for_is_its_number(
 
 
 @pytest.mark.parametrize(
-    "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", "%%{hex}", r"\q", r"\x4"]
+    "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", r"\q", r"\x4"]
 )
 def test_what_is_no_template_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
