@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 import click
 
@@ -13,11 +12,12 @@ from odradek.cli.confirm import confirmed
 from odradek.cli.connected import admin
 from odradek.cli.failures import HINTS, each_of
 from odradek.cli.groups import AliasedGroup
-from odradek.cli.looks import DRY_RUN, YES, json_flag, json_option, watch_option, watched
+from odradek.cli.looks import DRY_RUN, YES, json_flag, json_option
 from odradek.cli.moments import From, position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import chosen_partitions, ends_of, offsets_at
-from odradek.cli.topic_tables import config_table, summary_table, topic_table
+from odradek.cli.topic_description import describe, ls
+from odradek.cli.topic_tables import config_table
 from odradek.client.errors import UnknownTopicOrPartition
 
 BY_BROKER = -1
@@ -31,23 +31,8 @@ def topic() -> None:
     """Topics: ls, create, describe, config, add-partitions, trim, rm."""
 
 
-@topic.command("ls")
-@click.option("-i", "--internal", is_flag=True, help="The cluster's own topics too.")
-@watch_option
-@json_option
-@broker_options
-@click.pass_context
-def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool) -> None:
-    """List topics."""
-    with admin(brokers(ctx)) as cluster:
-
-        def look() -> None:
-            listing = Listing(("topic", "partitions", "replication"), empty="There are no topics.")
-            for each in cluster.topics(internal=internal):
-                listing.add(each.name, len(each.partitions), each.replication)
-            show(listing, as_json=as_json)
-
-        watched(pause_s, look)
+topic.add_command(ls)
+topic.add_command(describe)
 
 
 @topic.command("create")
@@ -92,54 +77,6 @@ def create(
             )
 
         each_of(names, make)
-
-
-@topic.command("describe")
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-s", "--summary", is_flag=True, help="A row for each topic.")
-@click.option("-p", "--partitions", is_flag=True, help="Its partitions.  [default]")
-@click.option("-c", "--configs", is_flag=True, help="Its settings that are not defaults.")
-@click.option("-a", "--all", "everything", is_flag=True, help="All of it, and defaults too.")
-@watch_option
-@json_option
-@broker_options
-@click.pass_context
-def describe(
-    ctx: click.Context,
-    names: tuple[str, ...],
-    summary: bool,
-    partitions: bool,
-    configs: bool,
-    everything: bool,
-    pause_s: float | None,
-    as_json: bool,
-) -> None:
-    """Partitions with their leaders, replicas and offsets; settings; or a summary."""
-    chosen = Sections(summary, partitions, configs)
-    if not any(chosen):
-        chosen = Sections(everything, True, everything)
-    with admin(brokers(ctx)) as cluster:
-
-        def look(name: str) -> None:
-            found = cluster.topic(name)
-            starts, ends = ends_of(cluster, found)
-            if chosen.summary:
-                show(summary_table(found, starts, ends), as_json=as_json)
-            if chosen.partitions:
-                show(topic_table(found, starts, ends), as_json=as_json)
-            if chosen.configs:
-                settings = cluster.describe_config(topic=name)
-                show(config_table(name, settings, everything), as_json=as_json)
-
-        watched(pause_s, lambda: each_of(names, look))
-
-
-class Sections(NamedTuple):
-    """What of a topic is described."""
-
-    summary: bool
-    partitions: bool
-    configs: bool
 
 
 @topic.command("config")
