@@ -9,7 +9,7 @@ What becomes of a name is in `client_names`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
@@ -76,9 +76,14 @@ class ClientSettings(Settings):
         if alias.name in WITHOUT_EFFECT or alias.name.startswith(SECURITY_PREFIXES):
             return None
         known = known_to_any()
-        if alias.name in known:  # It may be given to several kinds of clients alike.
-            return None
         arguments = {normalised(argument): argument for argument in cls.arguments}
+        if alias.name in arguments:  # A constructor has taken its own out.
+            raise ConfigError(
+                f"{name} is no setting, but an argument of the constructor of a {cls.kind}"
+            )
+        # It may be given to several kinds of clients alike.
+        if alias.name in known or alias.name in arguments_of_any():
+            return None
         near = nearest(normalised(name), {name: name for name in (*known, *ALIASES)} | arguments)
         raise ConfigError(f"no client has a setting {name}{near}")
 
@@ -101,6 +106,13 @@ def known_to_any() -> set[str]:
     from odradek.config.clients import KINDS  # Not above: they are made of what is here.
 
     return {name for kind in KINDS for name in kind.declared}
+
+
+def arguments_of_any() -> set[str]:
+    """What constructors of all kinds of clients take beside settings, written like those."""
+    from odradek.config.clients import KINDS
+
+    return {normalised(argument) for kind in KINDS for argument in kind.arguments}
 
 
 def nearest(name: str, known: Mapping[str, str]) -> str:
@@ -146,11 +158,26 @@ def together(
     return given
 
 
-def either(name: str, value: Any, other: str, given: dict[str, Any]) -> Any:
-    """An argument with two names: what was given as `name`, or is `given` as the `other`, and taken
-    out there. Raises `ConfigError` if it is both.
+def taken(arguments: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that are no settings, of what a constructor was `given`, and taken out there. They
+    may be written in all the ways that settings may. Raises `ConfigError` for one that has two
+    values.
     """
-    by_other = given.pop(other, None)
-    if value is not None and by_other is not None:
+    meant = {normalised(argument): argument for argument in arguments}
+    found: dict[str, Any] = {}
+    written: dict[str, str] = {}
+    for name in [each for each in given if normalised(each) in meant]:
+        argument, value = meant[normalised(name)], given.pop(name)
+        if value is None:
+            continue
+        if argument in found and found[argument] != value:
+            raise ConfigError(f"{written[argument]} and {name} are the same, and differ: give one")
+        found[argument], written[argument] = value, name
+    return found
+
+
+def either(name: str, other: str, arguments: Mapping[str, Any]) -> Any:
+    """An argument with two names. Raises `ConfigError` if it is given by both."""
+    if name in arguments and other in arguments:
         raise ConfigError(f"{name} and {other} are the same, and both are given: give one")
-    return value if by_other is None else by_other
+    return arguments.get(name, arguments.get(other))

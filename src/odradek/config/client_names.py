@@ -7,8 +7,9 @@ and aiokafka. Case does not matter, and `_` is as good as `.`: `linger_ms`, `LIN
 A name is one of
 
 - a setting of this kind of client, or another name for one (`ALIASES`);
-- one that other clients have and that has no effect here (`WITHOUT_EFFECT`, or a setting of
-  another kind of client): told in one warning, for what works elsewhere shall work here;
+- one that other clients have and that has no effect here (`WITHOUT_EFFECT`, or a setting or an
+  argument of another kind of client): told in one warning, for what works elsewhere shall work
+  here;
 - one that promises what this client does not do (`REFUSED`): an error, for it would be missed;
 - unknown: an error with the nearest name there is.
 """
@@ -44,12 +45,14 @@ def offset_reset(text: str) -> str:
 
 
 def assignors(text: str) -> str:
-    """Java names its classes; librdkafka, and this client, what they do."""
+    """Java, kafka-python and aiokafka name their classes; librdkafka, and this client, what they
+    do."""
     return ",".join(assignor(name.strip()) for name in text.split(",") if name.strip())
 
 
 def assignor(name: str) -> str:
-    short = name.rpartition(".")[2].removesuffix("Assignor").lower().replace("_", "-")
+    plain = name.rpartition(".")[2].removesuffix("Assignor").removesuffix("Partition")
+    short = plain.lower().replace("_", "-")
     return {"cooperativesticky": "cooperative-sticky", "round-robin": "roundrobin"}.get(
         short, short
     )
@@ -93,7 +96,8 @@ ALIASES: dict[str, Alias] = {
     "socket.timeout.ms": Alias("request.timeout.ms"),
     "topic.metadata.refresh.interval.ms": Alias("metadata.max.age.ms"),
     "auto.commit.enable": Alias("enable.auto.commit"),
-    # kafka-python and aiokafka.
+    # This client's own arguments, and those of kafka-python and aiokafka.
+    "group": Alias("group.id"),
     "max.batch.size": Alias("batch.size"),
     "rebalance.timeout.ms": Alias("max.poll.interval.ms"),
 }
@@ -205,8 +209,6 @@ REFUSED: dict[str, str] = {
     "error.cb": "errors are raised where they concern you; the rest is logged",
     "group.protocol.type": "a consumer's groups are of the type consumer",
     "group.remote.assignor": "it is of the consumer group protocol (KIP-848), not spoken yet",
-    "key.deserializer": "give it to the constructor as key=...",
-    "key.serializer": "give it to the constructor as key=...",
     "log.cb": "the client logs to the logger `odradek`",
     "oauth.cb": "security protocols are not spoken yet",
     "offset.commit.cb": "commit() raises what goes wrong with it",
@@ -222,8 +224,6 @@ REFUSED: dict[str, str] = {
     "test.mock.num.brokers": "give brokers; odradek.testing.Broker is one for tests",
     "throttle.cb": "call metrics() of the client",
     "transactional.id": "this producer has no transactions yet",
-    "value.deserializer": "give it to the constructor as value=...",
-    "value.serializer": "give it to the constructor as value=...",
 }
 """Names whose effect would be missed, with what to do instead."""
 

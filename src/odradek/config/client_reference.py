@@ -43,6 +43,25 @@ Names, meanings and defaults are Kafka's; those marked *ours* Kafka does not hav
 `.`, and case does not matter: `linger_ms=5` and `{"linger.ms": "5"}` say the same. The names by
 which librdkafka (confluent-kafka), kafka-python and aiokafka know a setting are understood as well.
 """
+ARGUMENTS = """\
+## Arguments that are no settings
+
+Constructors take them as keywords or in the mapping, written in all the ways that settings may be:
+`value_serializer=f` and `{"value.serializer": f}` say the same. A client of another kind is warned
+of them as of settings that are not its own.
+
+- producer: `brokers`; `key`, also `key_serializer`; `value`, also `value_serializer`; `on_full`,
+  of the one that blocks; `partitioner` as a function
+- consumer: `brokers`; `group`; `key`, also `key_deserializer`; `value`, also `value_deserializer`;
+  `assignors`; `on_decode_error`
+- admin client: `brokers`
+
+Serializers and deserializers are [those of keys and values](python-api.md#keys-and-values).
+confluent-kafka's are functions of an object and a context, and are called with the object alone:
+that is enough for `StringSerializer` and its like. One that needs the context, such as those of a
+schema registry, is to be called by an object with `serialize(topic, headers, data)`, or
+`deserialize`. Names of Java's classes are not understood.
+"""
 
 
 def page() -> str:
@@ -62,6 +81,7 @@ def _lines() -> Iterator[str]:
     for name, setting in AdminConfig.declared.items():
         if setting is not ClientConfig.declared.get(name):
             yield from entry(setting)
+    yield ARGUMENTS
     yield "## Known, and without effect\n"
     yield "A warning names them. So it does for settings of TLS and SASL, and of other clients.\n"
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"

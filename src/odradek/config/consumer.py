@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from odradek.config.checks import Check, at_least, at_most_bytes, one_of, refused
 from odradek.config.client import PROTOCOL_TEXT_MAX, ClientConfig
 from odradek.config.client_loading import ClientSettings
@@ -162,7 +164,7 @@ class ConsumerConfig(ClientConfig, GroupSettings, OffsetSettings, FetchSettings)
     """All settings of a consumer, with values: a snapshot."""
 
     kind = "consumer"
-    arguments = (
+    arguments: ClassVar[tuple[str, ...]] = (
         "brokers",
         "group",
         "key",

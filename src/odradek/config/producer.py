@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from odradek.config.checks import at_least, between, between_or, refused
 from odradek.config.client import ClientConfig
@@ -144,7 +144,14 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
     """All settings of a producer, with values: a snapshot."""
 
     kind = "producer"
-    arguments = ("brokers", "key", "value", "key_serializer", "value_serializer", "on_full")
+    arguments: ClassVar[tuple[str, ...]] = (
+        "brokers",
+        "key",
+        "value",
+        "key_serializer",
+        "value_serializer",
+        "on_full",
+    )
 
     @classmethod
     def load(cls, given: Mapping[str, Any], where: str = "") -> Self:

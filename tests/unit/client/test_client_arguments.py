@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
+from confluent_kafka.serialization import StringDeserializer, StringSerializer
 
 from odradek.client.consumer.arguments import (
     ConsumerArguments,
@@ -49,6 +50,67 @@ def test_one_argument_by_two_names_is_refused(field: str) -> None:
         producer({f"{field}_serializer": "str"}, **{field: "json"})
     with pytest.raises(ConfigError, match=f"{field} and {field}_deserializer are the same"):
         consumer({f"{field}_deserializer": "str"}, **{field: "json"})
+
+
+@pytest.mark.parametrize("name", ["value.serializer", "VALUE_SERIALIZER", "Value", "value"])
+def test_arguments_stand_in_a_mapping_by_names_written_like_those_of_settings(name: str) -> None:
+    assert producer({name: "json"}).value.to_bytes("t", [], [1]) == b"[1]"
+    reading = name.replace("serial", "deserial").replace("SERIAL", "DESERIAL")
+    assert consumer({reading: "str"}).deserializers.value.name == "str"
+
+
+@pytest.mark.parametrize("name", ["on_full", "on.full", "ON_FULL"])
+def test_so_does_what_is_to_be_done_when_the_buffer_is_full(name: str) -> None:
+    assert producer({}).blocks and producer({name: "block"}).blocks
+    assert not producer({name: "raise"}).blocks
+    with pytest.raises(ConfigError, match="on_full is 'often'"):
+        producer({name: "often"})
+
+
+@pytest.mark.parametrize("name", ["partitioner", "Partitioner"])
+def test_so_does_a_function_that_chooses_partitions(name: str) -> None:
+    def first(topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
+        return 0
+
+    assert producer({name: first}).settings.partitioner is first
+    assert producer({name: "murmur2_random"}).settings.partitioner is None
+
+
+@pytest.mark.parametrize("name", ["group", "Group", "group.id", "GROUP_ID"])
+def test_so_does_a_group(name: str) -> None:
+    assert consumer({name: "g"}).config.group_id == "g"
+
+
+def test_so_do_assignors_and_what_becomes_of_what_cannot_be_decoded() -> None:
+    made = consumer({"Assignors": ["sticky"], "on.decode.error": "dlq:bad"})
+    assert made.assignors is not None and [each.name for each in made.assignors] == ["sticky"]
+    assert made.dead_letter_topic == "bad"
+
+
+def test_one_argument_is_given_once_however_it_is_written() -> None:
+    assert producer({"value": "json", "VALUE": "json"}).value.name == "json"
+    with pytest.raises(ConfigError, match="value and VALUE are the same, and differ"):
+        producer({"value": "json", "VALUE": "str"})
+    with pytest.raises(ConfigError, match="value and value_serializer are the same"):
+        producer({"value.serializer": "json"}, value="str")
+    with pytest.raises(ConfigError, match=r"group\.id and group both mean group\.id, and differ"):
+        consumer({"group.id": "g", "group": "h"})
+
+
+def test_what_blocks_has_no_place_where_it_is_awaited() -> None:
+    with pytest.raises(ConfigError, match="on_full is for the producer that blocks"):
+        producer_arguments(BROKERS, None, None, None, None, {"on_full": "raise"})
+    with pytest.raises(ConfigError, match=r"no client has a setting on_ful$"):
+        producer_arguments(BROKERS, None, None, None, None, {"on_ful": "raise"})
+    with pytest.raises(ConfigError, match=r"on_ful; did you mean on_full\?"):
+        producer({"on_ful": "raise"})
+
+
+def test_serializers_of_confluent_kafka_are_called_without_its_context() -> None:
+    writing = {"value.serializer": StringSerializer("utf_16_le")}
+    assert producer(writing).value.to_bytes("t", [], "a") == b"a\0"
+    reading = consumer({"value.deserializer": StringDeserializer("utf_16_le")})
+    assert "StringDeserializer" in reading.deserializers.value.name
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "ä"])

@@ -10,6 +10,9 @@ from typing import Any, get_args, get_origin, get_overloads, get_type_hints
 import aiokafka
 import kafka
 import pytest
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from odradek.client.aio.admin import Admin as AwaitedAdmin
 from odradek.client.aio.consumer import Consumer as AwaitedConsumer
@@ -43,6 +46,11 @@ OTHER_DEFAULTS = {
 NEEDED = {"bootstrap.servers": "localhost:9092"}
 
 
+def arguments_of(config: type[ClientSettings]) -> set[str]:
+    """What a constructor takes beside settings, written like those."""
+    return {normalised(argument) for argument in config.arguments}
+
+
 # Kafka's own.
 
 
@@ -55,7 +63,7 @@ def test_kafkas_settings_are_known_and_have_kafkas_defaults(
     config = BY_NAME[kind]
     setting = config.declared.get(name)
     if setting is None:
-        assert name in REFUSED or config.resolve(name) is None
+        assert name in REFUSED or name in arguments_of(config) or config.resolve(name) is None
     elif name not in OTHER_DEFAULTS and default != "(none)":
         text = setting.text(setting.default)
         assert ("null" if text is None else text) == default.strip("[]")
@@ -136,6 +144,21 @@ def test_names_and_values_of_other_producers(
             "partition_assignment_strategy",
             ("roundrobin", "sticky"),
         ),
+        (
+            {
+                "partition_assignment_strategy": (
+                    RangePartitionAssignor,
+                    RoundRobinPartitionAssignor,
+                )
+            },
+            "partition_assignment_strategy",
+            ("range", "roundrobin"),
+        ),
+        (
+            {"partition_assignment_strategy": [StickyPartitionAssignor]},
+            "partition_assignment_strategy",
+            ("sticky",),
+        ),
         ({"group_protocol": "CLASSIC"}, "group_protocol", "classic"),
     ],
 )
@@ -168,7 +191,7 @@ def test_no_keyword_of_other_python_clients_is_unknown(
     config: type[ClientSettings], names: list[str]
 ) -> None:
     for name in names:
-        if normalised(name) not in REFUSED:
+        if normalised(name) not in {*REFUSED, *arguments_of(config)}:
             config.resolve(name)
 
 
@@ -196,6 +219,27 @@ def test_so_is_a_misspelt_argument_of_a_constructor(
 ) -> None:
     with pytest.raises(ConfigError, match=rf"{given}; did you mean {meant}\?"):
         config.load({given: "x"})
+
+
+@pytest.mark.parametrize(
+    ("config", "argument"), [(config, each) for config in KINDS for each in config.arguments]
+)
+def test_an_argument_of_a_constructor_is_no_setting_and_not_its_own_correction(
+    config: type[ClientSettings], argument: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Constructors take theirs out of what they are given; other kinds of clients may be given the
+    same mapping."""
+    for name in (argument, argument.upper().replace("_", ".")):
+        if normalised(name) in ALIASES:
+            assert config.resolve(name)
+            continue
+        with pytest.raises(ConfigError) as told:
+            config.load({name: "json"})
+        assert str(told.value) == (
+            f"{name} is no setting, but an argument of the constructor of a {config.kind}"
+        )
+        others = [kind for kind in KINDS if argument not in kind.arguments]
+        assert all(kind.resolve(name, "json") is None for kind in others)
 
 
 @pytest.mark.parametrize("config", KINDS)

@@ -29,6 +29,14 @@ def test_every_setting_of_a_client_is_on_its_page() -> None:
             assert f"#### `{name}`" in client_reference.page()
 
 
+def test_every_argument_of_a_client_is_on_its_page() -> None:
+    _, _, section = client_reference.page().partition("## Arguments")
+    for kind in KINDS:
+        listed = section.partition(f"- {kind.kind}:")[2].partition("\n- ")[0].partition("\n\n")[0]
+        for argument in kind.arguments:
+            assert f"`{argument}`" in listed
+
+
 def test_every_setting_is_on_the_page_and_documented() -> None:
     page = reference.page()
     for setting in (*BrokerConfig.declared.values(), *TopicConfig.declared.values()):

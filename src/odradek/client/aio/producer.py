@@ -106,7 +106,7 @@ class Producer(Sending[K, V]):
         brokers: str | Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
-        made = producer_arguments(config, brokers, key, value, "block", settings)
+        made = producer_arguments(config, brokers, key, value, None, settings)
         self.config = made.config
         self._intake = None
         self._woken = False

@@ -27,7 +27,7 @@ from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.client.partition_arguments import ByPartition, one_or_several, partition_of
-from odradek.config.client_loading import either
+from odradek.config.client_loading import either, taken
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
@@ -39,6 +39,15 @@ log = logging.getLogger(__name__)
 OFFSETS_KEY = b"odradek.offsets"
 """Where the schema of an Arrow batch says what to commit for it."""
 
+TAKEN = (
+    "key",
+    "value",
+    "key_deserializer",
+    "value_deserializer",
+    "assignors",
+    "on_decode_error",
+)
+"""What is no setting."""
 TO_TOPIC = "dlq:"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
 WHEREVER = (-1000, -1001)
@@ -99,23 +108,20 @@ def consumer_arguments(
     given: dict[str, Any] = {}
     for mapping in (*mappings, keywords):
         given.update(mapping)
-    key = either("key", key, "key_deserializer", given)
-    value = either("value", value, "value_deserializer", given)
-    on_error, dead_letter_topic = error_handler(given.pop("on_decode_error", "raise"))
-    own = given.pop("assignors", None)
-    group = given.pop("group", None)
-    if group is not None:
-        given["group.id"] = group
+    given |= {name: said for name, said in (("key", key), ("value", value)) if said is not None}
+    own = taken(TAKEN, given)
+    on_error, dead_letter_topic = error_handler(own.get("on_decode_error", "raise"))
     deserializers = Deserializers(
-        deserializer(key),
-        deserializer(value),
+        deserializer(either("key", "key_deserializer", own)),
+        deserializer(either("value", "value_deserializer", own)),
         on_error,
         set_aside=dead_letter_topic is not None,
     )
+    brought = own.get("assignors")
     config = ConsumerConfig.load(given)
-    if own is not None and config.given("partition.assignment.strategy"):
+    if brought is not None and config.given("partition.assignment.strategy"):
         raise ConfigError("give assignors, or partition.assignment.strategy, not both")
-    strategy = None if own is None else assignors(own)
+    strategy = None if brought is None else assignors(brought)
     return ConsumerArguments(topics, config, deserializers, strategy, dead_letter_topic)
 
 

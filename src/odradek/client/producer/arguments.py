@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from odradek.client.engine import Engine
 from odradek.client.errors import ConfigError
@@ -12,13 +12,23 @@ from odradek.client.producer.producer_settings import Partitioner, ProducerSetti
 from odradek.client.producer.record_appender import AccumulatorSettings
 from odradek.client.producer.sender_settings import SenderSettings
 from odradek.client.serializers import Serializer, serializer
-from odradek.config.client_loading import either, together
+from odradek.config.client_loading import either, taken, together
 from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
 from odradek.protocol.compression import CompressionType
 from odradek.timing.timer import SystemTimer
 
 ON_FULL = ("block", "raise")
+TAKEN = ("key", "value", "key_serializer", "value_serializer", "on_full", "partitioner")
+"""What is no setting; nor is a partitioner that is a function."""
+
+
+class AwaitedProducerConfig(ProducerConfig):
+    """Settings of a producer in coroutines."""
+
+    arguments: ClassVar[tuple[str, ...]] = tuple(
+        each for each in ProducerConfig.arguments if each != "on_full"
+    )
 
 
 class ProducerArguments(NamedTuple):
@@ -54,23 +64,33 @@ def producer_arguments(
     brokers: str | Sequence[str] | None,
     key: Any,
     value: Any,
-    on_full: str,
+    on_full: str | None,
     settings: Mapping[str, Any],
 ) -> ProducerArguments:
-    """Raises `ConfigError`."""
-    if on_full not in ON_FULL:
-        raise ConfigError(f"on_full is {on_full!r}: it is 'block' or 'raise'")
+    """`on_full` is None for a producer that never blocks. Raises `ConfigError`."""
     given = together(config, brokers, settings)
-    partitioner = given.pop("partitioner") if callable(given.get("partitioner")) else None
-    key = serializer("key", either("key", key, "key_serializer", given))
-    value = serializer("value", either("value", value, "value_serializer", given))
-    loaded = ProducerConfig.load(given)
+    given |= {name: said for name, said in (("key", key), ("value", value)) if said is not None}
+    if on_full not in (None, "block"):  # Which is as if it were not said.
+        given["on_full"] = on_full
+    own = taken(TAKEN, given)
+    if on_full is None and "on_full" in own:
+        raise ConfigError(
+            "on_full is for the producer that blocks: here `send` awaits room, and `send_nowait` "
+            "raises BufferFull"
+        )
+    when_full = own.get("on_full", "block")
+    if when_full not in ON_FULL:
+        raise ConfigError(f"on_full is {when_full!r}: it is 'block' or 'raise'")
+    partitioner = own.get("partitioner")
+    if not callable(partitioner):
+        given["partitioner"], partitioner = partitioner, None
+    loaded = (AwaitedProducerConfig if on_full is None else ProducerConfig).load(given)
     return ProducerArguments(
         loaded,
         producer_settings(loaded, partitioner),
-        key,
-        value,
-        on_full == "block",
+        serializer("key", either("key", "key_serializer", own)),
+        serializer("value", either("value", "value_serializer", own)),
+        when_full == "block",
     )
 
 
