@@ -135,6 +135,8 @@ def administer() -> None:
         assert_type(plan, SeekPlan)
         for partition, move in plan.items():
             print(partition.topic, move.before, move.after)
+        admin.seek_group("shop", {("orders", 0): 5, ("orders", 1): 7})
+        admin.seek_group("shop", {TopicPartition("orders", 0): 5})
 
 
 async def awaited() -> None:

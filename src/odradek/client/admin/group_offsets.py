@@ -10,7 +10,7 @@ from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.results import Group, Lag, Member, Move, SeekPlan
 from odradek.client.api_versions import RequestBuilder
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata, checked_offset, to_commit
 from odradek.client.errors.answers import GroupNotEmpty, GroupNotFound
 from odradek.client.partition_arguments import (
     ByPartition,
@@ -41,6 +41,8 @@ from odradek.protocol.consumer_protocol import by_topic
 BY_NAME_MAX = 9
 GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
 NO_OFFSET = -1
+Place = int | str | datetime
+"""An offset, "start", "end", or a time."""
 WITHOUT_MEMBERS = ("Empty", "Dead", "")
 """States; the last is what brokers say that are too old to list them."""
 
@@ -86,7 +88,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         """
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for partition, given in by_partition(offsets).items():
-            offset = OffsetAndMetadata(given) if isinstance(given, int) else given
+            offset = to_commit(given)
             topics.setdefault(partition.topic, []).append(
                 OffsetCommitRequestPartition(
                     partition_index=partition.partition,
@@ -167,9 +169,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
     async def seek_group(
         self,
         group_id: str,
-        to: int | str | datetime | Mapping[TopicPartition, int],
+        to: Place | ByPartition[int],
         *,
-        topics: Collection[str] = (),
+        topics: str | Collection[str] = (),
         dry_run: bool = False,
     ) -> SeekPlan:
         """Move a group that has no members.
@@ -178,12 +180,17 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         each log), or exact offsets by partition. Where: in those partitions, or in all of `topics`,
         or wherever it has committed: what it reads and has not committed stays out. With `dry_run`
         nothing is changed, the moves are the same. `GroupNotEmpty` if the group has members: they
-        would go on where they are.
+        would go on where they are. `GroupNotFound` if there is none, and nothing says where it
+        would begin.
         """
+        if not isinstance(to, Mapping):
+            check_place(to)
         committed = await self.group_offsets(group_id)
         if isinstance(to, Mapping):
-            targets = dict(to)
+            targets = {each: to_commit(at).offset for each, at in by_partition(to).items()}
         else:
+            if not committed and not topics:
+                await self._known_members(group_id, may_be_none=False)
             wanted = await self.partitions_of(topics) if topics else list(committed)
             targets = await self._targets(wanted, to)
         if not dry_run:
@@ -227,7 +234,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             )
 
     async def _targets(
-        self, partitions: Collection[TopicPartition], to: int | str | datetime
+        self, partitions: Collection[TopicPartition], to: Place
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
@@ -240,6 +247,15 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         starts = await self.beginning_offsets(partitions)
         if to == "start":
             return starts
-        if not isinstance(to, int):
-            raise ValueError(f'to={to!r}: write "start", "end", a datetime or an offset')
-        return {each: min(max(to, starts[each]), ends[each]) for each in partitions}
+        offset = checked_offset(to)
+        return {each: min(max(offset, starts[each]), ends[each]) for each in partitions}
+
+
+def check_place(to: object) -> None:
+    """Raises `ValueError` for what is no place to move a group to."""
+    is_offset = isinstance(to, int) and not isinstance(to, bool) and to >= 0
+    if not is_offset and not isinstance(to, datetime) and to not in ("start", "end"):
+        raise ValueError(
+            f'a group cannot be moved to {to!r}. What to do: write "start", "end", a datetime, an '
+            "offset from 0 on, or offsets by partition"
+        )

@@ -14,3 +14,22 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str = ""
     leader_epoch: int = NO_LEADER_EPOCH
     """Of the last record read, so that a truncated log is noticed; -1 unknown."""
+
+
+def to_commit(given: object) -> OffsetAndMetadata:
+    """An offset as it may be given to be committed, perhaps with more than itself. Raises
+    `TypeError` and `ValueError`."""
+    if isinstance(given, OffsetAndMetadata):
+        checked_offset(given.offset)
+        return given
+    return OffsetAndMetadata(checked_offset(given))
+
+
+def checked_offset(offset: object) -> int:
+    """An offset of a record. Raises `TypeError` and `ValueError`: what is below 0 has a meaning in
+    the protocol, and another one in each of its requests."""
+    if not isinstance(offset, int) or isinstance(offset, bool):
+        raise TypeError(f"{offset!r} is no offset. What to do: give a number from 0 on")
+    if offset < 0:
+        raise ValueError(f"{offset} is no offset. What to do: give a number from 0 on")
+    return offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,39 @@ def test_one_name_is_no_list_of_letters(admin: Admin, broker: Broker) -> None:
     assert admin.delete_groups_many("gh") == {"gh": None}
     assert admin.group_offsets("g") and admin.group_offsets("h")
     assert list(admin.seek_group("g", "end", topics="letters")) == [first]
+
+
+@pytest.mark.parametrize("to", [-1, 1.5, True, "middle", None])
+def test_a_place_that_is_none_is_no_move(admin: Admin, to: Any) -> None:
+    """-1 is the end to `list_offsets`, and was the start to this."""
+    admin.create_topic("places", exist_ok=True)
+    (first,) = admin.partitions_of("places")
+    admin.alter_group_offsets("placed", {first: 5})
+    with pytest.raises((TypeError, ValueError), match=r'What to do: .*"start", "end"'):
+        admin.seek_group("placed", to)
+    with pytest.raises((TypeError, ValueError), match=r"offset.*What to do"):
+        admin.seek_group("placed", {first: to})
+    with pytest.raises((TypeError, ValueError), match=r"offset.*What to do"):
+        admin.alter_group_offsets("placed", {first: to})
+    assert admin.group_offsets("placed")[first].offset == 5
+
+
+def test_a_move_to_exact_offsets_may_name_partitions_by_pairs(admin: Admin) -> None:
+    admin.create_topic("exact")
+    assert admin.seek_group("exactly", {("exact", 0): 2}, dry_run=True) == {
+        TopicPartition("exact", 0): (None, 2)
+    }
+    assert [each.topic for each in admin.seek_group("exactly", {("exact", 0): 1})] == ["exact"]
+    assert admin.group_offsets("exactly")[TopicPartition("exact", 0)].offset == 1
+
+
+def test_a_group_that_is_not_there_has_no_place_to_leave(admin: Admin) -> None:
+    for dry_run in (False, True):
+        with pytest.raises(GroupNotFound, match="typo"):
+            admin.seek_group("typo", "end", dry_run=dry_run)
+    admin.create_topic("first-read")
+    plan = admin.seek_group("typo", "end", topics=["first-read"])
+    assert plan == {TopicPartition("first-read", 0): (None, 0)}, "which makes the group"
 
 
 def test_a_group_of_another_protocol_lags_and_moves_too(
