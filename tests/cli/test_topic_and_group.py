@@ -67,7 +67,8 @@ def test_topics_are_created_listed_described_and_deleted(run: Run) -> None:
     assert described == [["orders", str(p), "1", "0", "1", "1", "0", "0"] for p in range(3)]
     setting = ["orders", "retention.ms", "60000", "topic"]
     assert lines(run("topic", "describe", "-c", "orders")) == [setting]
-    run("topic", "rm", "orders", "refunds", "--yes")
+    twice = run("topic", "rm", "orders", "refunds", "orders", "--yes")
+    assert twice.stderr == "orders: deleted\nrefunds: deleted\n"
     assert lines(run("topic", "ls")) == []
 
 
@@ -127,6 +128,8 @@ def test_sections_of_a_description(run: Run) -> None:
     everything = lines(run("topic", "describe", "orders", "-a"))
     assert everything[:3] == [*summary, *lines(run("topic", "describe", "orders", "-p"))]
     assert len(everything) > 20
+    for section in ("-s", "-p", "-c"):
+        assert lines(run("topic", "describe", "orders", "-a", section)) == everything
 
 
 def test_settings_are_changed_and_taken_back(run: Run) -> None:
@@ -143,6 +146,8 @@ def test_settings_are_changed_and_taken_back(run: Run) -> None:
 def test_partitions_are_added_to_those_there_are(run: Run) -> None:
     run("topic", "create", "orders", "-p", "2")
     run("topic", "add-partitions", "orders", "-n", "3", "--dry-run")
+    beyond = run("topic", "add-partitions", "orders", "-n", "2147483647", code=2)
+    assert "orders has 2 partitions: at most 2147483645 more" in beyond.stderr
     assert lines(run("topic", "ls")) == [["orders", "2", "1"]]
     run("topic", "add-partitions", "orders", "-n", "3")
     assert lines(run("topic", "ls")) == [["orders", "5", "1"]]
@@ -361,6 +366,9 @@ def test_what_is_watched_is_shown_again_and_again(
         (["topic", "create", "t", "-r", "9"], 5, "REPLICATION"),
         (["topic", "create", "t", "-c", "retention.mss=1"], 5, "retention.mss"),
         (["topic", "create", "t", "-c", "retention.ms"], 2, "NAME=VALUE"),
+        (["topic", "create", "t", "-p", "99999999999"], 2, "1<=x<=2147483647"),
+        (["topic", "create", "t", "-r", "40000"], 2, "1<=x<=32767"),
+        (["topic", "add-partitions", "t", "-n", "2147483648"], 2, "1<=x<=2147483647"),
         (["topic", "config", "t", "retention.ms"], 2, "NAME=VALUE"),
         (["topic", "trim", "t", "-o", "middle", "-y"], 4, "t"),
         (["topic", "ls", "-X", "nonsense=1"], 2, "nonsense"),

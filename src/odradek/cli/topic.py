@@ -21,6 +21,8 @@ from odradek.cli.topic_tables import config_table
 from odradek.client.errors import UnknownTopicOrPartition
 
 BY_BROKER = -1
+MOST_PARTITIONS, MOST_REPLICAS = 2**31 - 1, 2**15 - 1
+"""Greater numbers cannot be asked for."""
 
 
 @click.group(
@@ -37,8 +39,8 @@ topic.add_command(describe)
 
 @topic.command("create")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many.")
-@click.option("-r", "--replicas", type=click.IntRange(min=1), help="How many of each.")
+@click.option("-p", "--partitions", type=click.IntRange(1, MOST_PARTITIONS), help="How many.")
+@click.option("-r", "--replicas", type=click.IntRange(1, MOST_REPLICAS), help="How many of each.")
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A setting.")
 @click.option("--if-not-exists", is_flag=True, help="No error if there is one already.")
 @click.option("-d", "--dry-run", is_flag=True, help="Only have the cluster check it.")
@@ -118,7 +120,11 @@ def config(
 @topic.command("add-partitions")
 @click.argument("name", metavar="TOPIC")
 @click.option(
-    "-n", "--num", type=click.IntRange(min=1), required=True, help="How many to add to those."
+    "-n",
+    "--num",
+    type=click.IntRange(1, MOST_PARTITIONS),
+    required=True,
+    help="How many to add to those.",
 )
 @DRY_RUN
 @json_option
@@ -128,6 +134,9 @@ def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_js
     """Add partitions. Keys may go to other partitions from then on."""
     with admin(brokers(ctx)) as cluster:
         before = len(cluster.topic(name).partitions)
+        if before + num > MOST_PARTITIONS:
+            more = f"at most {MOST_PARTITIONS - before} more"
+            raise click.UsageError(f"{name} has {counted(before, 'partition')}: {more}")
         cluster.create_partitions(name, before + num, validate_only=dry_run)
         verb = "would have" if dry_run else "has"
         done(
@@ -215,7 +224,7 @@ def rm(
             tell(f"odradek: no such topic: {', '.join(missing)}")
             tell(HINTS[UnknownTopicOrPartition])
             ctx.exit(exits.NOT_FOUND)
-        found = [known[name] for name in names if name in known]
+        found = [known[name] for name in dict.fromkeys(names) if name in known]
         plan = Listing(("topic", "partitions", "records"))
         for each in found:
             starts, ends = ends_of(cluster, each)

@@ -55,9 +55,9 @@ def describe(
     as_json: bool,
 ) -> None:
     """Partitions with their leaders, replicas and offsets; settings; or a summary."""
-    chosen = Sections(summary, partitions, configs)
+    chosen = Sections(summary or everything, partitions or everything, configs or everything)
     if not any(chosen):
-        chosen = Sections(everything, True, everything)
+        chosen = chosen._replace(partitions=True)
     with admin(brokers(ctx)) as cluster:
 
         def look(name: str) -> None:
