@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from odradek.coordinator.group.states import GroupState
 from odradek.coordinator.loading import READ_BYTES
 from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
 from odradek.coordinator.turn import Reply, Turn
@@ -195,13 +196,8 @@ def test_loading_waits_until_the_log_is_on_disk() -> None:
     assert names(stage) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "served"),
-    [(b"\0\3\0\1g", b"\0\0", True), (b"\0\2\0\5g", b"\0\3", False), (b"\0\2\0\1g", b"", False)],
-)
-def test_a_log_with_strange_records(key: bytes, value: bytes, served: bool) -> None:
-    """Records of kinds that are not known are left alone. What cannot be read is not guessed at:
-    the groups of that partition are not served."""
+def read_from_log(key: bytes, value: bytes) -> Stage:
+    """A start that finds this record, which somebody else wrote."""
     stage = Stage()
     data = build([(key, value, (), NOW_MS)])
     stage.replicas.append(stage.partition, Span(data, 0, len(data)), 13)
@@ -210,6 +206,28 @@ def test_a_log_with_strange_records(key: bytes, value: bytes, served: bool) -> N
     stage.crash()
     stage.open()
     stage.settle()
-    asking = Asking(stage)
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "served"),
+    [(b"\0\3\0\1g", b"\0\0", True), (b"\0\2\0\5g", b"\0\3", False), (b"\0\2\0\1g", b"", False)],
+)
+def test_a_log_with_strange_records(key: bytes, value: bytes, served: bool) -> None:
+    """Records of kinds that are not known are left alone. What cannot be read is not guessed at:
+    the groups of that partition are not served."""
+    asking = Asking(read_from_log(key, value))
     asking.read("served")
     assert asking.answers == ["served" if served else "NOT_COORDINATOR"]
+
+
+def test_a_group_that_an_old_broker_wrote() -> None:
+    """Version 0 says nothing of a time to rebalance: each member has as long as its session."""
+    value = (
+        b"\0\0" b"\0\x08consumer" b"\0\0\0\3" b"\0\5range" b"\0\1m" b"\0\0\0\1"
+        b"\0\1m" b"\0\1c" b"\0\2/h" b"\0\0\x27\x10" b"\0\0\0\1S" b"\0\0\0\1A"
+    )  # fmt: skip
+    (group,) = read_from_log(b"\0\2\0\1g", value).shard.groups
+    assert (group.state, group.generation) == (GroupState.STABLE, 3)
+    assert group.members["m"].session_timeout_ms == 10_000
+    assert group.rebalance_timeout_ms == 10_000
