@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from serving import Asked, Serving
+from serving import NOW_MS, Asked, Serving
 
 from odradek.model.errors import ErrorCode
+from odradek.model.java_hash import partition_for
+from odradek.model.spans import Span
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -27,6 +29,7 @@ from odradek.protocol.api.join_group import (
 from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.record_batch_builder import build
 
 OFFSETS = "__consumer_offsets"
 TOPIC_RESOURCE = 2
@@ -124,6 +127,27 @@ def test_before_the_topic_is_there_nobody_has_groups() -> None:
     assert (listed.error_code, listed.groups) == (ErrorCode.NONE, [])
 
 
+def test_groups_that_cannot_be_read_are_not_listed_and_hide_no_others() -> None:
+    """Of two partitions one has a record that nobody understands: its groups are not served."""
+    serving = Serving(offsets_topic_num_partitions="2")
+    find(serving, "any")
+    serving.settle()
+    names = {partition_for(name, 2): name for name in ("f", "g")}
+    assert all(joined(serving, name).member_id for name in names.values())
+    damaged = serving.node.replicas.by_name[OFFSETS, 0]
+    data = build([(b"\0\2\0\5g", b"\0\3", (), NOW_MS)])
+    serving.node.replicas.append(damaged, Span(data, 0, len(data)), 13)
+    serving.node.replicas.appended(damaged)
+    serving.settle()
+    serving.disk.locks.clear()  # as the system does for a process that was killed
+    again = Serving(serving.disk)
+    asked = joining(names[0])
+    assert again.ask(asked, 9, JoinGroupResponse).error_code == ErrorCode.NOT_COORDINATOR
+    listed = again.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+    assert listed.error_code == ErrorCode.NONE
+    assert [group.group_id for group in listed.groups] == [names[1]]
+
+
 class Looked(list[str]):
     """Counts how often somebody goes through it."""
 
@@ -198,3 +222,30 @@ def test_a_stable_group_outlives_the_broker() -> None:
         serving = Serving(serving.disk)
         assert serving.ask(beat, 4, HeartbeatResponse).error_code == ErrorCode.NONE
         assert serving.ask(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE
+
+
+def test_in_version_0_of_a_join_the_session_is_also_the_time_to_rebalance() -> None:
+    """The version has no other. The first member goes on sending heartbeats but does not join."""
+    serving = Serving(group_initial_rebalance_delay_ms="0")
+    find(serving, "g")
+    serving.settle()
+    request = joining("g", instance=None)
+    first = serving.send(request, 0)
+    serving.settle()
+    serving.pass_time(1)
+    member = first.answer(JoinGroupResponse).member_id
+    second = serving.send(request, 0)
+    serving.settle()
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
+    for _ in range(3):
+        serving.pass_time(3_000)
+        answer = serving.ask(beat, 0, HeartbeatResponse)
+        assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    serving.pass_time(999)
+    assert second.parts is None
+    serving.pass_time(1)
+    joined = second.answer(JoinGroupResponse)
+    assert (joined.error_code, joined.generation_id) == (ErrorCode.NONE, 2)
+    assert [each.member_id for each in joined.members] == [joined.member_id]
+    gone = serving.ask(beat, 0, HeartbeatResponse)
+    assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
