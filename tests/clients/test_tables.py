@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -50,6 +51,13 @@ def test_everything(broker: Broker, orders: str) -> None:
     assert table.schema.metadata is None
     of_one = odradek.read(orders, partitions=[1], decode="json", brokers=broker.bootstrap)
     assert of_one["value"].to_pylist() == [{"id": n} for n in (1, 3, 5, 7, 9)]
+
+
+@pytest.mark.parametrize("name", ["auto.offset.reset", "AUTO_OFFSET_RESET", "auto_offset_reset"])
+def test_settings_by_any_of_their_names(broker: Broker, orders: str, name: str) -> None:
+    settings: dict[str, Any] = {name: "none", "allow.auto.create.topics": True}
+    settings["metadata.broker.list"] = broker.bootstrap
+    assert len(odradek.read(orders, **settings)) == 10
 
 
 def test_from_a_moment_to_another(broker: Broker, orders: str) -> None:

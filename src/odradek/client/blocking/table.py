@@ -57,13 +57,11 @@ def read(
 
     now = datetime.now(UTC)
     first, last = moment(since, now), moment(until, now)
-    settings.setdefault("allow_auto_create_topics", False)
-    settings.setdefault("auto_offset_reset", "earliest")  # Retention may overtake the reader.
     if brokers is not None:
         settings["brokers"] = brokers
-    elif not any(alias_of(name).name == "bootstrap.servers" for name in settings):
-        settings["brokers"] = default_brokers()
-    with Consumer(**settings) as consumer:
+    meant = {alias_of(name).name for name, value in settings.items() if value is not None}
+    own = {name: value for name, value in defaults().items() if name not in meant}
+    with Consumer(own, **settings) as consumer:
         if partitions is None:
             partitions = consumer.partitions_for(topic, timeout=LOOKUP_S)
         wanted = [TopicPartition(topic, number) for number in partitions]
@@ -111,6 +109,10 @@ def moment(given: Moment | None, now: datetime) -> datetime | None:
     return now - given if isinstance(given, timedelta) else given
 
 
-def default_brokers() -> str:
-    """Where the cluster is if nobody says."""
-    return next(filter(None, map(os.environ.get, ENVIRONMENT)), DEFAULT)
+def defaults() -> dict[str, Any]:
+    """Settings where nobody says otherwise, by Kafka's names."""
+    return {
+        "allow.auto.create.topics": False,
+        "auto.offset.reset": "earliest",  # Retention may overtake the reader.
+        "bootstrap.servers": next(filter(None, map(os.environ.get, ENVIRONMENT)), DEFAULT),
+    }
