@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -16,7 +15,7 @@ from odradek.client.errors import ConfigError, DecodeError
 FIELDS = pa.schema([("id", pa.int64()), ("item", pa.string())])
 
 
-def batch(values: Sequence[bytes | None]) -> pa.RecordBatch:
+def batch(values: Sequence[bytes | None], timestamp_ms: int = 1000) -> pa.RecordBatch:
     """Records of orders-3, from offset 10 on."""
     rows: list[dict[str, object]] = [
         {
@@ -25,7 +24,7 @@ def batch(values: Sequence[bytes | None]) -> pa.RecordBatch:
             "topic": "orders",
             "partition": 3,
             "offset": 10 + index,
-            "timestamp": datetime(2026, 1, 1, tzinfo=UTC),
+            "timestamp": timestamp_ms,
             "timestampType": 0,
             "headers": [],
         }
@@ -82,6 +81,15 @@ def test_what_is_no_object_is_told_with_its_record(wanted: object, bad: bytes) -
     record = caught.value.record
     assert isinstance(record, Record)
     assert (record.topic, record.partition, record.offset, record.value) == ("orders", 3, 12, bad)
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 1_769_860_800_123, 1_769_860_800_000_000, 2**63 - 1])
+def test_its_time_is_the_one_it_came_with(timestamp_ms: int) -> None:
+    """Also where that is no date: producers have put microseconds where milliseconds belong."""
+    with pytest.raises(DecodeError) as caught:
+        JsonValues("json").decode(batch([b"x"], timestamp_ms))
+    assert isinstance(caught.value.record, Record)
+    assert caught.value.record.timestamp_ms == timestamp_ms
 
 
 def test_a_field_of_another_type_is_no_object_of_the_wanted_form() -> None:

@@ -202,12 +202,12 @@ def without(values: pa.Array, rows: list[int]) -> pa.Array:
 
 def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
     """The error for one row, with the record as it came."""
-    data = batch.slice(row, 1).to_pylist()[0]
+    timestamp_ms = batch.column("timestamp")[row].value  # Not every time is a date.
+    data = batch.drop_columns(["timestamp"]).slice(row, 1).to_pylist()[0]
     headers = [(each["key"], each["value"]) for each in data["headers"]]
     source = RecordSource(
         data["topic"], data["partition"], -1, TimestampType(data["timestampType"])
     )
-    timestamp_ms = round(data["timestamp"].timestamp() * 1000)
     error = DecodeError(
         f"the value of {data['topic']}-{data['partition']} at offset {data['offset']} is no JSON "
         f"object of the wanted form: {reason}. What to do: give on_decode_error='skip' to have it "
