@@ -17,7 +17,7 @@ understood and not shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,6 +109,7 @@ def brokers(ctx: click.Context) -> Brokers:
         layers.append({SERVERS: ",".join(named)})
     settings = merged(*layers)
     must_be_text(*settings, *settings.values())
+    must_be_settings(settings)
     return Brokers(settings)
 
 
@@ -119,6 +120,21 @@ def merged(*layers: Mapping[str, str]) -> dict[str, str]:
         alias_of(name).name: (name, value) for layer in layers for name, value in layer.items()
     }
     return dict(meant.values())
+
+
+def must_be_settings(names: Iterable[str]) -> None:
+    """Raises `UsageError` for what clients are given in Python beside settings: serializers and the
+    like. Keys and values are bytes to commands."""
+    from odradek.config.clients import KINDS
+
+    settings = {name for kind in KINDS for name in kind.declared}
+    arguments = {alias_of(each).name for kind in KINDS for each in kind.arguments} - settings
+    for name in names:
+        if alias_of(name).name in arguments:
+            raise click.UsageError(
+                f"{name} is no setting, but an argument of clients in Python: leave it out. "
+                "Commands take keys and values as the bytes they are"
+            )
 
 
 def property_of(pair: str) -> dict[str, str]:

@@ -175,6 +175,17 @@ def test_what_no_client_has_is_told_as_it_was_written() -> None:
     assert "no client has a setting Lingr_MS" in refused("consume", "t", "-X", "Lingr_MS=5").stderr
 
 
+@pytest.mark.parametrize("command", [("produce", "t", "v"), ("consume", "t"), ("topic", "ls")])
+@pytest.mark.parametrize("name", ["value", "key.deserializer", "VALUE_SERIALIZER", "on_full"])
+def test_what_constructors_take_beside_settings_is_no_setting(
+    command: tuple[str, ...], name: str
+) -> None:
+    """Keys and values are bytes to commands: a client that made something else of them would be of
+    no use."""
+    told = refused(*command, "-X", f"{name}=str").stderr
+    assert f"{name} is no setting, but an argument of clients in Python" in told
+
+
 @pytest.mark.parametrize(
     "command",
     [
