@@ -1,17 +1,38 @@
-"""`odradek dump-log`: what is in segment files, as Kafka's DumpLogSegments tells it."""
+"""`odradek dump-log`: what is in segment files, as Kafka's DumpLogSegments tells it, or as JSON.
+
+With `--json` a batch, a record, an entry of an index is an object that names its file; records look
+as those of `consume --json` do. A file that is damaged is shown as far as it goes.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
+from odradek.cli import exits, record_json
+from odradek.cli.looks import json_option
+from odradek.cli.output import show_json, tell
+from odradek.cli.record_format import Shown
 from odradek.log import dump
 from odradek.log.files import LocalDisk
-from odradek.protocol.records import Record
+from odradek.log.scan import BadBatch
+from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.records import InvalidRecords, Record
 
-CHECK_FAILED = 6
+DAMAGED = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
+NAMES = re.compile(r".*\.log|\d{20}.*\.(index|timeindex)")
+
+
+class Entry(NamedTuple):
+    """One line, and the same as an object."""
+
+    text: str
+    fields: dict[str, Any]
 
 
 @click.command("dump-log")
@@ -22,43 +43,69 @@ CHECK_FAILED = 6
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
 @click.option("--records", "with_records", is_flag=True, help="Every record too, decompressed.")
-def dump_log(files: tuple[Path, ...], with_records: bool) -> None:
+@json_option
+def dump_log(files: tuple[Path, ...], with_records: bool, as_json: bool) -> None:
     """Print the batches of .log files and the entries of .index and .timeindex files.
 
-    Exit code 6 if a batch fails its checksum.
+    Exit code 6 if a batch fails its checksum, or cannot be read.
     """
-    disk = LocalDisk()
-    valid = True
     for path in files:
+        if not NAMES.fullmatch(path.name):
+            raise click.UsageError(
+                f"{path}: give .log, .index or .timeindex files, named by their base offset"
+            )
+    sound = [shown(path, with_records=with_records, as_json=as_json) for path in files]
+    sys.exit(exits.DONE if all(sound) else exits.CHECK_FAILED)
+
+
+def shown(path: Path, *, with_records: bool, as_json: bool) -> bool:
+    """Whether every batch passes its checksum, and all could be read."""
+    if not as_json:
         click.echo(f"# {path}")
-        if path.suffix == ".log":
-            valid = print_batches(disk, str(path)) and valid
-            if with_records:
-                for record in dump.records(disk, str(path)):
-                    click.echo(f"| {record_line(record)}")
-        elif path.suffix == ".index":
-            for offset, position in dump.offset_index(disk, str(path)):
-                click.echo(f"offset: {offset} position: {position}")
-        elif path.suffix == ".timeindex":
-            for timestamp, offset in dump.time_index(disk, str(path)):
-                click.echo(f"timestamp: {timestamp} offset: {offset}")
-        else:
-            raise click.UsageError(f"{path}: give .log, .index or .timeindex files")
-    sys.exit(0 if valid else CHECK_FAILED)
+    sound = True
+    troubles: dict[str, None] = {}
+    for part in parts(str(path), with_records):
+        try:
+            for entry in part:
+                sound = sound and entry.fields.get("is_valid", True)
+                if as_json:
+                    show_json({"file": str(path), **entry.fields})
+                else:
+                    click.echo(entry.text)
+        except DAMAGED as error:
+            troubles[str(error)] = None
+    tell(f"odradek: {path}: {trouble}" for trouble in troubles)
+    return sound and not troubles
 
 
-def print_batches(disk: LocalDisk, path: str) -> bool:
-    """Whether every batch passes its checksum."""
-    valid = True
-    for line in dump.batches(disk, path):
-        click.echo(str(line))
-        valid = valid and line.is_valid
-    return valid
+def parts(path: str, with_records: bool) -> Iterator[Iterator[Entry]]:
+    """What is in the file; damage ends one part and not the others."""
+    disk = LocalDisk()
+    if path.endswith(".log"):
+        yield (Entry(str(batch), batch._asdict()) for batch in dump.batches(disk, path))
+        if with_records:
+            yield (record_entry(record) for record in dump.records(disk, path))
+    elif path.endswith(".index"):
+        yield entries(("offset", "position"), dump.offset_index(disk, path))
+    else:
+        yield entries(("timestamp", "offset"), dump.time_index(disk, path))
 
 
-def record_line(record: Record) -> str:
+def entries(names: tuple[str, str], found: list[tuple[int, int]]) -> Iterator[Entry]:
+    """Of an index."""
+    for pair in found:
+        fields = dict(zip(names, pair, strict=True))
+        yield Entry(" ".join(f"{name}: {value}" for name, value in fields.items()), fields)
+
+
+def record_entry(record: Record) -> Entry:
     headers = ", ".join(f"{key}={value!r}" for key, value in record.headers)
-    return (
-        f"offset: {record.offset} timestamp: {record.timestamp} "
+    text = (
+        f"| offset: {record.offset} timestamp: {record.timestamp} "
         f"key: {record.key!r} value: {record.value!r} headers: [{headers}]"
     )
+    fields: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+    record_json.put(fields, "key", record.key)
+    record_json.put(fields, "value", record.value)
+    fields["headers"] = record_json.headers(Shown(headers=record.headers))
+    return Entry(text, fields)
