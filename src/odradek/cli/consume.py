@@ -113,8 +113,9 @@ def consume(
     if group is not None:
         if partitions is not None or stop is not None or not is_reset(start):
             raise click.UsageError(
-                "a group goes on where it was, to no end: leave out -p, -e and -o (or say start or "
-                "end, for where it begins if it has committed nothing)"
+                "a group goes on where it was, to no end: leave out -p, -e, --since, --until, "
+                "--tail and -o (or say -o start or -o end, for where it begins if it has committed "
+                "nothing)"
             )
         if pattern is None:
             with admin(to, beside_consumer=True) as cluster:

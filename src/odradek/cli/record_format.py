@@ -82,7 +82,7 @@ def always(data: bytes) -> Part:
 
 
 def pieces(template: str) -> Iterator[bytes | re.Match[str]]:
-    """What a template is made of: bytes that stand for themselves, and matches of `VERB`, of verbs."""
+    """What a template is made of: bytes that stand for themselves, and matches of `VERB`."""
     at = 0
     for found in VERB.finditer(template):
         if at < found.start():

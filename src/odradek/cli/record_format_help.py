@@ -22,7 +22,8 @@ A record as JSON, one a line (`consume --json`, `produce --json`):
    "headers":[{"key":"h","value":"x"}]}
 
   Bytes that are not UTF-8 stand under key_base64, value_base64. To write, a value is enough, and
-  one that is not text is taken as its JSON.
+  one that is not text is taken as its JSON. With `consume --meta-only` there are key_size and
+  value_size instead, which `produce` does not read.
 """
 
 
