@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from serving import Serving
 
 from odradek.log.memory import MemoryDisk
@@ -18,6 +20,7 @@ from odradek.protocol.api.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
@@ -107,32 +110,61 @@ def groups(node: Serving) -> list[str]:
     return sorted(group.group_id for group in found.groups)
 
 
-def stable_member(node: Serving, group: str, *topics: str, session_ms: int = 1 << 29) -> str:
-    """A group of one consumer that reads these topics; its session is as good as endless."""
+def joining(
+    group: str,
+    *topics: str,
+    instance: str | None = None,
+    session_ms: int = 1 << 29,
+    rebalance_ms: int = 1000,
+) -> JoinGroupRequest:
+    """A consumer that reads these topics; its session is as good as endless."""
     metadata = encode_subscription(Subscription(topics))
-    join = JoinGroupRequest(
+    return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_ms,
-        rebalance_timeout_ms=1000,
+        rebalance_timeout_ms=rebalance_ms,
         member_id="",
+        group_instance_id=instance,
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
-    join.member_id = node.ask(join, 9, JoinGroupResponse).member_id
-    asked = node.send(join, 9)
+
+
+def with_id(node: Serving, join: JoinGroupRequest) -> JoinGroupRequest:
+    """The same join, with the id that the coordinator wants it to come back with."""
+    answer = node.ask(join, 9, JoinGroupResponse)
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    return replace(join, member_id=answer.member_id)
+
+
+def assign(node: Serving, group: str, leader: str, generation: int = 1) -> None:
+    """The leader of a generation assigns nothing to anybody: the group is stable."""
+    request = SyncGroupRequest(
+        group_id=group,
+        generation_id=generation,
+        member_id=leader,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=leader, assignment=b"")],
+    )
+    assert node.ask(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE
+
+
+def stable_member(node: Serving, group: str, *topics: str, session_ms: int = 1 << 29) -> str:
+    """A group of one consumer that reads these topics."""
+    asked = node.send(with_id(node, joining(group, *topics, session_ms=session_ms)), 9)
     node.settle()
     node.pass_time(1)
     member = asked.answer(JoinGroupResponse).member_id
-    sync = SyncGroupRequest(
-        group_id=group,
-        generation_id=1,
-        member_id=member,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"")],
-    )
-    assert node.ask(sync, 5, SyncGroupResponse).error_code == ErrorCode.NONE
+    assign(node, group, member)
     return member
+
+
+def leave(node: Serving, group: str, member: str = "", instance: str | None = None) -> None:
+    """A member leaves, or somebody takes an instance out."""
+    who = MemberIdentity(member_id=member, group_instance_id=instance)
+    answer = node.ask(LeaveGroupRequest(group_id=group, members=[who]), 5, LeaveGroupResponse)
+    assert answer.members[0].error_code == ErrorCode.NONE
 
 
 def delete(node: Serving, topic: str) -> None:

@@ -4,14 +4,28 @@ they are not while somebody reads.
 
 from __future__ import annotations
 
-from committing import MINUTE_MS, commit, committed, delete, groups, serving, stable_member
+from dataclasses import replace
+
+from committing import (
+    MINUTE_MS,
+    assign,
+    commit,
+    committed,
+    delete,
+    groups,
+    joining,
+    leave,
+    serving,
+    stable_member,
+    with_id,
+)
 from serving import Serving
 
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_names import CONSUMER_OFFSETS
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from odradek.protocol.api.join_group import JoinGroupResponse
 
 
 class TestTopics:
@@ -74,6 +88,39 @@ class TestExpiration:
         node.pass_time(200 * MINUTE_MS)
         assert committed(node, "g") == {("read", 0): 1}
 
+    def test_nothing_goes_while_a_group_rebalances(self) -> None:
+        """What it is going to read is not known yet."""
+        node = serving()
+        node.create("read")
+        node.create("left")
+        member = stable_member(node, "g", "read")
+        offsets = {("read", 0): 1, ("left", 0): 2}
+        commit(node, "g", offsets, generation=1, member=member)
+        node.pass_time(30 * MINUTE_MS)
+        node.send(with_id(node, joining("g", "read", rebalance_ms=100 * MINUTE_MS)), 9)
+        node.pass_time(90 * MINUTE_MS)
+        assert committed(node, "g") == offsets, "the first member has yet to join again"
+        again = replace(joining("g", "read", rebalance_ms=100 * MINUTE_MS), member_id=member)
+        assert node.ask(again, 9, JoinGroupResponse).generation_id == 2
+        node.pass_time(90 * MINUTE_MS)
+        assert committed(node, "g") == offsets, "it has yet to assign"
+        assign(node, "g", member, generation=2)
+        node.pass_time(MINUTE_MS)
+        assert committed(node, "g") == {("read", 0): 1}
+
+    def test_a_group_that_somebody_is_about_to_join_stays(self) -> None:
+        """An empty one without offsets goes, but not while an id of it is out."""
+        node = serving()
+        long = {"session_ms": 10 * MINUTE_MS, "rebalance_ms": 10 * MINUTE_MS}
+        join = with_id(node, joining("g", "t", **long))
+        with_id(node, joining("nobody comes", "t", **long))
+        node.pass_time(9 * MINUTE_MS)
+        assert groups(node) == ["g", "nobody comes"]
+        asked = node.send(join, 9)
+        node.pass_time(3 * MINUTE_MS)
+        assert asked.answer(JoinGroupResponse).error_code == ErrorCode.NONE
+        assert groups(node) == ["g"]
+
     def test_of_a_group_that_lost_its_last_member_all_have_their_time_from_then(self) -> None:
         node = serving()
         node.create("t")
@@ -112,11 +159,6 @@ class TestExpiration:
         assert groups(again) == []
 
 
-def leave(node: Serving, group: str, member: str) -> None:
-    request = LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member)])
-    assert node.ask(request, 5, LeaveGroupResponse).error_code == ErrorCode.NONE
-
-
 def test_a_deleted_group_takes_its_offsets_with_it() -> None:
     disk = MemoryDisk()
     node = serving(disk)
@@ -133,6 +175,21 @@ def test_a_commit_keeps_the_session_of_a_member_alive() -> None:
     node = serving()
     node.create("t")
     member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)
+    for number in range(5):
+        node.pass_time(9 * MINUTE_MS)
+        error = commit(node, "g", {("t", 0): number}, generation=1, member=member)
+        assert error == {ErrorCode.NONE}
+    node.pass_time(11 * MINUTE_MS)
+    unknown = {ErrorCode.UNKNOWN_MEMBER_ID}
+    assert commit(node, "g", {("t", 0): 9}, generation=1, member=member) == unknown
+
+
+def test_so_does_a_commit_while_a_rebalance_waits_for_the_member() -> None:
+    """It finishes what it has before it joins again. Whoever began the rebalance need not stay."""
+    node = serving()
+    node.create("t")
+    member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)
+    node.send(with_id(node, joining("g", "t", rebalance_ms=100 * MINUTE_MS)), 9)
     for number in range(5):
         node.pass_time(9 * MINUTE_MS)
         error = commit(node, "g", {("t", 0): number}, generation=1, member=member)

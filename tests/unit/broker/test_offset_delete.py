@@ -6,25 +6,18 @@ What it reads is what its generation began with, whatever its members have said 
 from __future__ import annotations
 
 import pytest
-from committing import commit, committed, serving
+from committing import assign, commit, committed, joining, leave, serving
 from serving import Asked, Serving
 
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from odradek.protocol.api.join_group import JoinGroupResponse
 from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from odradek.protocol.consumer_protocol import Subscription, encode_subscription
 
 NONE, SUBSCRIBED = ErrorCode.NONE, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 BOTH = {("a", 0): 1, ("b", 0): 2}
@@ -42,32 +35,10 @@ def node() -> Serving:
 
 def join(node: Serving, topic: str, instance: str) -> Asked:
     """A static member, which reads a topic, joins or comes back."""
-    metadata = encode_subscription(Subscription((topic,)))
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=60_000,
-        rebalance_timeout_ms=60_000,
-        member_id="",
-        group_instance_id=instance,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-    )
-    asked = node.send(request, 9)
+    asked = node.send(joining("g", topic, instance=instance), 9)
     node.settle()
     node.pass_time(1)
     return asked
-
-
-def sync(node: Serving, member: str, generation: int = 1) -> None:
-    request = SyncGroupRequest(
-        group_id="g",
-        generation_id=generation,
-        member_id=member,
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[],
-    )
-    assert node.ask(request, 5, SyncGroupResponse).error_code == NONE
 
 
 def first(node: Serving, topic: str, instance: str = "i") -> str:
@@ -90,7 +61,7 @@ def delete_offsets(node: Serving) -> dict[str, int]:
 
 
 def test_what_a_group_reads_stays_and_the_rest_goes(node: Serving) -> None:
-    sync(node, first(node, "a"))
+    assign(node, "g", first(node, "a"))
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": NONE}
     assert committed(node, "g") == {("a", 0): 1}
 
@@ -102,21 +73,15 @@ def test_all_go_of_a_group_without_members(node: Serving) -> None:
 
 def test_all_go_when_the_last_member_has_left(node: Serving) -> None:
     first(node, "a")
-    leave(node, "i")
+    leave(node, "g", instance="i")
     assert delete_offsets(node) == {"a": NONE, "b": NONE}
-
-
-def leave(node: Serving, instance: str) -> None:
-    members = [MemberIdentity(member_id="", group_instance_id=instance)]
-    request = LeaveGroupRequest(group_id="g", members=members)
-    assert node.ask(request, 5, LeaveGroupResponse).members[0].error_code == NONE
 
 
 def test_a_member_that_comes_back_for_another_topic_reads_it_from_the_next_generation(
     node: Serving,
 ) -> None:
     """In a stable group there is none: its assignment goes on."""
-    sync(node, first(node, "a"))
+    assign(node, "g", first(node, "a"))
     join(node, "b", "i").answer(JoinGroupResponse)
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": NONE}
 
@@ -140,14 +105,14 @@ def test_what_a_member_reads_that_leaves_is_read_until_the_next_generation(node:
     joining = join(node, "b", "j")
     join(node, "a", "i")
     assert joining.answer(JoinGroupResponse).generation_id == 2
-    leave(node, "j")
+    leave(node, "g", instance="j")
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": SUBSCRIBED}
     assert join(node, "a", "i").answer(JoinGroupResponse).generation_id == 3
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": NONE}
 
 
 def test_a_generation_that_was_loaded_reads_what_is_kept_of_its_members(node: Serving) -> None:
-    sync(node, first(node, "a"))
+    assign(node, "g", first(node, "a"))
     join(node, "b", "i")
     node.disk.locks.clear()  # as the system does for a process that was killed
     again = serving(node.disk)
