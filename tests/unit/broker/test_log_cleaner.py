@@ -6,7 +6,7 @@ import errno
 import logging
 
 import pytest
-from serving import NOW_MS, Serving
+from serving import Serving
 
 from odradek.log.log import Log
 from odradek.log.memory import MemoryDisk, MemoryFile
@@ -54,9 +54,9 @@ def created(node: Serving, name: str, **settings: str) -> None:
 
 
 def produce(node: Serving, topic: str, first: int, count: int, keys: int = 5) -> None:
-    """Records `first`, `first + 1`, ... of some keys, each in a batch of its own."""
+    """Records `first`, `first + 1`, ... of some keys, each in a batch of its own, of now."""
     for number in range(first, first + count):
-        data = build([(b"%d" % (number % keys), b"%d" % number, [], NOW_MS)])
+        data = build([(b"%d" % (number % keys), b"%d" % number, [], node.clock.wall_ms())])
         partition = PartitionProduceData(index=0, records=Span(data, 0, len(data)))
         request = ProduceRequest(
             acks=-1,
@@ -111,6 +111,27 @@ def test_other_topics_are_left_alone():
     produce(node, "t", 0, 100)
     node.pass_time(5 * BACKOFF_MS)
     assert len(left(node, "t")) == 100
+
+
+def test_what_waits_for_longer_than_it_may_is_compacted_however_little_it_is():
+    """Also when it is in the active segment: that ends with the first record after the time."""
+    node = Serving()
+    lag_ms = 60_000
+    roomy = {"internal_segment_bytes": "1000000", "max_compaction_lag_ms": str(lag_ms)}
+    for topic, policy in (("t", "compact"), ("kept", "delete")):
+        created(node, topic, cleanup_policy=policy, min_cleanable_dirty_ratio="1", **roomy)
+        produce(node, topic, 0, 3, keys=1)
+    node.pass_time(lag_ms)
+    for topic in ("t", "kept"):
+        produce(node, topic, 3, 1, keys=1)
+    node.pass_time(BACKOFF_MS + 10)
+    assert left(node, "t") == [b"0", b"1", b"2", b"3"], "nothing has waited for too long"
+    for topic in ("t", "kept"):
+        produce(node, topic, 4, 1, keys=1)
+    node.pass_time(BACKOFF_MS + 10)
+    assert left(node, "t") == [b"3", b"4"]
+    assert len(left(node, "kept")) == 5
+    assert len(log_of(node, "kept").segments.items) == 1, "it goes by segment.ms alone"
 
 
 def test_what_was_cleaned_is_remembered_over_a_restart():
