@@ -8,6 +8,7 @@ knows all of them: give it a time (`Engine.within`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 from odradek.client.api_versions import RequestBuilder
@@ -30,6 +31,28 @@ MAX_TIMESTAMP = -3
 
 ISOLATION_VERSION = 2
 MAX_TIMESTAMP_VERSION = 7
+
+
+def milliseconds(moment: object) -> int:
+    """A time to ask for, as users give it: a `datetime` (without a zone it is local, as everywhere
+    in Python), or milliseconds since 1970. Raises `TypeError`, and `ValueError` for one before,
+    which would be a question of another kind.
+    """
+    if isinstance(moment, datetime):
+        at = round(moment.timestamp() * 1000)
+    elif isinstance(moment, int) and not isinstance(moment, bool):
+        at = moment
+    else:
+        raise TypeError(
+            f"{moment!r} is no time of records. What to do: give a datetime, or milliseconds since "
+            "1970 as an int, such as int(time.time() * 1000)"
+        )
+    if at < 0:
+        raise ValueError(
+            f"times of records begin with 1970: {moment} is none. What to do: for the first record "
+            "there is, ask for the beginning"
+        )
+    return at
 
 
 def passes(code: ErrorCode | None) -> bool:

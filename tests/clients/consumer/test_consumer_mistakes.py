@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 from written import LONG_S, NewTopic, Produce
 
@@ -87,6 +90,21 @@ class TestBadInput:
             consumer.seek((topic, 0), 77)
             with pytest.raises(OffsetOutOfRange, match="offset 77"):
                 consumer.poll(LONG_S)
+
+    def test_times_there_are_not(self, broker: Broker, new_topic: NewTopic) -> None:
+        """Such as what `time.time() * 1000` gives."""
+        first = (new_topic(), 0)
+        given: list[Any] = [1.5e12, "1h", True, None]
+        with Consumer(brokers=broker.bootstrap) as consumer:
+            consumer.assign([first])
+            for moment in given:
+                with pytest.raises(TypeError, match=r"no time.*What to do: .*datetime.*int"):
+                    consumer.offsets_for_times({first: moment})
+            for before_all in (-1, datetime(1960, 1, 1, tzinfo=UTC)):
+                with pytest.raises(ValueError, match=r"begin with 1970.*What to do"):
+                    consumer.offsets_for_times({first: before_all})
+            with pytest.raises(ValueError, match=r"begin with 1970.*What to do"):
+                consumer.seek(first, datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC))
 
     def test_what_does_not_fit(self, broker: Broker, new_topic: NewTopic) -> None:
         topic = new_topic()

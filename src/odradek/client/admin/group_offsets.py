@@ -242,7 +242,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         if to == "end":
             return ends
         if isinstance(to, datetime):
-            found = await self.list_offsets(dict.fromkeys(partitions, round(to.timestamp() * 1000)))
+            found = await self.list_offsets(dict.fromkeys(partitions, to))
             return {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
         starts = await self.beginning_offsets(partitions)
         if to == "start":

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 
 from odradek.client.admin.calls import Calls, check
-from odradek.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.client.list_offsets import (
+    EARLIEST,
+    LATEST,
+    ListedOffset,
+    list_offsets,
+    milliseconds,
+)
 from odradek.client.partition_arguments import (
     ByPartition,
     PartitionLike,
@@ -39,12 +46,13 @@ class RecordCalls(Calls):
         )
 
     async def list_offsets(
-        self, timestamps: ByPartition[int], *, read_committed: bool = False
+        self, timestamps: ByPartition[datetime | int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset]:
-        """For each partition the first record that is at least as young as its timestamp (ms), or
-        a special one: -1 the end, -2 the start, -3 the youngest record.
+        """For each partition the first record that is at least as young as a time (a datetime, or
+        milliseconds since 1970), or a special one: -1 the end, -2 the start, -3 the youngest
+        record.
         """
-        wanted = by_partition(timestamps)
+        wanted = {each: asked(at) for each, at in by_partition(timestamps).items()}
         await self.retried(lambda: self.by_leader(wanted))
         return await list_offsets(self.engine, wanted, read_committed)
 
@@ -103,3 +111,8 @@ class RecordCalls(Calls):
             topics=[DeleteRecordsTopic(name=n, partitions=p) for n, p in topics.items()],
             timeout_ms=self.engine.config.request_timeout_ms,
         )
+
+
+def asked(at: object) -> int:
+    """A time, or one of the special ones, as it is asked for. Raises as `milliseconds`."""
+    return at if isinstance(at, int) and at < 0 else milliseconds(at)

@@ -207,11 +207,6 @@ def target_of(to: Target) -> int | OffsetReset | datetime:
     return checked(to)
 
 
-def milliseconds(moment: datetime | int) -> int:
-    """A moment as Kafka has it. A `datetime` without a zone is local, as everywhere in Python."""
-    return round(moment.timestamp() * 1000) if isinstance(moment, datetime) else moment
-
-
 def offsets_of(what: Any) -> Offsets:
     """What to commit. Raises `TypeError` for what does not say it."""
     if isinstance(what, Mapping):

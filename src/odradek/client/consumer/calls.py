@@ -17,7 +17,6 @@ from odradek.client.consumer.arguments import (
     Offsets,
     Target,
     assignment_of,
-    milliseconds,
     offsets_of,
     target_of,
 )
@@ -25,7 +24,7 @@ from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.no_group import NEEDS_GROUP
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.errors import InvalidGroupId
-from odradek.client.list_offsets import EARLIEST, LATEST
+from odradek.client.list_offsets import EARLIEST, LATEST, milliseconds
 from odradek.client.partition_arguments import (
     ByPartition,
     PartitionLike,
@@ -179,9 +178,6 @@ class ConsumerCalls:
         partition; None where there is none.
         """
         wanted = {each: milliseconds(at) for each, at in by_partition(times).items()}
-        negative = [f"{partition}: {at}" for partition, at in wanted.items() if at < 0]
-        if negative:
-            raise ValueError(f"times begin with 1970: {', '.join(negative)}")
         found = await self._queries.list_offsets(wanted, self._ms(timeout))
         return {
             partition: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None

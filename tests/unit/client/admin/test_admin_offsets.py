@@ -63,6 +63,24 @@ def test_offsets_by_time(admin: Admin, broker: Broker) -> None:
     assert admin.list_offsets({partition: 10**15})[partition].offset == -1
 
 
+def test_times_may_be_datetimes_and_must_be_times(admin: Admin, broker: Broker) -> None:
+    admin.create_topic("dated")
+    partition = TopicPartition("dated", 0)
+    produce(broker, partition, 5)
+    third = datetime.fromtimestamp(0.003, UTC)
+    assert admin.list_offsets({partition: third})[partition].offset == 3
+    given: list[Any] = [1.5e12, "1h", True, None]
+    for moment in given:
+        with pytest.raises(TypeError, match=r"no time.*What to do: .*datetime.*int"):
+            admin.list_offsets({partition: moment})
+    last_second = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    for before_all in (last_second, datetime(1960, 1, 1, tzinfo=UTC)):
+        with pytest.raises(ValueError, match=r"begin with 1970.*What to do"):
+            admin.list_offsets({partition: before_all})
+        with pytest.raises(ValueError, match=r"begin with 1970.*What to do"):
+            admin.seek_group("dates", before_all, topics="dated")
+
+
 def test_partitions_may_be_plain_pairs_and_topics_plain_names(admin: Admin, broker: Broker) -> None:
     assert admin.create_topics_many(["pairs"]) == {"pairs": None}
     with Producer(brokers=broker.bootstrap) as producer:
