@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Consumer
 
 from interop.apache_kafka import ApacheKafka
 from odradek.cli.main import main
@@ -107,3 +108,37 @@ def test_the_life_of_a_group(run: Run, topic: str) -> None:
     for name in (group, copy):
         run("group", "rm", name, "-y")
         run("group", "describe", name, code=4)
+
+
+def test_a_group_of_the_new_protocol_is_shown_and_left_to_its_members(kafka: ApacheKafka) -> None:
+    """KIP-848: Kafka's DescribeGroups says that there is no such group."""
+    name = "cli-new-protocol"
+
+    def run(*arguments: str, code: int | None = 0) -> Result:
+        done = CliRunner().invoke(main, [*arguments, "-b", kafka.bootstrap])
+        assert code in (None, done.exit_code), (arguments, done.output, done.exception)
+        return done
+
+    run("topic", "create", name)
+    until(lambda: [name, "1", "1"] in lines(run("topic", "ls")))
+    settings = {"bootstrap.servers": kafka.bootstrap, "group.id": name}
+    member = Consumer({**settings, "group.protocol": "consumer", "enable.auto.commit": False})
+    try:
+        member.subscribe([name])
+        stable = [name, "Stable", "consumer", "consumer"]
+        until(lambda: member.poll(0.1) is None and stable in lines(run("group", "ls")))
+        until(lambda: member.poll(0.1) is None and bool(member.assignment()))
+        assert run("group", "lag", name).stdout == ""
+        shown = run("group", "describe", name)
+        assert shown.stderr == f"{name}: Stable, of type consumer: its members are not told\n"
+        for refused in (("rm", name), ("seek", name, "--to", "start", "-t", name)):
+            said = run("group", *refused, "--dry-run", code=5)
+            assert said.stdout == ""
+            assert "group describe" in said.stderr
+    finally:
+        member.close()
+    until(lambda: [name, "Empty", "consumer", "consumer"] in lines(run("group", "ls")))
+    run("group", "seek", name, "--to", "start", "-t", name, "-y")
+    [row] = lines(run("group", "describe", name))
+    assert row == [name, name, "0", "0", "0", "0", "", "", "", "Empty", ""]
+    run("group", "rm", name, "-y")
