@@ -185,6 +185,38 @@ class ProduceRequestResult:
             timestamp_ms = found.log_append_time_ms
         return Delivery(self.topic, self.partition, offset, timestamp_ms)
 
+    def remove_callbacks(self, same: RecordCallback) -> int:
+        """Forget all that are like this one; how many there were."""
+        with self.lock:
+            callbacks = self._callbacks
+            if callbacks is None:
+                return 0
+            kept = [each for each in callbacks if each != same]
+            self._callbacks = kept
+            return len(callbacks) - len(kept)
+
+
+@final
+class RecordCallback:
+    """To be called with the future of one record: equal to another that would be, too."""
+
+    def __init__(
+        self, future: FutureRecordMetadata, function: Callable[[FutureRecordMetadata], object]
+    ) -> None:
+        self.future = future
+        self.function = function
+
+    def __call__(self) -> object:
+        return self.function(self.future)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecordCallback):
+            return NotImplemented
+        return self.future is other.future and self.function == other.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
 
 def call(callback: ResultCallback) -> None:
     """A user's callback: what it raises is logged, since there is nobody to tell. So is an exit,
@@ -200,7 +232,9 @@ class FutureRecordMetadata:
     """The future of one record.
 
     `result()` blocks in the synchronous producer and may be awaited in both. It cannot be
-    cancelled: a record that was taken is sent.
+    cancelled: a record that was taken is sent. In `odradek.aio`, `asyncio.wait` takes it as it
+    takes other futures. `concurrent.futures.wait` and `as_completed` take none but their own: wait
+    for many with `flush`, or with `result` for one after the other.
     """
 
     def __init__(self, request: ProduceRequestResult, index: i64, timestamp_ms: i64) -> None:
@@ -237,7 +271,11 @@ class FutureRecordMetadata:
     def add_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> None:
         """Call it with this future on the producer's thread once the outcome is known; at once, on
         this thread, if it is. What it raises is logged."""
-        self.request.add_callback(lambda: callback(self))
+        self.request.add_callback(RecordCallback(self, callback))
+
+    def remove_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> int:
+        """Call it no more; how often it was to be called."""
+        return self.request.remove_callbacks(RecordCallback(self, callback))
 
     def cancel(self) -> bool:
         """Never possible."""
