@@ -5,6 +5,7 @@ faces, against our broker.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from time import monotonic
 
@@ -61,6 +62,29 @@ def test_notes_come_back_with_the_offsets(broker: Broker, topic: str) -> None:
         assert consumer.poll(LONG_S) is not None
         assert consumer.commit({partition: at}) == {partition: at}
         assert consumer.committed(partition) == {partition: at}
+
+
+@pytest.mark.parametrize("forever", [math.inf, -1])
+def test_a_commit_may_take_for_ever(broker: Broker, topic: str, forever: float) -> None:
+    first = TopicPartition(topic, 0)
+    with Consumer(topic, **settings(broker, topic)) as consumer:
+        assert consumer.poll(forever) is not None
+        assert consumer.commit({first: 3}, timeout=forever) == {first: OffsetAndMetadata(3)}
+        assert consumer.committed(first, timeout=forever) == {first: OffsetAndMetadata(3)}
+        assert consumer.watermarks(first, timeout=forever) == (0, COUNT)
+        consumer.close(forever)
+
+
+def test_closing_may_take_for_ever_too(broker: Broker, topic: str) -> None:
+    async def awaited() -> None:
+        async with AwaitedConsumer(topic, **settings(broker, topic)) as consumer:
+            assert await consumer.poll(math.inf) is not None
+            await consumer.close(None)
+
+    asyncio.run(awaited())
+    consumer = Consumer(topic, **settings(broker, topic))
+    assert consumer.poll(math.inf) is not None
+    consumer.close(None)
 
 
 def test_nobody_waits_for_an_asynchronous_commit(broker: Broker, topic: str) -> None:

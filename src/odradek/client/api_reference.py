@@ -74,7 +74,7 @@ ARGUMENTS = (
         "datetime | int",
         "An int is milliseconds since 1970; a `datetime` without a zone is local time.",
     ),
-    ("timeout, max_wait", "", "float", "Seconds."),
+    ("timeout, max_wait", "", "float", "Seconds; below 0, or infinity: for ever."),
     (
         "partition of a consumer or admin",
         "odradek.client.partition_arguments",

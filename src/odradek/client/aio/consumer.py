@@ -40,6 +40,7 @@ from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
+from odradek.client.timeouts import limit_s
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
@@ -278,13 +279,13 @@ class Consumer(Client, Generic[K, V]):
 
     # The end.
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+    async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
         """Commit what was handed out, if that is automatic, leave the group, and close all
-        connections, within `timeout` seconds. More than once does no harm.
+        connections, within `timeout` seconds (None: for ever). More than once does no harm.
         """
         if self._begun is not None:
             self._begun.collector.settle()
-        await self._close(timeout)
+        await self._close(limit_s(timeout))
 
     async def _close(self, timeout: float) -> None:
         if self._begun is not None and not self._reading.closed:

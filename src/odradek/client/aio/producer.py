@@ -23,10 +23,11 @@ from odradek.client.aio.engine_loop import EngineLoop
 from odradek.client.aio.sending import Sending
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
-from odradek.client.producer.arguments import milliseconds_of, producer_arguments
+from odradek.client.producer.arguments import producer_arguments
 from odradek.client.producer.intake import Intake
 from odradek.client.producer.producer import ProducerCore
 from odradek.client.serializers import AnySerializer, SerializerLike
+from odradek.client.timeouts import milliseconds_of
 from odradek.config.keywords import ProducerKeywords
 
 K = TypeVar("K")

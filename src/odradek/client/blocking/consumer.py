@@ -44,6 +44,7 @@ from odradek.client.consumer.reading import Reading, run_now
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
+from odradek.client.timeouts import limit_s
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
@@ -259,12 +260,12 @@ class Consumer(Client, Generic[K, V]):
 
     # The end.
 
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
+    def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
         """Commit what was handed out, if that is automatic, leave the group, and close all
-        connections, within `timeout` seconds. More than once does no harm.
+        connections, within `timeout` seconds (None: for ever). More than once does no harm.
         """
         self._collector.settle()
-        self._close(timeout)
+        self._close(limit_s(timeout))
 
     def _close(self, timeout: float) -> None:
         if not self._reading.closed:

@@ -29,7 +29,7 @@ from odradek.client.blocking.engine_thread import EngineThread, at_exit
 from odradek.client.blocking.sender_turn import TURN_BYTES, BlockingFace, SenderTurn
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
-from odradek.client.producer.arguments import milliseconds_of, producer_arguments
+from odradek.client.producer.arguments import producer_arguments
 from odradek.client.producer.deliveries import Deliveries
 from odradek.client.producer.delivery import FutureRecordMetadata
 from odradek.client.producer.intake import Headers, Intake, ManySend
@@ -37,6 +37,7 @@ from odradek.client.producer.producer import ProducerCore
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_record import ProducerRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
+from odradek.client.timeouts import milliseconds_of
 from odradek.config.keywords import ProducerKeywords
 
 if TYPE_CHECKING:

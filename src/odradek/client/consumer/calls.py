@@ -2,7 +2,7 @@
 
 Each is a coroutine that awaits waiters, run on the engine's thread by `spawn`; a face has a method
 of the same name that blocks on it, or awaits it. Arguments are as users give them: see `arguments`.
-Timeouts are in seconds, by default `default.api.timeout.ms`.
+Timeouts are in seconds, by default `default.api.timeout.ms`: see `timeouts`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from odradek.client.partition_arguments import (
     partition_of,
     partitions_of,
 )
+from odradek.client.timeouts import limit_ms
 from odradek.client.topic_names import checked_topics
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import OffsetReset
@@ -73,7 +74,7 @@ class ConsumerCalls:
     def _ms(self, timeout: float | None) -> int:
         if timeout is None:
             return self._consumer.config.default_api_timeout_ms
-        return max(0, round(timeout * 1000))
+        return limit_ms(timeout)
 
     # What is wanted.
 

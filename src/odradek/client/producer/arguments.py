@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -121,9 +120,3 @@ def producer_settings(
         ignore_keys=config.partitioner_ignore_keys,
         partitioner=partitioner,
     )
-
-
-def milliseconds_of(timeout_s: float | None) -> int | None:
-    """A timeout as users give it, rounded up; None, or below 0 (confluent-kafka's habit), is for
-    ever."""
-    return None if timeout_s is None or timeout_s < 0 else math.ceil(timeout_s * 1000)
