@@ -9,6 +9,7 @@
     consumed t-0=5                the application is done with records
     commit c1 t-0=5 within=1000 | committed q1 t-0 within=1000
     subscribe u | unsubscribe u1 | close x1 within=1000 how=leave
+    close x1 inside within=1000   by the listener, in the call that has not returned
 
 Partitions are `topic-number`. Names after commands are of waiters, whose end is told.
 """
@@ -78,6 +79,7 @@ class ConsumerMachine:
         self.calls: list[GroupCall] = []
         self.names: dict[int, str] = {}
         self.kept: list[Waiter[Any]] = []
+        self.called: Callback | None = None
 
     def run(self, line: str) -> list[str]:
         """Carry out one command."""
@@ -174,7 +176,8 @@ class ConsumerMachine:
         deadline = self.deadline(values)
         assert deadline is not None
         how = MembershipOperation(values.get("how", "default"))
-        self.name(words[0], self.coordinator.close(self.now_ms, deadline, how))
+        inside = self.called if "inside" in words else None
+        self.name(words[0], self.coordinator.close(self.now_ms, deadline, how, inside))
 
     # What came of them.
 
@@ -208,6 +211,7 @@ class ConsumerMachine:
                 to = f"broker {call.node.id}" if call.node else "any broker"
                 return f"to {to}: {describe(builder.build(newest))}"
             case Callback(occasion, partitions):
+                self.called = effect
                 return f"the listener is told: {occasion.value} {joined(partitions)}"
             case Raise(error):
                 return f"poll raises {kind(error)}"

@@ -36,7 +36,7 @@ from odradek.client.consumer.committed_offsets import Found, OffsetQuestion
 from odradek.client.consumer.coordinator_lookup import CoordinatorLookup
 from odradek.client.consumer.coordinator_requests import CoordinatorRequests
 from odradek.client.consumer.group_config import GroupConfig
-from odradek.client.consumer.group_effects import Effect, GroupCall, Resolve
+from odradek.client.consumer.group_effects import Callback, Effect, GroupCall, Resolve
 from odradek.client.consumer.group_member import GroupMember
 from odradek.client.consumer.group_topics import GroupTopics
 from odradek.client.consumer.leader import LeaderParts
@@ -105,7 +105,11 @@ class ConsumerCoordinator:
         """The application's listener returned, or raised."""
         self.member.now_ms = now_ms
         self.membership.heartbeat.polled(now_ms)
-        self.rebalance.callback_returned(error)
+        if self.closing is None:
+            self.rebalance.callback_returned(error)
+        else:
+            self.closing.callback_returned(error)
+            self._advance()
 
     def answered(
         self, call: GroupCall, response: Any, error: KafkaError | None, now_ms: int
@@ -189,12 +193,17 @@ class ConsumerCoordinator:
         now_ms: int,
         deadline_ms: int,
         operation: MembershipOperation = MembershipOperation.DEFAULT,
+        inside: Callback | None = None,
     ) -> Waiter[None]:
-        """Commit, call the listener, leave; done at the deadline at the latest."""
+        """Commit, call the listener, leave; done at the deadline at the latest. `inside`: the call
+        of the listener in which this happens, which is over for us, though it has not returned.
+        """
         self.member.now_ms = now_ms
         if self.closing is None:
             parts = self.rebalance, self.membership, self.commits, self.questions
             self.closing = Closing(*parts, deadline_ms, operation)
+            if self.rebalance.is_called(inside):
+                self.rebalance.break_off()
         self._advance()
         return self.closing.waiter
 
@@ -216,7 +225,7 @@ class ConsumerCoordinator:
         self.membership.look_for_coordinator()
         if self.closing is None:
             self.rebalance.advance(present=present)
-        elif not self.rebalance.in_turn:
+        else:
             self.closing.advance()
 
     def _found_coordinator(self) -> None:

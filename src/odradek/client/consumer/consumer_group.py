@@ -120,11 +120,14 @@ class ConsumerGroup:
         return waiter
 
     def close(
-        self, timeout_ms: int, operation: MembershipOperation = MembershipOperation.DEFAULT
+        self,
+        timeout_ms: int,
+        operation: MembershipOperation = MembershipOperation.DEFAULT,
+        inside: Callback | None = None,
     ) -> Waiter[None]:
-        """Take leave of the group, within this time."""
+        """Take leave of the group, within this time; it may be inside a call of the listener."""
         now_ms = self.engine.now_ms
-        waiter = self.coordinator.close(now_ms, now_ms + timeout_ms, operation)
+        waiter = self.coordinator.close(now_ms, now_ms + timeout_ms, operation, inside)
         waiter.add_callback(lambda _: self._alarm.cancel())
         self._run()
         return waiter

@@ -103,6 +103,6 @@ class NoGroup:
         self.engine.metadata.set_topics(())
         return completed(None)
 
-    def close(self, timeout_ms: int) -> Waiter[None]:
+    def close(self, timeout_ms: int, *, inside: Callback | None = None) -> Waiter[None]:
         """Nobody has to know."""
         return completed(None)

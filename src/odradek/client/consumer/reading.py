@@ -10,6 +10,10 @@
 Written once for both faces, as coroutines over a `Driver`. The blocking one's never suspend: its
 methods block, so a coroutine runs to its end in one go (`run_now`). The asyncio one's are awaited.
 
+`close` may come from anywhere: from another thread or task, or from inside a listener, or a handler
+of a signal that comes while one is called. Whoever closes makes the listener's last calls, and the
+call that was under way ends with `ClientClosed`.
+
 What is shared with the engine: the collector's queue, the deques of errors and of what the group
 has for the application, and the driver's signal.
 
@@ -19,10 +23,12 @@ The application's thread only.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.dead_letters import DeadLetters
+from odradek.client.consumer.driver import Driver
 from odradek.client.consumer.gathering import Gathering
 from odradek.client.consumer.group_effects import Callback
 from odradek.client.consumer.listener import RebalanceListener
@@ -32,38 +38,8 @@ from odradek.client.waiter import Waiter
 
 T = TypeVar("T")
 
-
-class Driver(Protocol):
-    """What the faces differ in."""
-
-    @property
-    def running(self) -> bool:
-        """Whether the engine is still there."""
-        ...
-
-    def time(self) -> float:
-        """Seconds of a monotonic clock."""
-        ...
-
-    def signal(self) -> None:
-        """Wake the application. From any thread."""
-        ...
-
-    def clear(self) -> None:
-        """Forget signals given before."""
-        ...
-
-    async def sleep(self, timeout_s: float | None) -> None:
-        """Until there is a signal, or time is over."""
-        ...
-
-    async def call(self, action: Callable[[], T]) -> T:
-        """Do something on the engine's thread."""
-        ...
-
-    async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function of the application's."""
-        ...
+CALLED: ContextVar[Callback | None] = ContextVar("odradek_listener_call", default=None)
+"""Inside which call of a listener this is: the thread's, or the task's and those it has made."""
 
 
 class Reading:
@@ -80,6 +56,7 @@ class Reading:
         self.dead_letters = dead_letters
         self.listener = RebalanceListener()
         self.closed = False
+        self._calling: Callback | None = None
         self._who = who
         self._driver = driver
         self._core = core
@@ -218,11 +195,13 @@ class Reading:
         await self._driver.call(self._core.group.poll)
         collector.refresh()  # What is about to be given up is not handed out any more.
         await self._run_callbacks()
+        if self.closed:
+            raise ClientClosed("the consumer is closed")
 
-    async def _run_callbacks(self) -> None:
-        """What the group has for the application."""
+    async def _run_callbacks(self, *, closing: bool = False) -> None:
+        """What the group has for the application. When it closes, that is for who does so."""
         group = self._core.group
-        while group.for_application:
+        while group.for_application and (closing or not self.closed):
             effect = group.for_application.popleft()
             if not isinstance(effect, Callback):
                 raise effect.error
@@ -235,23 +214,33 @@ class Reading:
         raised: BaseException | None = None
         self.collector.refresh()
         callback = self.listener.callback(effect.occasion)
+        outer, self._calling = self._calling, effect
+        token = CALLED.set(effect)
         try:
             if callback is not None:
                 await self._driver.call_back(callback, self._who, list(effect.partitions))
         except BaseException as error:
             raised = error
-        # Ctrl-C and the like are raised here, once, and are no outcome for the group to tell of.
-        outcome = raised if isinstance(raised, Exception) else None
-        await self._driver.call(lambda: self._core.group.callback_returned(outcome))
+        try:
+            if self._calling is not effect or not self._driver.running:
+                if raised is not None:  # The group is not there any more to tell of it.
+                    raise raised
+                return None
+            # Ctrl-C and the like are raised here, once, and are no outcome for the group to tell.
+            outcome = raised if isinstance(raised, Exception) else None
+            await self._driver.call(lambda: self._core.group.callback_returned(outcome))
+            self._calling = outer
+        finally:
+            CALLED.reset(token)
         self.collector.refresh()
         return raised
 
-    async def finish(self, make: Callable[[], Waiter[T]]) -> T:
+    async def finish(self, make: Callable[[], Waiter[None]], *, closing: bool = False) -> None:
         """Begin something on the engine's thread in which callbacks may run, and see it to its end;
-        what else there is to raise is raised then.
+        what else there is to raise is raised then. To have closed is as good an end as any.
         """
 
-        def begin() -> Waiter[T]:
+        def begin() -> Waiter[None]:
             waiter = make()
             waiter.add_callback(lambda _: self._driver.signal())
             return waiter
@@ -261,31 +250,38 @@ class Reading:
         while not waiter.done:
             self._driver.clear()
             try:
-                await self._run_callbacks()
+                await self._run_callbacks(closing=closing)
             except Exception as error:
                 failure = failure or error
                 continue  # There may be more behind it.
+            if self.closed and not closing:
+                self._driver.signal()  # It may have been meant for who closes.
+                break
             if not waiter.done:
                 if not self._driver.running:
                     raise failure or ClientClosed("the consumer is closed")
                 await self._driver.sleep(None)
         self.collector.refresh()
-        result = waiter.result()
+        if waiter.error is not None:
+            raise waiter.error
         if failure is not None:
             raise failure
-        return result
 
     async def close(self, timeout: float) -> None:
         """Take leave of the group within so many seconds, and end the engine's part. Whoever waits
         in a poll meanwhile is told at once.
         """
         deadline = self._deadline(max(0.0, timeout))
+        inside = self._calling if self._calling is CALLED.get() else None
+        if inside is not None:
+            self._calling = None  # Whatever it does from now on is nothing to the group.
         self.closed = True
         self.collector.attention = True
         self._driver.signal()
         try:
             if self._driver.running:
-                await self.finish(lambda: self._core.group.close(round(timeout * 1000)))
+                ms = round(timeout * 1000)
+                await self.finish(lambda: self._core.group.close(ms, inside=inside), closing=True)
         finally:
             self.collector.attention = True
             if self._driver.running:

@@ -29,7 +29,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
     RebalanceProtocol,
 )
 from odradek.client.consumer.commits import Commit, Commits
-from odradek.client.consumer.group_effects import Raise
+from odradek.client.consumer.group_effects import Callback, Occasion, Raise
 from odradek.client.consumer.group_member import GroupMember, MemberState
 from odradek.client.consumer.membership import Membership
 from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn, without
@@ -79,6 +79,8 @@ class Rebalance:
         """What the coordinator was last told that this member wants."""
         self._turn: Turn | None = None
         self._ended: TurnEnded = ignore
+        self._called: Callback | None = None
+        """The call of the turn that is waited for."""
         self._parting_commit: Commit | None = None
         """Of what was read of partitions that are about to be given up."""
 
@@ -99,10 +101,29 @@ class Rebalance:
         """The listener returned, or raised."""
         assert self._turn is not None, "no callback is waited for"
         try:
-            self.member.effects.append(self._turn.send(error))
+            self._called = self._turn.send(error)
+            self.member.effects.append(self._called)
         except StopIteration as end:
-            ended, self._turn = self._ended, None
+            ended, self._turn, self._called = self._ended, None, None
             ended(end.value)
+
+    def is_called(self, callback: Callback | None) -> bool:
+        """Whether this is the call that is waited for."""
+        return callback is not None and self._called is callback
+
+    def break_off(self) -> None:
+        """Nothing comes of the turn any more, if there is one: the consumer closes. What its last
+        call was to take away, it has taken: the listener is not told of that once more.
+        """
+        if self._turn is None or self._called is None:
+            return
+        called = self._called
+        self._turn.close()
+        self._turn, self._called, self._ended = None, None, ignore
+        told_of_loss = called.occasion is not Occasion.ASSIGNED
+        if told_of_loss and self.subscriptions.is_auto_assigned:
+            assigned = sorted(self.subscriptions.assigned_partitions)
+            self.subscriptions.assign_from_subscribed(without(assigned, called.partitions))
 
     # The way.
 
