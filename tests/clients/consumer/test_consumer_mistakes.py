@@ -9,6 +9,7 @@ import pytest
 from written import LONG_S, NewTopic, Produce
 
 from odradek.client.blocking.consumer import Consumer
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.errors import (
     ClientClosed,
     ConfigError,
@@ -126,5 +127,8 @@ class TestBadInput:
                         consumer.assign([one])
             with pytest.raises(TypeError, match="does not say what to commit"):
                 consumer.commit(object())
+            for offset in (-1, OffsetAndMetadata(-1)):
+                with pytest.raises(ValueError, match=r"offsets begin with 0; -1 is none.*\"end\""):
+                    consumer.commit({(topic, 0): offset})
             with pytest.raises(InvalidGroupId, match=r"group\.id"):
                 consumer.commit({(topic, 0): 1})

@@ -22,7 +22,11 @@ from odradek.client.arrow.types import ArrowBatch
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import AssignorLike, assignors
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.offset_and_metadata import (
+    OffsetAndMetadata,
+    checked_offset,
+    to_commit,
+)
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
@@ -163,9 +167,9 @@ def assignment_of(
         bounds = given[each] if isinstance(given, Mapping) else own_start(each)
         start, end = bounds if isinstance(bounds, tuple) else (bounds, None)
         if start is not None:
-            starts[partition_of(each)] = checked(start)
+            starts[partition_of(each)] = checked_offset(start)
         if end is not None:
-            ends[partition_of(each)] = checked(end)
+            ends[partition_of(each)] = checked_offset(end)
     return [partition_of(each) for each in several], starts, ends
 
 
@@ -187,15 +191,6 @@ def is_record(given: Any) -> bool:
     return isinstance(given, Record) or (hasattr(given, "value") and hasattr(given, "timestamp"))
 
 
-def checked(offset: Any) -> int:
-    """An offset. Raises `TypeError` and `ValueError`."""
-    if not isinstance(offset, int) or isinstance(offset, bool):
-        raise TypeError(f"{offset!r} is no offset")
-    if offset < 0:
-        raise ValueError(f"offsets begin with 0; {offset} is none. To begin elsewhere: seek()")
-    return offset
-
-
 def target_of(to: Target) -> int | OffsetReset | datetime:
     """Where to seek."""
     if isinstance(to, datetime):
@@ -204,13 +199,13 @@ def target_of(to: Target) -> int | OffsetReset | datetime:
         return EARLIEST
     if to in ("end", "latest"):
         return LATEST
-    return checked(to)
+    return checked_offset(to)
 
 
 def offsets_of(what: Any) -> Offsets:
     """What to commit. Raises `TypeError` for what does not say it."""
     if isinstance(what, Mapping):
-        return {partition_of(each): offset_of(offset) for each, offset in what.items()}
+        return {partition_of(each): to_commit(offset) for each, offset in what.items()}
     offset = getattr(what, "offset", None)
     if isinstance(offset, int):
         epoch = getattr(what, "leader_epoch", None)
@@ -218,7 +213,7 @@ def offsets_of(what: Any) -> Offsets:
         if is_record(what):
             return {partition_of(what): OffsetAndMetadata(offset + 1, "", epoch)}
         note = getattr(what, "metadata", None) or ""
-        return {partition_of(what): OffsetAndMetadata(checked(offset), note, epoch)}
+        return {partition_of(what): OffsetAndMetadata(checked_offset(offset), note, epoch)}
     offsets = getattr(what, "offsets", None)
     if isinstance(offsets, Mapping):
         return offsets_of(offsets)
@@ -229,13 +224,6 @@ def offsets_of(what: Any) -> Offsets:
         f"a {type(what).__name__} does not say what to commit: give a record, a batch, an Arrow "
         "batch as it came, or offsets by partition"
     )
-
-
-def offset_of(given: Any) -> OffsetAndMetadata:
-    """An offset to commit, perhaps with a note and the epoch before it."""
-    if isinstance(given, OffsetAndMetadata):
-        return given
-    return OffsetAndMetadata(checked(given))
 
 
 def offsets_in(metadata: bytes) -> Offsets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NO_LEADER_EPOCH = -1
+NUMBER = 'give a number, or seek() to the "start" or the "end"'
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -29,7 +30,7 @@ def checked_offset(offset: object) -> int:
     """An offset of a record. Raises `TypeError` and `ValueError`: what is below 0 has a meaning in
     the protocol, and another one in each of its requests."""
     if not isinstance(offset, int) or isinstance(offset, bool):
-        raise TypeError(f"{offset!r} is no offset. What to do: give a number from 0 on")
+        raise TypeError(f"{offset!r} is no offset. What to do: {NUMBER}")
     if offset < 0:
-        raise ValueError(f"{offset} is no offset. What to do: give a number from 0 on")
+        raise ValueError(f"offsets begin with 0; {offset} is none. What to do: {NUMBER}")
     return offset
