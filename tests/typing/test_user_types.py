@@ -78,6 +78,8 @@ def produce() -> None:
         anything.send("t", {"id": 1})
     with Producer(brokers="a:1", value=registered) as by_schema:
         by_schema.send("orders", Order(1, "pen"))
+    with Producer(bootstrap_servers="a:1", compression_type=None) as as_by_default:
+        as_by_default.flush(float("inf"))
 
 
 def assigned(consumer: Consumer[bytes, bytes], partitions: list[TopicPartition]) -> None:
@@ -112,6 +114,8 @@ def consume() -> None:
     ) as by_schema:
         for order in by_schema:
             assert_type(order, Record[bytes, Order])
+    alone = Consumer("t", brokers="a:1", group_id=None, group=None, group_instance_id=None)
+    alone.close(None)
     with Consumer({"bootstrap.servers": "a:1", "group.id": "g"}) as mapped:
         mapped.subscribe(re.compile("orders-.*"), on_assign=assigned)
         print(mapped.consume(10, 1.0)[0].offset)

@@ -1,7 +1,8 @@
 """The settings of the clients as keywords, for editors and type checkers to know.
 
 Faces take them as `**settings: Unpack[ProducerKeywords]`. A test holds them to the table of
-settings. Other names for the same (see `client_names`) are understood all the same.
+settings. Other names for the same (see `client_names`) are understood all the same. None is as if
+a setting were not given; the types have it where it is the default of kafka-python or aiokafka.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     buffer_memory: int
     max_block_ms: int
     max_request_size: int
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
@@ -74,8 +75,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     isolation_level: Literal["read_uncommitted", "read_committed"]
     exclude_internal_topics: bool
     allow_auto_create_topics: bool
-    group_id: str
-    group_instance_id: str
+    group_id: str | None
+    group_instance_id: str | None
     group_protocol: Literal["classic"]
     partition_assignment_strategy: str | Sequence[str]
     session_timeout_ms: int

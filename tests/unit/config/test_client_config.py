@@ -408,6 +408,30 @@ def test_addresses_are_kept_once_and_there_must_be_one() -> None:
 # Keywords.
 
 
+def choices_of(hint: Any) -> list[str]:
+    """The words of a type, those of the parts of a union among them."""
+    if isinstance(hint, str):
+        return [hint]
+    return [choice for part in get_args(hint) for choice in choices_of(part)]
+
+
+def test_choices_are_found_within_unions() -> None:
+    assert "zstd" in choices_of(get_type_hints(ProducerKeywords)["compression_type"])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ProducerConfig.load({"compression_type": None, "client_id": None}),
+        ConsumerConfig.load({"group_id": None, "group_instance_id": None, "group": None}),
+    ],
+    ids=["producer", "consumer"],
+)
+def test_none_is_as_if_it_were_not_given(made: ClientSettings) -> None:
+    """As kafka-python and aiokafka have it for some by default."""
+    assert made.layers[0].values == {}
+
+
 @pytest.mark.parametrize(
     ("keywords", "config"),
     [
@@ -428,6 +452,5 @@ def test_keywords_are_the_settings(keywords: Any, config: type[ClientSettings]) 
             assert hint is int
         else:
             assert hint is str or get_origin(hint) is not None
-        for choice in get_args(hint):
-            if isinstance(choice, str):
-                setting.parse(choice)
+        for choice in choices_of(hint):
+            setting.parse(choice)

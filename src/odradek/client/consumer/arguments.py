@@ -68,8 +68,8 @@ OnDecodeError = Literal["raise", "skip"] | str | Callable[[DecodeError], object]
 class ConsumerOptions(ConsumerKeywords, total=False):
     """What a consumer takes as keywords, beside deserializers."""
 
-    group: str
-    brokers: str | Sequence[str]
+    group: str | None
+    brokers: str | Sequence[str] | None
     assignors: Sequence[AssignorLike]
     """In the place of `partition.assignment.strategy`, for those who bring their own: names,
     classes derived from `PartitionAssignor`, or instances."""
