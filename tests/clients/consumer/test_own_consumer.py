@@ -114,6 +114,22 @@ class TestReading:
             consumer.resume(partition)
             assert consumer.poll(LONG_S) is not None
 
+    def test_partitions_are_paused_one_by_one_or_several_at_once(
+        self, broker: Broker, new_topic: NewTopic
+    ) -> None:
+        topic = new_topic(3)
+        first, second, third = (TopicPartition(topic, number) for number in range(3))
+        with Consumer(brokers=broker.bootstrap) as consumer:
+            consumer.assign([first, second, third])
+            consumer.pause([first, (topic, 2)])
+            assert consumer.paused() == [first, third]
+            consumer.resume(consumer.paused())
+            consumer.pause(first, second)
+            consumer.pause([])
+            assert consumer.paused() == [first, second]
+            consumer.resume({first}, second)
+            assert consumer.paused() == []
+
     def test_alone_a_pattern_and_topics_that_come_later(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:

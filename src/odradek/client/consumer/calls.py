@@ -138,13 +138,13 @@ class ConsumerCalls:
             for partition in moved:
                 self._consumer.seek(partition, target)
 
-    async def pause(self, *partitions: PartitionLike) -> None:
+    async def pause(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """Hand out nothing of these until `resume`; what was fetched is kept."""
-        self._consumer.pause([partition_of(each) for each in partitions])
+        self._consumer.pause([p for each in partitions for p in partitions_of(each)])
 
-    async def resume(self, *partitions: PartitionLike) -> None:
+    async def resume(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
         """Go on with these."""
-        self._consumer.resume([partition_of(each) for each in partitions])
+        self._consumer.resume([p for each in partitions for p in partitions_of(each)])
 
     async def paused(self) -> list[TopicPartition]:
         """Those that are paused, sorted."""
