@@ -33,7 +33,7 @@ from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.dead_letters import dead_letters
-from odradek.client.consumer.gathering import ColumnGathering, Gathering, RecordGathering
+from odradek.client.consumer.gathering import ColumnGathering, Gathering, RecordGathering, limit_of
 from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.reading import Reading
 from odradek.client.consumer.record import Record
@@ -229,7 +229,8 @@ class Consumer(Client, Generic[K, V]):
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
         """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
-        gathering = RecordGathering(self._core.collector, num_messages)
+        limit = limit_of("num_messages", num_messages, least=0)
+        gathering = RecordGathering(self._core.collector, limit)
         await self._gather(gathering, timeout)
         return gathering.records
 
@@ -245,7 +246,9 @@ class Consumer(Client, Generic[K, V]):
         """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
         `max_wait` seconds; `commit` takes them.
         """
-        limit, more = max_records or self.config.max_poll_records, True
+        limit, more = self.config.max_poll_records, True
+        if max_records is not None:
+            limit = limit_of("max_records", max_records)
         while more:
             gathering = RecordGathering(self._core.collector, limit)
             more = await self._gather(gathering, max_wait)
@@ -263,6 +266,7 @@ class Consumer(Client, Generic[K, V]):
         from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
         from odradek.client.arrow.reading import record_batch
 
+        limit_of("max_rows", max_rows)
         core, more = self._core, True
         values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
         while more:

@@ -38,7 +38,7 @@ from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
 from odradek.client.consumer.dead_letters import dead_letters
-from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
+from odradek.client.consumer.gathering import ColumnGathering, RecordGathering, limit_of
 from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.reading import Reading, run_now
 from odradek.client.consumer.record import Record
@@ -214,8 +214,11 @@ class Consumer(Client, Generic[K, V]):
         return record
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
-        """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
-        gathering = RecordGathering(self._collector, num_messages)
+        """Up to so many records: fewer after `timeout` seconds, or if there is more to see to.
+        Raises `ValueError` for fewer than none.
+        """
+        limit = limit_of("num_messages", num_messages, least=0)
+        gathering = RecordGathering(self._collector, limit)
         run_now(self._reading.gather(gathering, timeout))
         return gathering.records
 
@@ -223,13 +226,14 @@ class Consumer(Client, Generic[K, V]):
         self, max_records: int | None = None, max_wait: float = 0.5
     ) -> Iterator[Batch[K, V]]:
         """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
-        `max_wait` seconds; `commit` takes them.
+        `max_wait` seconds; `commit` takes them. Raises `ValueError` for less than one.
         """
+        limit = self.config.max_poll_records
+        if max_records is not None:
+            limit = limit_of("max_records", max_records)
         more = True
         while more:
-            gathering = RecordGathering(
-                self._collector, max_records or self.config.max_poll_records
-            )
+            gathering = RecordGathering(self._collector, limit)
             more = run_now(self._reading.gather(gathering, max_wait))
             if not gathering.is_empty:
                 yield gathering.batch()
@@ -244,6 +248,8 @@ class Consumer(Client, Generic[K, V]):
         """
         from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
         from odradek.client.arrow.reading import ArrowBatches
+
+        limit_of("max_rows", max_rows)
 
         def take() -> tuple[ColumnGathering, bool]:
             gathering = ColumnGathering(self._collector, max_rows)

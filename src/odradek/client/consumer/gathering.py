@@ -26,6 +26,15 @@ MAX_ARROW_BYTES = 256 * 1024 * 1024
 """Of data in one Arrow batch: far below the 2 GiB that its offsets can say."""
 
 
+def limit_of(name: str, given: int, least: int = 1) -> int:
+    """How much is to be gathered at most. Raises `ValueError`: fewer than `least` would be waited
+    for in vain, or would not be waited for at all, again and again.
+    """
+    if given < least:
+        raise ValueError(f"{name} cannot be {given}. What to do: give {least} or more")
+    return given
+
+
 class Gathering(Protocol):
     """What faces need of one."""
 
