@@ -26,3 +26,12 @@ def run(bootstrap: str) -> Iterator[Run]:
         yield runner(bootstrap)
         for topic in admin.topics():
             admin.delete_topic(topic.name)
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Iterator[Admin]:
+    """Leaves no group behind."""
+    with Admin(brokers=bootstrap) as client:
+        yield client
+        for group in client.groups():
+            client.delete_group(group.group_id, missing_ok=True)

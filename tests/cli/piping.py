@@ -1,4 +1,4 @@
-"""`produce` and `consume` called in this process, with what is piped into them."""
+"""Commands called in this process, with what is piped into them, and what comes out."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def runner(bootstrap: str) -> Run:
 def read(run: Run, *arguments: str) -> bytes:
     """What `consume` writes up to the end of the topics."""
     return run("consume", *arguments, "-e").stdout_bytes
+
+
+def lines(result: Result) -> list[list[str]]:
+    """What a list is in a pipe."""
+    return [line.split("\t") for line in result.stdout.splitlines()]

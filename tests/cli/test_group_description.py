@@ -16,15 +16,6 @@ from odradek.protocol.api.describe_groups import DescribedGroup
 
 
 @pytest.fixture
-def admin(bootstrap: str) -> Iterator[Admin]:
-    """Leaves no group behind."""
-    with Admin(brokers=bootstrap) as client:
-        yield client
-        for group in client.groups():
-            client.delete_group(group.group_id)
-
-
-@pytest.fixture
 def two(run: Run, admin: Admin, bootstrap: str) -> Iterator[None]:
     """Members of the group `g` on `t`, which has one partition."""
 
