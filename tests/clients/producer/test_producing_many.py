@@ -167,6 +167,8 @@ def test_arrow_rows_as_json(broker, topic):
         (pa.table({"value": ["x"], "h": [1]}), {"headers": "h"}, "headers of records"),
         (pa.table({"value": ["x"], "p": ["y"]}), {"partition": "p"}, "partition of records"),
         ([1, 2], {}, "exports no Arrow data"),
+        (pa.array([b"1"]), {}, "a BinaryArray exports no rows of named columns.*give a table"),
+        (pa.chunked_array([[b"1"]]), {}, "a ChunkedArray exports no rows.*give a table"),
     ],
 )
 def test_arrow_that_is_no_records(broker, topic, data, arguments, said):

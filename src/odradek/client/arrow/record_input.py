@@ -94,15 +94,22 @@ def sources(
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     """What is exported, as pyarrow's record batches, without a copy."""
-    if hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(data)
-    elif hasattr(data, "__arrow_c_array__"):
-        yield pa.record_batch(data)
-    else:
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            rows = pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__arrow_c_array__"):
+            rows = [pa.record_batch(data)]
+        else:
+            raise SerializationError(
+                f"a {type(data).__name__} exports no Arrow data: give a table, frame or batch that "
+                "has __arrow_c_stream__ or __arrow_c_array__"
+            )
+    except (pa.ArrowException, TypeError) as error:
         raise SerializationError(
-            f"a {type(data).__name__} exports no Arrow data: give a table, frame or batch that has "
-            "__arrow_c_stream__ or __arrow_c_array__"
-        )
+            f"a {type(data).__name__} exports no rows of named columns ({error}). What to do: give "
+            'a table, frame or batch, such as pa.table({"value": [b"1"]})'
+        ) from error
+    yield from rows
 
 
 def source_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> RecordSource:
