@@ -75,11 +75,11 @@ class Serializer:
             return self._call(topic, headers, data)
         if isinstance(data, bytes):
             if kind == TEXT_ONLY:
-                raise self._refused(topic, data, "give text")
+                raise self._refused(topic, data, "give text, or ")
             return data
         if isinstance(data, str):
             if kind == BYTES_ONLY:
-                raise self._refused(topic, data, "encode it, or")
+                raise self._refused(topic, data, "encode it, or ")
             return self._encoded(topic, data)
         if kind != TEXT_ONLY and isinstance(data, (bytearray, memoryview)):
             return bytes(data)
@@ -118,7 +118,7 @@ class Serializer:
     def _refused(self, topic: str, data: object, advice: str) -> SerializationError:
         return SerializationError(
             f"serializer {self.name!r} cannot take the {self.field} of a record for {topic}, a "
-            f"{type(data).__name__}. What to do: {advice} give the producer another serializer, "
+            f"{type(data).__name__}. What to do: {advice}give the producer another serializer, "
             f'for example {self.field}="json"'
         )
 
@@ -174,14 +174,21 @@ def headers_of(given: Any) -> list[Header]:
     else:
         pairs = given
     found: list[Header] = []
+    wrong = given
+    whole = isinstance(given, (str, bytes))
     try:
-        for name, content in pairs:
+        for pair in pairs:
+            if not whole:
+                wrong = pair
+            if isinstance(pair, str):  # Two letters are no name and content.
+                raise TypeError(pair)
+            name, content = pair
             if isinstance(content, str):
                 content = content.encode()
             elif isinstance(content, (bytearray, memoryview)):
                 content = bytes(content)
             if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-                raise TypeError(f"({name!r}, {content!r})")
+                raise TypeError(pair)
             if not name.isascii():
                 name.encode()  # Here it can still be said whose it is.
             found.append((name, content))
@@ -192,7 +199,7 @@ def headers_of(given: Any) -> list[Header]:
         )
         raise caused(SerializationError(what), error) from error
     except (TypeError, ValueError) as error:
-        what = f"headers cannot be {error}: give a dict, or pairs, of str and bytes, str or None"
+        what = f"headers cannot be {wrong!r}: give a dict, or pairs, of str and bytes, str or None"
         raise caused(SerializationError(what), error) from error
     return found
 

@@ -92,6 +92,21 @@ def test_what_is_refused(wanted, data):
         made(wanted, data)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "data", "advice"),
+    [
+        ("str", b"bytes", "give text, or give the producer another serializer"),
+        ("bytes", "text", "encode it, or give the producer another serializer"),
+        ("auto", 7, "give the producer another serializer"),
+    ],
+)
+def test_what_to_do_is_one_sentence(wanted, data, advice):
+    with pytest.raises(SerializationError) as told:
+        made(wanted, data)
+    expected = f'What to do: {advice}, for example value="json"'
+    assert str(told.value).endswith(expected)
+
+
 def test_what_a_function_raises_is_the_cause():
     with pytest.raises(SerializationError) as caught:
         made(lambda data: data["missing"], {})
@@ -120,4 +135,24 @@ def test_headers(given):
 @pytest.mark.parametrize("given", [{"a": 1}, [(b"a", b"1")], ["ab", "c"], [("a",)], 7])
 def test_what_headers_are_not(given):
     with pytest.raises(SerializationError, match="give a dict, or pairs"):
+        headers_of(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ("abc", "'abc'"),
+        (b"abc", "b'abc'"),
+        ([("name",)], r"\('name',\)"),
+        ([("name", b"1", 2)], r"\('name', b'1', 2\)"),
+        (["ab"], "'ab'"),
+        ([1], "1"),
+        ({"name": 5}, r"\('name', 5\)"),
+        ({b"name": b"v"}, r"\(b'name', b'v'\)"),
+        (5, "5"),
+    ],
+)
+def test_headers_that_are_none_are_told_as_they_were_given(given, what):
+    advice = "give a dict, or pairs, of str and bytes, str or None"
+    with pytest.raises(SerializationError, match=f"^headers cannot be {what}: {advice}$"):
         headers_of(given)
