@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from serving import Serving
 
@@ -113,19 +114,24 @@ def groups(node: Serving) -> list[str]:
 def joining(
     group: str,
     *topics: str,
+    protocol_type: str = "consumer",
+    metadata: bytes | None = None,
     instance: str | None = None,
     session_ms: int = 1 << 29,
     rebalance_ms: int = 1000,
 ) -> JoinGroupRequest:
-    """A consumer that reads these topics; its session is as good as endless."""
-    metadata = encode_subscription(Subscription(topics))
+    """A consumer that reads these topics, or says something else; its session is as good as
+    endless.
+    """
+    if metadata is None:
+        metadata = encode_subscription(Subscription(topics))
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=rebalance_ms,
         member_id="",
         group_instance_id=instance,
-        protocol_type="consumer",
+        protocol_type=protocol_type,
         protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
 
@@ -137,26 +143,32 @@ def with_id(node: Serving, join: JoinGroupRequest) -> JoinGroupRequest:
     return replace(join, member_id=answer.member_id)
 
 
-def assign(node: Serving, group: str, leader: str, generation: int = 1) -> None:
+def assign(
+    node: Serving,
+    group: str,
+    leader: str,
+    generation: int = 1,
+    protocol_type: str = "consumer",
+) -> None:
     """The leader of a generation assigns nothing to anybody: the group is stable."""
     request = SyncGroupRequest(
         group_id=group,
         generation_id=generation,
         member_id=leader,
-        protocol_type="consumer",
+        protocol_type=protocol_type,
         protocol_name="range",
         assignments=[SyncGroupRequestAssignment(member_id=leader, assignment=b"")],
     )
     assert node.ask(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE
 
 
-def stable_member(node: Serving, group: str, *topics: str, session_ms: int = 1 << 29) -> str:
-    """A group of one consumer that reads these topics."""
-    asked = node.send(with_id(node, joining(group, *topics, session_ms=session_ms)), 9)
+def stable_member(node: Serving, group: str, *topics: str, **said: Any) -> str:
+    """A group of one, which reads these topics or says something else (see `joining`)."""
+    asked = node.send(with_id(node, joining(group, *topics, **said)), 9)
     node.settle()
     node.pass_time(1)
     member = asked.answer(JoinGroupResponse).member_id
-    assign(node, group, member)
+    assign(node, group, member, protocol_type=said.get("protocol_type", "consumer"))
     return member
 
 

@@ -5,7 +5,9 @@ they are not while somebody reads.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from committing import (
     MINUTE_MS,
     assign,
@@ -87,6 +89,19 @@ class TestExpiration:
         assert commit(node, "g", offsets, generation=1, member=member) == {ErrorCode.NONE}
         node.pass_time(200 * MINUTE_MS)
         assert committed(node, "g") == {("read", 0): 1}
+
+    @pytest.mark.parametrize(
+        "said",
+        [{"metadata": b"unreadable"}, {"protocol_type": "connect"}],
+        ids=["bytes", "connect"],
+    )
+    def test_nothing_goes_while_it_is_not_known_what_members_read(self, said: Any) -> None:
+        node = serving()
+        node.create("t")
+        member = stable_member(node, "g", **said)
+        commit(node, "g", {("t", 0): 1}, generation=1, member=member)
+        node.pass_time(200 * MINUTE_MS)
+        assert committed(node, "g") == {("t", 0): 1}
 
     def test_nothing_goes_while_a_group_rebalances(self) -> None:
         """What it is going to read is not known yet."""

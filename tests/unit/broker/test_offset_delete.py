@@ -6,7 +6,7 @@ What it reads is what its generation began with, whatever its members have said 
 from __future__ import annotations
 
 import pytest
-from committing import assign, commit, committed, joining, leave, serving
+from committing import assign, commit, committed, joining, leave, serving, stable_member
 from serving import Asked, Serving
 
 from odradek.log.memory import MemoryDisk
@@ -48,6 +48,12 @@ def first(node: Serving, topic: str, instance: str = "i") -> str:
 
 def delete_offsets(node: Serving) -> dict[str, int]:
     """Ask for the end of all that the group has committed; the error per topic."""
+    response = asked_to_delete(node)
+    assert response.error_code == NONE
+    return {topic.name: topic.partitions[0].error_code for topic in response.topics}
+
+
+def asked_to_delete(node: Serving) -> OffsetDeleteResponse:
     topics = [
         OffsetDeleteRequestTopic(
             name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)]
@@ -55,9 +61,7 @@ def delete_offsets(node: Serving) -> dict[str, int]:
         for name in ("a", "b")
     ]
     request = OffsetDeleteRequest(group_id="g", topics=topics)
-    response = node.ask(request, 0, OffsetDeleteResponse)
-    assert response.error_code == NONE
-    return {topic.name: topic.partitions[0].error_code for topic in response.topics}
+    return node.ask(request, 0, OffsetDeleteResponse)
 
 
 def test_what_a_group_reads_stays_and_the_rest_goes(node: Serving) -> None:
@@ -75,6 +79,19 @@ def test_all_go_when_the_last_member_has_left(node: Serving) -> None:
     first(node, "a")
     leave(node, "g", instance="i")
     assert delete_offsets(node) == {"a": NONE, "b": NONE}
+
+
+def test_all_stay_of_consumers_of_whom_it_is_not_known_what_they_read(node: Serving) -> None:
+    stable_member(node, "g", metadata=b"unreadable")
+    assert delete_offsets(node) == {"a": SUBSCRIBED, "b": SUBSCRIBED}
+    assert committed(node, "g") == BOTH
+
+
+def test_all_stay_of_a_group_whose_members_are_no_consumers(node: Serving) -> None:
+    stable_member(node, "g", protocol_type="connect")
+    response = asked_to_delete(node)
+    assert (response.error_code, response.topics) == (ErrorCode.NON_EMPTY_GROUP, [])
+    assert committed(node, "g") == BOTH
 
 
 def test_a_member_that_comes_back_for_another_topic_reads_it_from_the_next_generation(
