@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from odradek.client.api_versions import RequestBuilder
-from odradek.client.cluster_image import Node
+from odradek.client.cluster_image import ClusterImage, Node
 from odradek.client.consumer.group_requests import coordinator_answer, find_coordinator
 from odradek.client.engine import Engine
 from odradek.client.errors.answers import UnknownTopicOrPartition, error_for
@@ -162,6 +162,16 @@ class Calls:
 
 REPLICAS_MISSING = (ErrorCode.REPLICA_NOT_AVAILABLE,)
 """The partition itself can be reached all the same."""
+
+
+def check_broker(image: ClusterImage, broker_id: int, what: str) -> None:
+    """Raises at once for a broker that the cluster does not have, in the place of asking for it
+    until the time is over."""
+    if broker_id not in image.nodes:
+        known = ", ".join(str(node_id) for node_id in sorted(image.nodes))
+        raise UnknownTopicOrPartition(
+            f"{what}: the cluster has brokers {known}. What to do: choose one of those."
+        )
 
 
 def check(code: int, what: str, said: str | None = None, harmless: Collection[int] = ()) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.client.admin.calls import Calls, check
+from odradek.client.admin.calls import Calls, check, check_broker
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.cluster_image import Node
 from odradek.model.ids import TopicPartition
@@ -35,14 +35,17 @@ class ClusterCalls(Calls):
         return await self.retried(attempt)
 
     async def log_dirs(
-        self, broker_ids: Collection[int] | None = None
+        self, broker_ids: int | Collection[int] | None = None
     ) -> dict[int, list[LogDirectory]]:
-        """The data directories of these brokers (None: all), by broker."""
+        """The data directories of a broker, or of several (None: all), by broker."""
+        wanted = [broker_ids] if isinstance(broker_ids, int) else broker_ids
         request = DescribeLogDirsRequest(topics=None)
 
         async def attempt() -> dict[int, list[LogDirectory]]:
             image = await self.engine.fresh_image()
-            asked = sorted(image.nodes if broker_ids is None else broker_ids)
+            asked = sorted(image.nodes if wanted is None else wanted)
+            for broker_id in asked:
+                check_broker(image, broker_id, f"data directories of broker {broker_id}")
             answers = await self.ask_each(dict.fromkeys(asked, request), DescribeLogDirsResponse)
             found = {}
             for node_id, answer in answers:

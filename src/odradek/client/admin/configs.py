@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypedDict, Unpack
 
-from odradek.client.admin.calls import Calls, check
+from odradek.client.admin.calls import Calls, check, check_broker
 from odradek.client.admin.results import ConfigEntry, ResourceType, Source
-from odradek.client.errors.answers import UnknownTopicOrPartition
 from odradek.client.topic_names import checked_topic, text_of
 from odradek.config.setting import setting_text
 from odradek.protocol.api.describe_configs import (
@@ -23,6 +22,7 @@ from odradek.protocol.api.incremental_alter_configs import (
 )
 
 SET, DELETE = 0, 1
+NO_BROKER = -1
 ALL = "all"
 OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
@@ -109,13 +109,9 @@ class ConfigCalls(Calls):
         """The node that knows: a broker itself of its own settings, any of others."""
         if kind in OF_ONE_BROKER and name:
             image = await self.engine.cluster_image()
-            if not name.isdecimal() or int(name) not in image.nodes:
-                known = ", ".join(str(node_id) for node_id in sorted(image.nodes))
-                raise UnknownTopicOrPartition(
-                    f"{described(kind, name)}: the cluster has brokers {known}. What to do: choose "
-                    "one of those."
-                )
-            return int(name)
+            node_id = int(name) if name.isdecimal() else NO_BROKER
+            check_broker(image, node_id, described(kind, name))
+            return node_id
         return await self.engine.any_node()
 
 

@@ -149,3 +149,11 @@ def test_the_cluster_and_its_directories(admin: Admin) -> None:
     admin.create_topic("kept")
     ((path, replicas),) = [(each.path, each.replicas) for each in admin.log_dirs()[1]]
     assert path and replicas[TopicPartition("kept", 0)] == 0
+
+
+def test_a_broker_that_is_none_is_told_at_once(admin: Admin) -> None:
+    """It is not asked for again and again, until the time of the call is over."""
+    for broker_ids in ([99], [1, 99], 99):
+        with pytest.raises(UnknownTopicOrPartition, match=r"broker 99: .*brokers 1\. What to do"):
+            admin.log_dirs(broker_ids)
+    assert list(admin.log_dirs(1)) == list(admin.log_dirs([1])) == [1]
