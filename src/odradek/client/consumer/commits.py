@@ -98,8 +98,8 @@ class Commit(CoordinatorRequest):
             return self.last_error  # It was deleted while its offsets were being committed.
         return ApiTimeout(
             f"the coordinator of group {self.commits.member.config.group_id} did not confirm in "
-            f"time that {len(self.offsets)} offsets are committed; they may be all the same. What "
-            f"to do: commit again, with more time"
+            f"time that {len(self.offsets)} offsets are committed; they may be all the same"
+            f"{self.why_late('commit again, with more time')}"
         )
 
     def ended(self, error: KafkaError | None) -> None:

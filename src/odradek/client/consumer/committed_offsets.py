@@ -67,7 +67,7 @@ class OffsetQuestion(CoordinatorRequest):
     def late(self) -> KafkaError:
         return ApiTimeout(
             f"the coordinator of group {self.member.config.group_id} did not tell in time what is "
-            f"committed for {len(self.partitions)} partitions. What to do: ask with more time"
+            f"committed for {len(self.partitions)} partitions{self.why_late('ask with more time')}"
         )
 
     def _what(self) -> str:

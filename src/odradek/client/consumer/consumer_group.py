@@ -202,7 +202,9 @@ class ConsumerGroup:
 
     def _no_node(self, call: GroupCall) -> None:
         if not self.engine.closed:
-            error = Disconnected("no broker of the cluster can be reached at the moment")
+            trouble = self.engine.metadata.trouble
+            why = f": {trouble}" if trouble else ""
+            error = Disconnected(f"no broker of the cluster can be reached at the moment{why}")
             self.coordinator.answered(call, None, error, self.engine.now_ms)
             self._run()
 

@@ -21,7 +21,7 @@ from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.coordinator_lookup import CoordinatorLookup
 from odradek.client.consumer.group_effects import GroupCall, Resolve
 from odradek.client.consumer.group_member import GroupMember
-from odradek.client.errors.base import KafkaError
+from odradek.client.errors.base import ADVICE, KafkaError
 from odradek.client.waiter import Waiter
 
 
@@ -49,6 +49,12 @@ class CoordinatorRequest(ABC):
     @abstractmethod
     def late(self) -> KafkaError:
         """What to say when the deadline has passed."""
+
+    def why_late(self, advice: str) -> str:
+        """For the end of what `late` says: what was in the way, and what to do about that; `advice`
+        if nothing is known to have been."""
+        why = "" if self.last_error is None else f"; last: {self.last_error}"
+        return why if ADVICE in why else f"{why}{ADVICE}{advice}"
 
     def waits_for(self, other: CoordinatorRequest) -> bool:
         """Whether it must not be sent while that one is under way."""

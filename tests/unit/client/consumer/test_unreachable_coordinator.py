@@ -1,0 +1,38 @@
+"""What is said when nobody can be asked about a group, or nobody answers, until time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.client.consumer.consumer_group import ConsumerGroup
+from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.errors import ApiTimeout
+from odradek.client.waiter import Waiter
+from unit.client.consumer.application import ORDERS, SECOND, Application, one_topic
+
+Ask = Callable[[ConsumerGroup], Waiter[Any]]
+
+
+def committed(group: ConsumerGroup) -> Waiter[Any]:
+    return group.committed([ORDERS], 60 * SECOND)
+
+
+def commit(group: ConsumerGroup) -> Waiter[Any]:
+    return group.commit({ORDERS: OffsetAndMetadata(1)}, 60 * SECOND)
+
+
+@pytest.mark.parametrize("ask", [committed, commit])
+def test_addresses_and_causes_are_named_where_nobody_is(ask: Ask) -> None:
+    cluster, _ = one_topic()
+    application = Application(cluster, group_id="g", bootstrap_servers="nowhere:9092")
+    with pytest.raises(ApiTimeout) as told:
+        application.side.wait(lambda: ask(application.consumer.group))
+    text = str(told.value)
+    assert text.startswith("the coordinator of group g did not")
+    assert "nowhere:9092" in text and "cannot be used: " in text
+    assert text.endswith(
+        "What to do: check bootstrap.servers, the broker's log, and its advertised.listeners"
+    )
