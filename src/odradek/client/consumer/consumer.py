@@ -233,6 +233,13 @@ class ConsumerEngine:
 
     def _subscribed(self) -> None:
         self.group.subscription_changed()
+        self._wants_others()
+
+    def _wants_others(self) -> None:
+        """What was wrong with what it wanted before is of no interest any more."""
+        for error in self._missing.changed():
+            if error in self.errors:  # Else it was raised.
+                self.errors.remove(error)
         self._missing.look()
 
     def assign(
@@ -250,7 +257,7 @@ class ConsumerEngine:
             if partition in starts:
                 self.subscriptions.seek(partition, FetchPosition(starts[partition]))
         self.engine.metadata.set_topics(self.subscriptions.metadata_topics)
-        self._missing.look()
+        self._wants_others()
 
     @property
     def is_exhausted(self) -> bool:

@@ -5,11 +5,15 @@ may be only a moment late. But a name may also be wrong, and a program that wait
 say so. So what is still missing after `default.api.timeout.ms` is raised by the application's poll,
 once in each such time; the consumer goes on trying all the while.
 
+Only of what the application wants: when it wants something else (`changed`), what it was not yet
+told of other topics is taken back. A leader has an eye on them for its group for a while longer.
+
 The engine's thread only.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -23,6 +27,8 @@ from odradek.model.ids import TopicPartition
 
 CLUSTER = ""
 """Stands for the cluster among the names of what is missing."""
+MAX_TOLD = 100
+"""As many of those told last can be taken back."""
 
 
 class Missing:
@@ -41,10 +47,34 @@ class Missing:
         self._tell = tell
         self._since_ms: dict[str | TopicPartition, int] = {}
         self._told_version: dict[str, int] = {}
+        self._told: deque[tuple[str, KafkaError]] = deque(maxlen=MAX_TOLD)
+        self._wanted: frozenset[str] = frozenset()
+        self._given_up: frozenset[str] = frozenset()
+        """Topics that the application wanted before, while metadata of them is still needed."""
         self._alarm = Alarm(engine.timer, self.look)
 
     def close(self) -> None:
         self._alarm.cancel()
+
+    def changed(self) -> list[KafkaError]:
+        """The application wants other topics than before: what it is not to be told any more."""
+        subscriptions = self._subscriptions
+        wanted = subscriptions.subscription
+        if subscriptions.type is SubscriptionType.USER_ASSIGNED:
+            wanted = subscriptions.metadata_topics
+        self._given_up = (self._given_up | self._wanted) - wanted
+        self._wanted = wanted
+        void = [error for topic, error in self._told if topic in self._given_up]
+        self._told = deque((told for told in self._told if told[1] not in void), MAX_TOLD)
+        return void
+
+    @property
+    def _topics(self) -> frozenset[str]:
+        """What the application is told of."""
+        subscriptions = self._subscriptions
+        topics = subscriptions.metadata_topics
+        self._given_up = (self._given_up & topics) - subscriptions.subscription
+        return topics - self._given_up
 
     def look(self) -> None:
         """See what is missing now, and tell what has been so for long enough."""
@@ -55,7 +85,7 @@ class Missing:
         for what, error in missing.items():
             if now_ms - since[what] >= self._patience_ms:
                 since[what] = now_ms
-                self._tell(error())
+                self._tell_of(what, error())
         self._since_ms = since
         if since:
             self._alarm.set_for(min(since.values()) + self._patience_ms)
@@ -69,7 +99,7 @@ class Missing:
         found: dict[str | TopicPartition, Callable[[], KafkaError]] = {}
         if subscriptions.type is SubscriptionType.AUTO_PATTERN:
             return found
-        for topic in subscriptions.metadata_topics:
+        for topic in self._topics:
             info = image.topics.get(topic)
             if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 found[topic] = partial(self._unknown, topic)
@@ -94,10 +124,14 @@ class Missing:
 
     def _tell_refusals(self, image: ClusterImage) -> None:
         """Topics that trying again will not bring, once for each image that says so."""
-        for topic in self._subscriptions.metadata_topics:
+        for topic in self._topics:
             info = image.topics.get(topic)
             if info is None or not info.error or info.error.retriable:
                 self._told_version.pop(topic, None)
             elif self._told_version.get(topic) != image.version:
                 self._told_version[topic] = image.version
-                self._tell(error_for(info.error, f"reading topic {topic}"))
+                self._tell_of(topic, error_for(info.error, f"reading topic {topic}"))
+
+    def _tell_of(self, what: str | TopicPartition, error: KafkaError) -> None:
+        self._told.append((what.topic if isinstance(what, TopicPartition) else what, error))
+        self._tell(error)

@@ -6,7 +6,6 @@ import pytest
 
 from odradek.client.errors import (
     ApiTimeout,
-    Disconnected,
     IllegalState,
     TopicAuthorizationError,
     UnknownTopicOrPartition,
@@ -319,41 +318,3 @@ class TestAsking:
         cluster[1].stop()
         with pytest.raises(ApiTimeout, match="orders-0"):
             wait(lambda: queries.watermarks(ORDERS, 3000))
-
-
-class TestMissing:
-    def test_a_topic_is_told_of_after_the_api_timeout_and_awaited_all_the_same(self) -> None:
-        cluster, logs = one_topic()
-        application = Application(cluster, default_api_timeout_ms=10_000)
-        application.assign([("returns", 0)])
-        error = application.fail()
-        assert isinstance(error, UnknownTopicOrPartition)
-        assert 10 * SECOND <= cluster.now_ms <= 12 * SECOND
-        assert isinstance(application.fail(), UnknownTopicOrPartition)
-        assert 20 * SECOND <= cluster.now_ms <= 24 * SECOND
-        cluster.create("returns")
-        logs["returns", 0].append(rows(b"x"))
-        application.read(1)
-
-    def test_a_partition_beyond_the_last(self) -> None:
-        cluster, _ = one_topic()
-        application = Application(cluster, default_api_timeout_ms=10_000)
-        application.assign([("orders", 3)])
-        assert isinstance(application.fail(), UnknownTopicOrPartition)
-
-    def test_a_cluster_nobody_reaches(self) -> None:
-        cluster, _ = one_topic()
-        cluster[1].stop()
-        application = Application(cluster, default_api_timeout_ms=10_000)
-        application.assign([ORDERS])
-        error = application.fail()
-        assert isinstance(error, Disconnected)
-        assert "bootstrap.servers" in str(error)
-        assert "refused" in str(error)
-
-    def test_a_topic_that_may_not_be_read(self) -> None:
-        cluster, _ = one_topic()
-        cluster.topics["orders"].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        application = Application(cluster)
-        application.assign([ORDERS])
-        assert isinstance(application.fail(5 * SECOND), TopicAuthorizationError)
