@@ -40,6 +40,12 @@ def test_a_message_says_what_where_and_what_to_do() -> None:
     assert "create the topic" in text
 
 
+def test_a_code_may_have_advice_of_its_own() -> None:
+    text = str(error_for(ErrorCode.INVALID_SESSION_TIMEOUT, "joining group g"))
+    assert "What to do: give a session.timeout.ms between the broker's group.min" in text
+    assert text.endswith("group.max.session.timeout.ms.")
+
+
 def test_what_the_broker_said_goes_before_our_own_words() -> None:
     assert "partitions must be 1 or more" in str(error_for(37, "x", "partitions must be 1 or more"))
 

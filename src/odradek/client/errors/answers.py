@@ -228,6 +228,13 @@ KINDS: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: UnsupportedVersion,
 }
 """Codes with a kind of their own; all others are `BrokerError`s."""
+ADVICE: dict[ErrorCode, str] = {
+    ErrorCode.INVALID_SESSION_TIMEOUT: "give a session.timeout.ms between the broker's "
+    "group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "close another member of the group, or raise the broker's "
+    "group.max.size",
+}
+"""What to do about codes that share their kind with others."""
 
 
 def error_for(code: int, what: str, said: str | None = None) -> KafkaError:
@@ -237,6 +244,7 @@ def error_for(code: int, what: str, said: str | None = None) -> KafkaError:
     text = f"{what}: {known.name}: {said or known.text}"
     if known != code:
         text += f" (code {code})"
-    if kind.advice:
-        text = f"{text.rstrip('.')}. What to do: {kind.advice}."
+    advice = ADVICE.get(known, kind.advice)
+    if advice:
+        text = f"{text.rstrip('.')}. What to do: {advice}."
     return kind(text, known)
