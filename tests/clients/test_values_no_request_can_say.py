@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from odradek import Admin, Consumer, Producer, aio
+from odradek import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, aio
 from odradek.client.errors import (
     ConfigError,
     InvalidRequest,
@@ -74,6 +74,26 @@ ADMINISTERING: dict[str, Refused] = {
         lambda a: a.create_topic("new", partitions=WIDE),
         InvalidRequest,
         WIDE_TOLD,
+    ),
+    "number of partitions with a fraction": (
+        lambda a: a.create_topic("new", partitions=1.5),
+        InvalidRequest,
+        "whole numbers",
+    ),
+    "value of a setting that is no text": (
+        lambda a: a.create_topics_many([NewTopic("new", config={"retention.ms": 5})]),
+        InvalidRequest,
+        "as text",
+    ),
+    "name of a setting that is no text": (
+        lambda a: a.set_config({b"retention.ms": 5}, broker=1),
+        InvalidRequest,
+        "as text",
+    ),
+    "note that is no text": (
+        lambda a: a.alter_group_offsets("g", {("t", 0): OffsetAndMetadata(1, b"note")}),
+        InvalidRequest,
+        "as text",
     ),
     "long group": (lambda a: a.group(LONG), InvalidRequest, LONG_TOLD),
     "deleted long group": (lambda a: a.delete_group(LONG), InvalidRequest, LONG_TOLD),

@@ -92,7 +92,8 @@ class NodeApiVersions:
 
     def encode(self, request: Any) -> tuple[Codec, list[Part]]:
         """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`, and
-        `InvalidRequest` for a name that UTF-8 cannot say, or what has no room in its field."""
+        `InvalidRequest` for a name that UTF-8 cannot say, and for what is of another type than its
+        field, or has no room there."""
         if type(request) is RequestBuilder:
             codec = self.codec_within(request)
             request = request.build(codec.version)
@@ -110,10 +111,18 @@ class NodeApiVersions:
             ) from None
         except (ValueError, struct.error) as error:
             raise InvalidRequest(
-                f"{codec.name}: {error}. What to do: give shorter names, and numbers of at most 64 "
-                "bits (32 for those of partitions)",
+                f"{codec.name}: {error}. What to do: give shorter names, and whole numbers of at "
+                "most 64 bits (32 for those of partitions)",
                 ErrorCode.INVALID_REQUEST,
             ) from None
+        except (AttributeError, TypeError) as error:
+            # What users give is seldom looked at before; to let this pass would end more than one
+            # call: the connection is just seeing to its other requests.
+            raise InvalidRequest(
+                f"{codec.name}: {error}. What to do: give names, values and notes as text, and "
+                "numbers as int",
+                ErrorCode.INVALID_REQUEST,
+            ) from error
 
     def codec_within(self, builder: RequestBuilder) -> Codec:
         """The same within the builder's limits."""
