@@ -86,12 +86,12 @@ class ListSource(RecordSource):
 
 
 def listed(what: str, given: Sequence[object]) -> list[object]:
-    """The keys or values of many records. Raises `TypeError` for one text, or the bytes of one:
-    their letters would be sent."""
-    if isinstance(given, (str, bytes, bytearray)):
+    """The keys or values of many records. Raises `TypeError` for what is one: the letters of a
+    text would be sent, and of a dict its keys."""
+    if isinstance(given, (str, bytes, bytearray, dict)):
         raise TypeError(
-            f"{given[:40]!r} is one, not the {what} of many records. What to do: give a list of "
-            f"{what}, or send() one record"
+            f"a {type(given).__name__} is one, not the {what} of many records. What to do: give a "
+            f"list of {what}, or send() one record"
         )
     return given if isinstance(given, list) else list(given)
 
