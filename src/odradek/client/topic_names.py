@@ -48,8 +48,7 @@ def text_of(what: str, name: object) -> str:
     """The name of a topic or group. Raises `TypeError` for what is no text."""
     if not isinstance(name, str):
         raise TypeError(
-            f"a {what} cannot be named {name!r}. What to do: give its name as text, such as "
-            "'orders'"
+            f"a {what} cannot be named {name!r}. What to do: give its name as text, a str"
         )
     return name
 
@@ -66,7 +65,6 @@ def several(what: str, given: object) -> list[object]:
         return [given]
     if not isinstance(given, Iterable) or isinstance(given, (bytes, bytearray, memoryview)):
         raise TypeError(
-            f"{given!r} does not name any {what}. What to do: give one name, or several, as text, "
-            "such as ['orders', 'returns']"
+            f"{given!r} does not name any {what}. What to do: give one name, or several, as text"
         )
     return list(given)

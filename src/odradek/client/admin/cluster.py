@@ -43,10 +43,11 @@ class ClusterCalls(Calls):
 
         async def attempt() -> dict[int, list[LogDirectory]]:
             image = await self.engine.fresh_image()
-            asked = sorted(image.nodes if wanted is None else wanted)
+            asked = image.nodes if wanted is None else wanted
             for broker_id in asked:
-                check_broker(image, broker_id, f"data directories of broker {broker_id}")
-            answers = await self.ask_each(dict.fromkeys(asked, request), DescribeLogDirsResponse)
+                check_broker(image, broker_id, f"data directories of broker {broker_id!r}")
+            requests = dict.fromkeys(sorted(asked), request)
+            answers = await self.ask_each(requests, DescribeLogDirsResponse)
             found = {}
             for node_id, answer in answers:
                 check(answer.error_code, f"data directories of broker {node_id}")
