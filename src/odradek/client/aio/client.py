@@ -45,6 +45,12 @@ class Client:
             raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
         return self._engine
 
+    def _check_running(self) -> None:
+        """Raises `ClientClosed` before the start, and after the end."""
+        engine = self._started
+        if self._loop is None or not self._loop.running or engine.closed:
+            raise ClientClosed(f"{self._name} is closed")
+
     async def _wait(self, make: Callable[[Engine], Waiter[T]], timeout_s: float | None = None) -> T:
         """Make a waiter, and go on when it is done."""
         engine = self._started

@@ -279,6 +279,7 @@ class Consumer(Client, Generic[K, V]):
 
     def metrics(self) -> dict[str, float]:
         """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
+        self._check_running()
         return self._core.snapshot()
 
     # The end.

@@ -162,7 +162,8 @@ class Producer(Sending[K, V]):
 
     def metrics(self) -> dict[str, float]:
         """What there is to watch, by the names of Kafka's producer."""
-        return {} if self._intake is None else self._core.snapshot()
+        self._check_running()
+        return self._core.snapshot()
 
     # The end.
 

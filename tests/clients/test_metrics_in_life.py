@@ -1,0 +1,38 @@
+"""What there is to watch: while a client lives, at both faces, and neither before nor after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import odradek
+from odradek.errors import ClientClosed
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize("kind", [odradek.Producer, odradek.Consumer])
+def test_of_a_client_that_blocks(kind: Callable[..., Any]) -> None:
+    client = kind(brokers=NOWHERE)
+    assert client.metrics()
+    client.close(0)
+    with pytest.raises(ClientClosed):
+        client.metrics()
+
+
+@pytest.mark.parametrize("kind", [odradek.aio.Producer, odradek.aio.Consumer])
+def test_of_a_client_that_is_awaited(kind: Callable[..., Any]) -> None:
+    async def live() -> None:
+        client = kind(brokers=NOWHERE)
+        with pytest.raises(ClientClosed, match="was not started"):
+            client.metrics()
+        await client.start()
+        assert client.metrics()
+        await client.close(0)
+        with pytest.raises(ClientClosed, match="is closed"):
+            client.metrics()
+
+    asyncio.run(live())
