@@ -104,7 +104,8 @@ ARGUMENTS = (
         "commit(what)",
         "odradek.client.consumer.arguments",
         "Committable",
-        "None: all that was handed out. By partition: the offset of the next record to read.",
+        "None: all that was handed out. By partition: the offset of the next record to read; so "
+        "too the offset of a partition that has one, as confluent-kafka's do.",
     ),
     ("OffsetLike", "odradek.client.consumer.arguments", "OffsetLike", ""),
 )
