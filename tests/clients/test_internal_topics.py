@@ -1,0 +1,51 @@
+"""`exclude.internal.topics`: whether a pattern that matches Kafka's own topics means them too, for
+a member of a group and for who reads alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from group_readers import NewTopic, consumer, until
+
+from odradek import Consumer
+from odradek.model.ids import TopicPartition
+from odradek.testing.broker import Broker
+
+pytestmark = pytest.mark.timeout(300)
+
+OFFSETS = "__consumer_offsets"
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("settings", "internal"),
+    [
+        ({}, False),
+        ({"exclude_internal_topics": True}, False),
+        ({"exclude_internal_topics": False}, True),
+    ],
+)
+def test_a_pattern(
+    broker: Broker, new_topic: NewTopic, alone: bool, settings: dict[str, Any], internal: bool
+) -> None:
+    topic = new_topic(1)
+    with consumer(broker, topic) as other:  # Offsets are kept somewhere, from the first on.
+        other.commit({TopicPartition(topic, 0): 0})
+    reader = (
+        Consumer(brokers=broker.bootstrap, **settings)
+        if alone
+        else consumer(broker, f"{topic}-of-patterns", **settings)
+    )
+    with reader:
+        # Others' topics are here as well, and come and go.
+        reader.subscribe(re.compile(f"{topic}|{OFFSETS}"))
+
+        def topics() -> set[str]:
+            reader.poll(0.05)
+            return {partition.topic for partition in reader.assignment()}
+
+        until(lambda: bool(topics()), "it has something")
+        assert topics() == ({topic, OFFSETS} if internal else {topic})
