@@ -139,15 +139,32 @@ def test_waits_are_bounded_and_no_node_is_left_out_for_ever(steps: list[str], se
         assert nodes.can_connect(1, now_ms + 1000) == (nodes.state(1) == DISCONNECTED)
 
 
-@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 100), st.integers())
-def test_a_back_off_is_within_its_bounds(
-    initial_ms: int, max_ms: int, attempts: int, seed: int
-) -> None:
-    backoff = ExponentialBackoff(initial_ms, max_ms, random.Random(seed))
-    wait = backoff.backoff_ms(attempts)
-    assert wait <= max(initial_ms, max_ms)
-    assert wait >= int(min(initial_ms * 2**attempts, backoff.max_ms) * 0.8)
+def never_connected(nodes: ClusterConnectionStates) -> None:
+    """Until an attempt may take as long as any may."""
+    for _ in range(5):
+        nodes.connecting(1, HERE, now_ms=0)
+        nodes.disconnected(1, now_ms=0)
 
 
-def test_no_back_off_is_no_wait() -> None:
-    assert ExponentialBackoff(0, 1000, random.Random(1)).backoff_ms(5) == 0
+def test_an_attempt_may_take_no_longer_than_the_first_once_one_was_ready() -> None:
+    """Also if it was not lost since, but closed for idleness."""
+    nodes = states()
+    never_connected(nodes)
+    assert nodes.connecting(1, HERE, now_ms=0) >= 24_000
+    nodes.checking_api_versions(1)
+    nodes.ready(1)
+    nodes.closed(1)
+    assert nodes.connecting(1, HERE, now_ms=0) <= 12_000
+    nodes.disconnected(1, now_ms=0)
+    assert 16_000 <= nodes.connecting(1, HERE, now_ms=0) <= 24_000, "the first failure since"
+
+
+def test_nor_once_one_was_connected_and_lost_before_it_was_ready() -> None:
+    nodes = states()
+    never_connected(nodes)
+    nodes.connecting(1, HERE, now_ms=0)
+    nodes.checking_api_versions(1)
+    nodes.disconnected(1, now_ms=0)
+    assert nodes.connecting(1, HERE, now_ms=0) <= 12_000
+    nodes.disconnected(1, now_ms=0)
+    assert 16_000 <= nodes.connecting(1, HERE, now_ms=0) <= 24_000, "the first failure since"
