@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from group_readers import PATIENCE_S, NewTopic, consumer
+from group_readers import PATIENCE_S, NewTopic, consumer, until
 
 import odradek.aio
 from odradek import Admin, Consumer, Producer
@@ -213,6 +213,7 @@ def test_by_another_thread_goes_on_when_the_listener_returns(
     assert busy.begun.wait(PATIENCE_S)
     closing = threading.Thread(target=lambda: member.close(3000), daemon=True)
     closing.start()
+    until(lambda: member._reading.closed, "the close has begun")
     busy.end()
     closing.join(PATIENCE_S)
     assert not closing.is_alive()

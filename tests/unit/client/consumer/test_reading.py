@@ -314,3 +314,15 @@ class TestCallbacks:
         reader.consumer.group.for_application.append(Callback(Occasion.ASSIGNED, [ORDERS]))
         with pytest.raises(ClientClosed):
             run_now(reader.reading.finish(Waiter[None]))
+
+    def test_one_that_closes_leaves_no_record_to_hand_out(self) -> None:
+        """It would not be committed."""
+        reader = self.subscribed(lambda *given: None)
+        reader.logs[ORDERS].append(rows(b"y"))
+        assert reader.poll() is not None
+        reader.cluster.run(SECOND)
+        reader.reading.listener = RebalanceListener(lambda *_: run_now(reader.reading.close(1)))
+        reader.consumer.group.for_application.append(Callback(Occasion.ASSIGNED, [OTHER]))
+        reader.consumer.attend()
+        with pytest.raises(ClientClosed):
+            reader.poll()
