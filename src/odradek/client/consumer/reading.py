@@ -195,8 +195,6 @@ class Reading:
         await self._driver.call(self._core.group.poll)
         collector.refresh()  # What is about to be given up is not handed out any more.
         await self._run_callbacks()
-        if self.closed:
-            raise ClientClosed("the consumer is closed")
 
     async def _run_callbacks(self, *, closing: bool = False) -> None:
         """What the group has for the application. When it closes, that is for who does so."""
