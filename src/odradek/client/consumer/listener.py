@@ -5,6 +5,8 @@
     on_lost      partitions that somebody else may have by now; without it, on_revoke is told
 
 Called inside polls (and closing) of the application's, with the consumer and the partitions.
+They may do with it what they like but unsubscribe; one that closes it has on_revoke called at once,
+with what there is left to revoke, and the call around it raises `ClientClosed`.
 """
 
 from __future__ import annotations
