@@ -6,7 +6,7 @@
 
 Called inside polls (and closing) of the application's, with the consumer and the partitions.
 They may do with it what they like but unsubscribe; one that closes it has on_revoke called at once,
-with what there is left to revoke, and the call around it raises `ClientClosed`.
+with what there is left to revoke, and a poll around it raises `ClientClosed`.
 """
 
 from __future__ import annotations
