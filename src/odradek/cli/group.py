@@ -169,6 +169,7 @@ def seek(
         else:
             wanted = cluster.partitions_of(topics) if topics else list(committed)
             if not wanted:
+                found_group(cluster, name)
                 nothing(f"{name} has committed nothing; say which topics, with -t")
         if partitions is not None:
             wanted = chosen_partitions(wanted, partitions)
