@@ -134,7 +134,9 @@ def part(verb: str, how: str | None, null: bytes) -> Part:
         return lambda record: headers_text(record.headers)
     if verb == "t" and how is None:
         return lambda record: record.topic.encode()
-    raise BadTemplate(f"%{verb}{'' if how is None else '{' + how + '}'} is not a verb; -f help lists them")
+    raise BadTemplate(
+        f"%{verb}{'' if how is None else '{' + how + '}'} is not a verb; -f help lists them"
+    )
 
 
 def length(data: bytes | None) -> int:
