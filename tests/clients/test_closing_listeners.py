@@ -160,6 +160,7 @@ class Busy:
     def __init__(self, member: Consumer[bytes, bytes], topic: str) -> None:
         self.begun = threading.Event()
         self.let_go = threading.Event()
+        self.over = threading.Event()
         self.told: list[str] = []
         self.error: BaseException | None = None
         self._member = member
@@ -173,13 +174,17 @@ class Busy:
         assert self.let_go.wait(PATIENCE_S)
 
     def _revoked(self, _: Any, partitions: list[TopicPartition]) -> None:
+        """By who closes; the poll has its end meanwhile."""
         self.told.append("revoke")
+        assert self.over.wait(PATIENCE_S)
 
     def _poll(self) -> None:
         try:
             self._member.poll(PATIENCE_S)
         except BaseException as error:
             self.error = error
+        finally:
+            self.over.set()
 
     def end(self) -> None:
         self.let_go.set()

@@ -56,7 +56,7 @@ class Reading:
         self.dead_letters = dead_letters
         self.listener = RebalanceListener()
         self.closed = False
-        self._calling: Callback | None = None
+        self._closed_inside: Callback | None = None
         self._who = who
         self._driver = driver
         self._core = core
@@ -199,8 +199,11 @@ class Reading:
     async def _run_callbacks(self, *, closing: bool = False) -> None:
         """What the group has for the application. When it closes, that is for who does so."""
         group = self._core.group
-        while group.for_application and (closing or not self.closed):
-            effect = group.for_application.popleft()
+        while closing or not self.closed:
+            try:
+                effect = group.for_application.popleft()
+            except IndexError:  # Also if who closes, in another thread, has just taken the last.
+                return
             if not isinstance(effect, Callback):
                 raise effect.error
             raised = await self._call_back(effect)
@@ -212,7 +215,6 @@ class Reading:
         raised: BaseException | None = None
         self.collector.refresh()
         callback = self.listener.callback(effect.occasion)
-        outer, self._calling = self._calling, effect
         token = CALLED.set(effect)
         try:
             if callback is not None:
@@ -220,14 +222,13 @@ class Reading:
         except BaseException as error:
             raised = error
         try:
-            if self._calling is not effect or not self._driver.running:
+            if self._closed_inside is effect or not self._driver.running:
                 if raised is not None:  # The group is not there any more to tell of it.
                     raise raised
                 return None
             # Ctrl-C and the like are raised here, once, and are no outcome for the group to tell.
             outcome = raised if isinstance(raised, Exception) else None
             await self._driver.call(lambda: self._core.group.callback_returned(outcome))
-            self._calling = outer
         finally:
             CALLED.reset(token)
         self.collector.refresh()
@@ -270,9 +271,7 @@ class Reading:
         in a poll meanwhile is told at once.
         """
         deadline = self._deadline(max(0.0, timeout))
-        inside = self._calling if self._calling is CALLED.get() else None
-        if inside is not None:
-            self._calling = None  # Whatever it does from now on is nothing to the group.
+        inside = self._closed_inside = CALLED.get()  # That is told to the group by nobody else.
         self.closed = True
         self.collector.attention = True
         self._driver.signal()
