@@ -58,3 +58,16 @@ def test_what_has_its_own_null_takes_no_other(run: Run, chosen: str) -> None:
     told = run("consume", "t", "-e", chosen, "--null", "nothing", code=2).stderr
     assert "leave out --null" in told
     assert read(run, "t", chosen, "-Z") == b""
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        ["-o", "0:1", "--until", "now"],
+        ["-o", "0:1", "-o", "e@now"],
+        ["-o", "e@now", "-o", "e@0"],
+        ["-o", "e@now", "--until", "now"],
+    ],
+)
+def test_reading_stops_at_one_place(run: Run, where: list[str]) -> None:
+    assert "say where to stop once" in run("consume", "t", *where, code=2).stderr

@@ -160,3 +160,14 @@ def test_the_columns_of_a_pipe_are_in_the_help_and_in_the_reference(
     columns = ", ".join(json.loads(run("group", command, "g", *more, "--json").stdout))
     assert columns in helped("group", command)
     assert f"`{command}` {columns}" in " ".join(REFERENCE.read_text().split())
+
+
+def test_partitions_that_a_group_has_nothing_in_are_not_said_to_be_missing(
+    run: Run, admin: Admin
+) -> None:
+    run("topic", "create", "orders", "-p", "2")
+    admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
+    for arguments in (("g", "--to", "end"), ("new", "--to-group", "g")):
+        said = run("group", "seek", *arguments, "-p", "1", "-y", code=1).stderr
+        assert said == "odradek: g has committed nothing in partition 1\n"
+        assert "no partition 2" in run("group", "seek", *arguments, "-p", "2", "-y", code=4).stderr

@@ -228,7 +228,7 @@ def test_sizes_only(run: Run) -> None:
         (["produce", "bad name", "v"], b"", 5, "bad name"),
         (["produce", "t", "v", "-p", "2147483648"], b"", 2, "2147483648"),
         (["produce", "t", "--json"], b'{"value":1,"partition":2147483648}', 1, "line 1: partition"),
-        (["produce", "t", "v", "-p", "7", "-X", "max.block.ms=300"], b"", 4, "partition 7"),
+        (["produce", "t", "v", "-p", "7", "-X", "max.block.ms=3000"], b"", 4, "partition 7"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_a_code(

@@ -17,13 +17,6 @@ from processes import ODRADEK
 from odradek import Admin
 from odradek.cli.main import main
 from odradek.model.ids import TopicPartition
-from odradek.testing.broker import Broker
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with Broker() as broker:
-        yield broker.bootstrap
 
 
 @pytest.fixture

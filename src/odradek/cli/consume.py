@@ -169,9 +169,11 @@ def span(
     now = now_ms()
     starts = [each for each in where if not each.startswith(TO)]
     start, stop = offset_range(starts[0], now) if starts else (None, None)
-    for each in where:
-        if each.startswith(TO):
-            stop = position(each, now)
+    stops = [each for each in where if each.startswith(TO)]
+    if (stop is not None) + len(stops) + (until is not None) > 1:
+        raise click.UsageError("say where to stop once: -o FROM:TO, -o e@TIME or --until")
+    if stops:
+        stop = position(stops[0], now)
     if since is not None:
         start = position(f"@{ago(since)}", now)
     if until is not None:

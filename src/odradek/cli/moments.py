@@ -79,6 +79,11 @@ def moment_ms(text: str, now_ms: int) -> int:
     return max(ms, 0)
 
 
+def is_number(text: str) -> bool:
+    """Whether it is a whole number, and not so long that Python refuses to read it."""
+    return text.isdecimal() and len(text) <= 40
+
+
 def any_moment_ms(text: str, now_ms: int) -> int:
     """As `moment_ms`, without bounds."""
     relative = re.fullmatch(r"(?:now)?([+-])(.+)", text)
@@ -87,7 +92,7 @@ def any_moment_ms(text: str, now_ms: int) -> int:
         return now_ms + sign * duration_ms(relative[2])
     if text == "now":
         return now_ms
-    if text.isdecimal():
+    if is_number(text):
         return int(text) if len(text) >= DIGITS_OF_MS else int(text) * 1000
     try:
         when = datetime.fromisoformat(text)
@@ -105,11 +110,11 @@ def position(text: str, now_ms: int) -> Position:
         return Position(From(NAMES[text.lower()]))
     if text.startswith(("s@", "e@", "@")):
         return Position(From.TIME, moment_ms(text.partition("@")[2], now_ms))
-    if re.fullmatch(r"\+\d+", text):
+    if re.fullmatch(r"\+\d{1,40}", text):
         return Position(From.START, int(text))
-    if re.fullmatch(r"-\d+", text):
+    if re.fullmatch(r"-\d{1,40}", text):
         return Position(From.END, int(text))
-    if text.isdecimal():
+    if is_number(text):
         return Position(From.ZERO, int(text))
     raise NotUnderstood(f"{text!r} is not a position: write start, end, an offset, +N, -N or @TIME")
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from odradek import Admin
-from odradek.cli.moments import From, NotUnderstood, Position
+from odradek.cli.moments import From, NotUnderstood, Position, is_number
 from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
@@ -67,7 +67,7 @@ def partition_ranges(text: str) -> list[range]:
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
         numbers = (first, last if dash else first)
-        if not all(each.isdecimal() for each in numbers) or int(numbers[0]) > int(numbers[1]):
+        if not all(is_number(each) for each in numbers) or int(numbers[0]) > int(numbers[1]):
             raise NotUnderstood(f"{text!r} are not partitions: write 0,1 or 0-3")
         found.append(range(int(numbers[0]), int(numbers[1]) + 1))
     return found

@@ -29,7 +29,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 VERB = re.compile(r"%(?:%|(?P<verb>[a-zA-Z])(?:\{(?P<how>[^}]*)\})?)")
 ESCAPE = re.compile(rb"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
-LARGEST_PARTITION, LARGEST_TIMESTAMP = 2**31 - 1, 2**63 - 1
+LARGEST_PARTITION, LARGEST_TIMESTAMP = 2**31 - 1, 2**61 - 1
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 

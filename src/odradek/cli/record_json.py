@@ -70,7 +70,7 @@ def read(data: bytes) -> Shown:
     """A record from its line. `ValueError` says what is wrong with it."""
     try:
         line = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(line, dict):
         raise ValueError('not a record: an object like {"key": "k", "value": "v"} is')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.cli.moments import NotUnderstood
-from odradek.cli.positions import chosen_partitions
+from odradek.cli.positions import chosen_partitions, partition_ranges
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
 
@@ -39,3 +39,8 @@ def test_the_first_that_is_not_there_is_named(text: str, missing: int) -> None:
 def test_what_is_no_list_of_partitions_is_refused(text: str) -> None:
     with pytest.raises(NotUnderstood, match="0,1 or 0-3"):
         chosen_partitions(KNOWN, text)
+
+
+def test_numbers_longer_than_python_reads_are_no_partitions() -> None:
+    with pytest.raises(NotUnderstood):
+        partition_ranges("9" * 5000)

@@ -118,3 +118,9 @@ def test_a_range_of_times_keeps_the_colons_of_its_moments() -> None:
 def test_what_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(NotUnderstood):
         offset_range(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["{}", "+{}", "-{}", "@{}"])
+def test_numbers_longer_than_python_reads_are_no_positions(text: str) -> None:
+    with pytest.raises(NotUnderstood):
+        position(text.format("9" * 5000), 0)
