@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.cluster_image import NO_EPOCH, PartitionInfo
@@ -40,8 +41,8 @@ def milliseconds(moment: object) -> int:
     """
     if isinstance(moment, datetime):
         at = round(moment.timestamp() * 1000)
-    elif isinstance(moment, int) and not isinstance(moment, bool):
-        at = moment
+    elif isinstance(moment, SupportsIndex) and not isinstance(moment, bool):
+        at = index(moment)
     else:
         raise TypeError(
             f"{moment!r} is no time of records. What to do: give a datetime, or milliseconds since "

@@ -10,19 +10,21 @@ seconds    0            at once: what is known
 from __future__ import annotations
 
 import math
+from typing import SupportsFloat
 
 FOREVER_MS = 2**31 - 1
 
 
-def milliseconds_of(timeout_s: float | None) -> int | None:
+def milliseconds_of(timeout_s: SupportsFloat | None) -> int | None:
     """A timeout; None for ever. Raises `TypeError` and `ValueError` for what is none."""
     if timeout_s is None:
         return None
-    if not isinstance(timeout_s, int | float):
+    if not hasattr(timeout_s, "__float__"):
         raise TypeError(f"{timeout_s!r} is no timeout: give seconds, or None")
-    if math.isnan(timeout_s):
+    seconds = float(timeout_s)
+    if math.isnan(seconds):
         raise ValueError("nan is no timeout: give seconds, or None")
-    return math.ceil(timeout_s * 1000) if 0 <= timeout_s < FOREVER_MS / 1000 else None
+    return math.ceil(seconds * 1000) if 0 <= seconds < FOREVER_MS / 1000 else None
 
 
 def limit_ms(timeout_s: float | None) -> int:

@@ -17,6 +17,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError
+from odradek.client.list_offsets import milliseconds
 from odradek.client.producer.arguments import ProducerArguments, producer_arguments
 from odradek.model.ids import TopicPartition
 
@@ -137,6 +138,28 @@ def test_a_record_of_another_client_is_one_too() -> None:
         value: bytes
 
     assert offsets_of(Fetched("t", 0, 5, 0, b"v")) == {FIRST: OffsetAndMetadata(6)}
+
+
+def test_what_tells_of_a_record_is_as_good_as_the_record() -> None:
+    class Seen(NamedTuple):
+        topic: str
+        partition: int
+        offset: int
+
+    assert offsets_of(Seen("t", 0, 5)) == {FIRST: OffsetAndMetadata(6)}
+    assert assignment_of([Seen("t", 0, 5)]) == ([FIRST], {}, {})
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    class Five:
+        def __index__(self) -> int:
+            return 5
+
+    five: Any = Five()
+    for given in ({FIRST: five}, {FIRST: OffsetAndMetadata(five, "note")}):
+        [found] = offsets_of(given).values()
+        assert (found.offset, type(found.offset)) == (5, int)
+    assert milliseconds(five) == 5
 
 
 def test_a_partition_with_an_offset_is_committed_with_that_one() -> None:

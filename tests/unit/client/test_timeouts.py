@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from odradek.client.timeouts import FOREVER_MS, limit_ms, milliseconds_of
 
 
 @pytest.mark.parametrize(
-    ("seconds", "ms"), [(0, 0), (0.0, 0), (1, 1000), (0.0001, 1), (2.5, 2500), (True, 1000)]
+    ("seconds", "ms"),
+    [(0, 0), (0.0, 0), (1, 1000), (0.0001, 1), (2.5, 2500), (True, 1000), (Fraction(1, 2), 500)],
 )
 def test_seconds_are_milliseconds_rounded_up(seconds: float, ms: int) -> None:
     assert milliseconds_of(seconds) == ms

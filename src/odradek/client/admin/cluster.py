@@ -38,7 +38,9 @@ class ClusterCalls(Calls):
         self, broker_ids: int | Collection[int] | None = None
     ) -> dict[int, list[LogDirectory]]:
         """The data directories of a broker, or of several (None: all), by broker."""
-        wanted = [broker_ids] if isinstance(broker_ids, int) else broker_ids
+        wanted: list[int] | None = None
+        if broker_ids is not None:
+            wanted = [broker_ids] if isinstance(broker_ids, int) else list(broker_ids)
         request = DescribeLogDirsRequest(topics=None)
 
         async def attempt() -> dict[int, list[LogDirectory]]:

@@ -169,7 +169,7 @@ class Consumer(Client, Generic[K, V]):
 
     async def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
-        await self._reading.finish(self._core.group.unsubscribe)
+        await self._reading.finish(self._core.unsubscribe)
 
     subscription = Awaited(ConsumerCalls.subscription)
     assign = Awaited(ConsumerCalls.assign)

@@ -162,7 +162,7 @@ class Consumer(Client, Generic[K, V]):
 
     def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
-        run_now(self._reading.finish(self._core.group.unsubscribe))
+        run_now(self._reading.finish(self._core.unsubscribe))
 
     subscription = Blocking(ConsumerCalls.subscription)
     assign = Blocking(ConsumerCalls.assign)

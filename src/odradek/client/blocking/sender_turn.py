@@ -69,7 +69,7 @@ class BlockingFace:
             raise ClientClosed("the producer belongs to another process, or has ended")
         waiting: Waiting[None] = Waiting()
         result.add_callback(waiting.wake)
-        return waiting.block(timeout_s)
+        return waiting.block(None if timeout_s is not None and timeout_s < 0 else timeout_s)
 
     def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
         from odradek.client.aio.awaiting import until_done  # asyncio only where it is used.

@@ -176,7 +176,7 @@ def assignment_of(
 def own_start(partition: Any) -> int | None:
     """The offset that stands in a partition, None if none does. Raises `ValueError`."""
     offset = getattr(partition, "offset", None)
-    if not isinstance(offset, int) or is_record(partition) or offset in WHEREVER:
+    if not isinstance(offset, int) or not is_place(partition) or offset in WHEREVER:
         return None
     if offset in (EARLIEST_OFFSET, LATEST_OFFSET):
         where = "start" if offset == EARLIEST_OFFSET else "end"
@@ -185,10 +185,10 @@ def own_start(partition: Any) -> int | None:
     return offset
 
 
-def is_record(given: Any) -> bool:
-    """Whether it is a record, of this client or another: then its offset is its own, and not where
-    to begin."""
-    return isinstance(given, Record) or (hasattr(given, "value") and hasattr(given, "timestamp"))
+def is_place(given: Any) -> bool:
+    """Whether it is a partition of confluent-kafka's: its offset is where to go on. That of all
+    else, of records and of what tells of them, is their own."""
+    return hasattr(given, "metadata") and hasattr(given, "error")
 
 
 def target_of(to: Target) -> int | OffsetReset | datetime:
@@ -210,9 +210,9 @@ def offsets_of(what: Any) -> Offsets:
     if isinstance(offset, int):
         epoch = getattr(what, "leader_epoch", None)
         epoch = -1 if epoch is None else epoch
-        if is_record(what):
+        if not is_place(what):
             return {partition_of(what): OffsetAndMetadata(offset + 1, "", epoch)}
-        note = getattr(what, "metadata", None) or ""
+        note = what.metadata or ""
         return {partition_of(what): OffsetAndMetadata(checked_offset(offset), note, epoch)}
     offsets = getattr(what, "offsets", None)
     if isinstance(offsets, Mapping):

@@ -22,6 +22,7 @@ The engine's thread only, but for `collector` and `errors`.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -238,9 +239,15 @@ class ConsumerEngine:
     def _wants_others(self) -> None:
         """What was wrong with what it wanted before is of no interest any more."""
         for error in self._missing.changed():
-            if error in self.errors:  # Else it was raised.
+            with contextlib.suppress(ValueError):  # It was raised.
                 self.errors.remove(error)
         self._missing.look()
+
+    def unsubscribe(self) -> Waiter[None]:
+        """Nothing any more; done when the group knows."""
+        waiter = self.group.unsubscribe()
+        waiter.add_callback(lambda _: self._wants_others())
+        return waiter
 
     def assign(
         self,

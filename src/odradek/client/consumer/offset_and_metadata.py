@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 NO_LEADER_EPOCH = -1
 NUMBER = 'give a number, or seek() to the "start" or the "end"'
@@ -21,16 +22,16 @@ def to_commit(given: object) -> OffsetAndMetadata:
     """An offset as it may be given to be committed, perhaps with more than itself. Raises
     `TypeError` and `ValueError`."""
     if isinstance(given, OffsetAndMetadata):
-        checked_offset(given.offset)
-        return given
+        return given._replace(offset=checked_offset(given.offset))
     return OffsetAndMetadata(checked_offset(given))
 
 
 def checked_offset(offset: object) -> int:
     """An offset of a record. Raises `TypeError` and `ValueError`: what is below 0 has a meaning in
     the protocol, and another one in each of its requests."""
-    if not isinstance(offset, int) or isinstance(offset, bool):
+    if not isinstance(offset, SupportsIndex) or isinstance(offset, bool):
         raise TypeError(f"{offset!r} is no offset. What to do: {NUMBER}")
-    if offset < 0:
-        raise ValueError(f"offsets begin with 0; {offset} is none. What to do: {NUMBER}")
-    return offset
+    number = index(offset)
+    if number < 0:
+        raise ValueError(f"offsets begin with 0; {number} is none. What to do: {NUMBER}")
+    return number

@@ -31,6 +31,7 @@ from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.routing import RecordRouting
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.transaction_manager import TransactionManager
+from odradek.client.topic_names import text_of
 from odradek.client.waiter import Waiter
 
 log = logging.getLogger(__name__)
@@ -86,8 +87,10 @@ class ProducerCore:
 
     # Topics.
 
-    def partitions_for(self, topic: str) -> Waiter[list[int]]:
-        """The partitions of a topic, waiting for `max.block.ms` until it is known."""
+    def partitions_for(self, name: object) -> Waiter[list[int]]:
+        """The partitions of a topic, waiting for `max.block.ms` until it is known. Raises
+        `TypeError` for what is no text."""
+        topic = text_of("topic", name)
         waiter: Waiter[list[int]] = Waiter()
         found = self.engine.within(
             self.settings.max_block_ms,

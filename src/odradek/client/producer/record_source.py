@@ -10,7 +10,7 @@ object stays per record. A compiled leaf.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
@@ -85,7 +85,7 @@ class ListSource(RecordSource):
         return self._headers
 
 
-def listed(what: str, given: Sequence[object]) -> list[object]:
+def listed(what: str, given: Any) -> list[object]:
     """The keys or values of many records. Raises `TypeError` for what is one: the letters of a
     text would be sent, and of a dict its keys."""
     if isinstance(given, (str, bytes, bytearray, dict)):

@@ -157,3 +157,4 @@ def test_a_broker_that_is_none_is_told_at_once(admin: Admin) -> None:
         with pytest.raises(UnknownTopicOrPartition, match=r"broker 99: .*brokers 1\. What to do"):
             admin.log_dirs(broker_ids)
     assert list(admin.log_dirs(1)) == list(admin.log_dirs([1])) == [1]
+    assert list(admin.log_dirs(iter([1]))) == [1]

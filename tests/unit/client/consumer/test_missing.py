@@ -76,6 +76,16 @@ class TestMissing:
         want("returns")
         assert isinstance(application.fail(), TopicAuthorizationError), "but when it is again"
 
+    def test_what_is_not_wanted_any_more_by_anybody_is_not_told_of(self) -> None:
+        cluster, _ = one_topic()
+        cluster.create("returns").error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        application = Application(cluster)
+        consumer = application.consumer
+        application.side.do(lambda: consumer.subscribe(["returns"]))
+        cluster.until(lambda: bool(consumer.errors))
+        application.side.do(consumer.unsubscribe)
+        cluster.until(lambda: not consumer.errors)
+
     def test_what_was_wanted_before_is_not_told_of_while_the_leader_needs_to_know_it(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"x"))
