@@ -26,6 +26,7 @@ import click
 
 from odradek.cli.raw_text import must_be_text
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
+from odradek.config.client_loading import arguments_of_any, known_to_any
 from odradek.config.client_names import alias_of
 
 SERVERS = "bootstrap.servers"
@@ -125,10 +126,7 @@ def merged(*layers: Mapping[str, str]) -> dict[str, str]:
 def must_be_settings(names: Iterable[str]) -> None:
     """Raises `UsageError` for what clients are given in Python beside settings: serializers and the
     like. Keys and values are bytes to commands."""
-    from odradek.config.clients import KINDS
-
-    settings = {name for kind in KINDS for name in kind.declared}
-    arguments = {alias_of(each).name for kind in KINDS for each in kind.arguments} - settings
+    arguments = arguments_of_any() - known_to_any()
     for name in names:
         if alias_of(name).name in arguments:
             raise click.UsageError(
@@ -169,7 +167,7 @@ def list_settings() -> None:
     from odradek.config.clients import KINDS
 
     listing = Listing(("setting", "of", "default", "meaning"))
-    for name in sorted({name for kind in KINDS for name in kind.declared}):
+    for name in sorted(known_to_any()):
         of = [kind for kind in KINDS if name in kind.declared]
         setting = of[0].declared[name]
         kinds = [kind.kind for kind in of]

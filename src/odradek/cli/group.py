@@ -172,12 +172,11 @@ def seek(
                 found_group(cluster, name)
                 nothing(f"{name} has committed nothing; say which topics, with -t")
         if partitions is not None:
-            topics_of_it = dict.fromkeys(each.topic for each in wanted)
-            chosen = chosen_partitions(cluster.partitions_of(topics_of_it), partitions)
-            found_in = [each for each in wanted if each in set(chosen)]
-            if not found_in:
+            there = cluster.partitions_of({each.topic for each in wanted})
+            chosen = set(chosen_partitions(there, partitions))
+            wanted = [each for each in wanted if each in chosen]
+            if not wanted:
                 nothing(f"{model or name} has committed nothing in partition {partitions}")
-            wanted = found_in
         if where is not None:
             found = places_at(cluster, wanted, position(where, now_ms()))
         plan = Listing(("topic", "partition", "committed", "new", "instead_of"))
