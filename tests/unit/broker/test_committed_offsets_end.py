@@ -186,10 +186,8 @@ def test_a_deleted_group_takes_its_offsets_with_it() -> None:
     assert committed(serving(disk), "g") == {}
 
 
-def test_a_commit_keeps_the_session_of_a_member_alive() -> None:
-    node = serving()
-    node.create("t")
-    member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)
+def check_that_commits_keep_it_alive(node: Serving, member: str) -> None:
+    """A member with a session of ten minutes, for as long as it commits."""
     for number in range(5):
         node.pass_time(9 * MINUTE_MS)
         error = commit(node, "g", {("t", 0): number}, generation=1, member=member)
@@ -197,6 +195,13 @@ def test_a_commit_keeps_the_session_of_a_member_alive() -> None:
     node.pass_time(11 * MINUTE_MS)
     unknown = {ErrorCode.UNKNOWN_MEMBER_ID}
     assert commit(node, "g", {("t", 0): 9}, generation=1, member=member) == unknown
+
+
+def test_a_commit_keeps_the_session_of_a_member_alive() -> None:
+    node = serving()
+    node.create("t")
+    member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)
+    check_that_commits_keep_it_alive(node, member)
 
 
 def test_so_does_a_commit_while_a_rebalance_waits_for_the_member() -> None:
@@ -205,10 +210,4 @@ def test_so_does_a_commit_while_a_rebalance_waits_for_the_member() -> None:
     node.create("t")
     member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)
     node.send(with_id(node, joining("g", "t", rebalance_ms=100 * MINUTE_MS)), 9)
-    for number in range(5):
-        node.pass_time(9 * MINUTE_MS)
-        error = commit(node, "g", {("t", 0): number}, generation=1, member=member)
-        assert error == {ErrorCode.NONE}
-    node.pass_time(11 * MINUTE_MS)
-    unknown = {ErrorCode.UNKNOWN_MEMBER_ID}
-    assert commit(node, "g", {("t", 0): 9}, generation=1, member=member) == unknown
+    check_that_commits_keep_it_alive(node, member)

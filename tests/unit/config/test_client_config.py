@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_overloads, get_type_hints
+from typing import Any, get_overloads, get_type_hints
 
 import aiokafka
 import kafka
@@ -21,16 +21,15 @@ from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.consumer.arguments import ConsumerOptions
-from odradek.config.addresses import address_text, parse_address, parse_addresses
 from odradek.config.admin import AdminConfig
 from odradek.config.client import ClientConfig
 from odradek.config.client_loading import ClientSettings
 from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT, normalised
 from odradek.config.clients import KINDS
 from odradek.config.consumer import ConsumerConfig
-from odradek.config.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
+from odradek.config.keywords import ConsumerKeywords
 from odradek.config.producer import ProducerConfig
-from odradek.config.setting import ConfigError, ConfigType
+from odradek.config.setting import ConfigError
 
 OF_KAFKA = [
     line.split("\t")
@@ -370,87 +369,3 @@ def test_derived_values() -> None:
 def test_the_origin_of_a_value_is_told_in_errors() -> None:
     with pytest.raises(ConfigError, match=r"^client\.properties: Invalid value x"):
         ClientConfig.load({"request.timeout.ms": "x"}, "client.properties")
-
-
-# Addresses.
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("localhost:9092", ("localhost", 9092)),
-        (" broker-1.example.com:19092 ", ("broker-1.example.com", 19092)),
-        ("[::1]:9092", ("::1", 9092)),
-        ("PLAINTEXT://localhost:9092", ("localhost", 9092)),
-    ],
-)
-def test_addresses(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["localhost:9092", "[::1]:9092", "192.0.2.1:1"])
-def test_an_address_is_written_as_it_is_read(text: str) -> None:
-    assert address_text(*parse_address(text)) == text
-
-
-@pytest.mark.parametrize("text", ["localhost", ":9092", "host:", "host:port", "host:0", "h:70000"])
-def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ConfigError, match="Write host:port"):
-        parse_address(text)
-
-
-def test_addresses_are_kept_once_and_there_must_be_one() -> None:
-    assert parse_addresses(["a:1", "b:2", "a:1", ""]) == [("a", 1), ("b", 2)]
-    with pytest.raises(ConfigError, match=r"bootstrap\.servers is empty"):
-        parse_addresses([])
-
-
-# Keywords.
-
-
-def choices_of(hint: Any) -> list[str]:
-    """The words of a type, those of the parts of a union among them."""
-    if isinstance(hint, str):
-        return [hint]
-    return [choice for part in get_args(hint) for choice in choices_of(part)]
-
-
-def test_choices_are_found_within_unions() -> None:
-    assert "zstd" in choices_of(get_type_hints(ProducerKeywords)["compression_type"])
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        ProducerConfig.load({"compression_type": None, "client_id": None}),
-        ConsumerConfig.load({"group_id": None, "group_instance_id": None, "group": None}),
-    ],
-    ids=["producer", "consumer"],
-)
-def test_none_is_as_if_it_were_not_given(made: ClientSettings) -> None:
-    """As kafka-python and aiokafka have it for some by default."""
-    assert made.layers[0].values == {}
-
-
-@pytest.mark.parametrize(
-    ("keywords", "config"),
-    [
-        (ProducerKeywords, ProducerConfig),
-        (ConsumerKeywords, ConsumerConfig),
-        (AdminKeywords, AdminConfig),
-    ],
-)
-def test_keywords_are_the_settings(keywords: Any, config: type[ClientSettings]) -> None:
-    hints = get_type_hints(keywords)
-    assert set(hints) == {setting.attribute for setting in config.declared.values()}
-    numbers = (ConfigType.INT, ConfigType.LONG)
-    for setting in config.declared.values():
-        hint = hints[setting.attribute]
-        if setting.kind is ConfigType.BOOLEAN:
-            assert hint is bool
-        elif setting.kind in numbers:
-            assert hint is int
-        else:
-            assert hint is str or get_origin(hint) is not None
-        for choice in choices_of(hint):
-            setting.parse(choice)
