@@ -91,6 +91,11 @@ class Topic:
         for done in client.delete_records([where]).values():
             done.result(TIMEOUT_SECONDS)
 
+    def delete(self) -> None:
+        client = self.admin()
+        for done in client.delete_topics([self.name]).values():
+            done.result(TIMEOUT_SECONDS)
+
     def add_partitions(self, total: int) -> None:
         wanted = [admin.NewPartitions(self.name, total)]
         client = self.admin()

@@ -1,5 +1,7 @@
 """Streaming queries on a real Spark: where they begin, restarts, limits, losses, killed workers."""
 
+import json
+
 import killed_once
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -40,9 +42,9 @@ def test_available_now_reads_what_is_there_in_limited_batches(topics, stream, tm
     query = run(stream(topic, maxOffsetsPerTrigger=30), tmp_path, found)
     assert sorted(map(int, found.all)) == [*range(60), *range(100, 140)]
     assert max(len(batch) for batch in found.batches.values()) <= 31
-    assert len(found.batches) == 4
+    assert len(found.batches) == 4  # No empty first one: the logs start at 0.
     last = query.lastProgress.sources[0]
-    assert last.endOffset == f'{{"{topic.name}": {{"0": 60, "1": 40}}}}'
+    assert json.loads(last.endOffset)[topic.name] == {"0": 60, "1": 40}
 
 
 def test_a_restart_goes_on_where_the_last_run_ended(topics, stream, tmp_path):
@@ -56,28 +58,42 @@ def test_a_restart_goes_on_where_the_last_run_ended(topics, stream, tmp_path):
     assert found.all == ["a", "b", "c"]
 
 
-def test_a_first_batch_run_again_begins_where_it_began(topics, stream, tmp_path):
-    """startingOffsets=latest must not move when batch 0 failed and more has come since."""
+class Crash(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kept_by", ["Spark's offset log", "the reader's checkpointLocation"])
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_stream_from_latest_that_fails_first_loses_nothing_that_came_meanwhile(
+    topics, stream, tmp_path, kept_by, failing
+):
+    """Micro-batch 0 or 1 fails, and more comes before the query is started again."""
     topic = topics.create()
     topic.produce("before")
     found = Collected()
 
     def frame():
-        return stream(topic, startingOffsets="latest", checkpointLocation=str(tmp_path))
-
-    class Crash(Exception):
-        pass
+        options = {"startingOffsets": "latest"}
+        if kept_by != "Spark's offset log":
+            options["checkpointLocation"] = str(tmp_path)
+        return stream(topic, **options)
 
     def fail(batch, batch_id):
-        raise Crash("in the first batch")
+        topic.produce(f"during {batch_id}")
+        if batch_id == failing:
+            raise Crash("half way")
+        found(batch, batch_id)
 
-    run(frame(), tmp_path, found)  # nothing there yet; where it begins is now kept
-    topic.produce("one")
-    with pytest.raises(StreamingQueryException, match="in the first batch"):
-        run(frame(), tmp_path, fail)
-    topic.produce("two")
+    while True:
+        try:
+            run(frame(), tmp_path, fail)
+        except StreamingQueryException as error:
+            assert "half way" in str(error)  # noqa: PT017 - the loop goes on until it is raised
+            break
+    topic.produce("after")
     run(frame(), tmp_path, found)
-    assert found.all == ["one", "two"]
+    expected = [f"during {number}" for number in range(failing + 1)]
+    assert found.all == [*expected, "after"]
 
 
 def test_new_partitions_are_read_from_their_beginning(topics, stream, tmp_path):

@@ -140,8 +140,24 @@ OPTIONS: tuple[Option, ...] = (
         "checkpointLocation",
         Use.STREAM,
         None,
-        "The query's checkpoint. Given to the source too, it keeps where the stream began, should "
-        "the first micro-batch fail.",
+        "The query's checkpoint. Given to the source too, it keeps there where the stream began, "
+        "on any file system that `pyarrow.fs` knows. Without it a stream whose beginning can move "
+        "(`latest`, timestamps) has a first micro-batch that reads nothing, and Spark's own "
+        "checkpoint keeps where it began.",
+    ),
+    Option(
+        "kafka.group.id",
+        Use.STREAM,
+        None,
+        "A consumer group for which the progress of the query is committed, so that displays of "
+        "lag show it. Its checkpoint says where it goes on, not the group.",
+    ),
+    Option(
+        "groupIdPrefix",
+        Use.STREAM,
+        None,
+        "The same with a name made of this and a digest of `checkpointLocation`, or else of what "
+        "is read.",
     ),
     Option("topic", Use.WRITE, None, "Where rows go; without it a column `topic` says it."),
     Option(
@@ -171,7 +187,6 @@ SPARKS_OWN = (
 """What Spark hands to sources and sinks although it is meant for itself."""
 
 WITHOUT_EFFECT = (
-    "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -183,7 +198,6 @@ FIXED = {
     "allow.auto.create.topics": "a topic that is read has to be there",
     "auto.offset.reset": "say startingOffsets, and failOnDataLoss",
     "enable.auto.commit": NO_GROUP,
-    "group.id": NO_GROUP,
     "group.instance.id": NO_GROUP,
     "max.in.flight.requests.per.connection": "it follows from kafka.enable.idempotence",
 }

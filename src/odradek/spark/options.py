@@ -9,7 +9,7 @@ Where several ways to say where to start are given, the order is Spark's: `start
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from odradek.config.client_loading import ClientSettings
@@ -31,6 +31,15 @@ class Subscription:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
+
+    def may_have(self, topics: Set[str]) -> bool:
+        """True if these could be all the topics of it."""
+        if self.pattern is not None:
+            pattern = compile_java(self.pattern)
+            return all(pattern.search(topic) for topic in topics)
+        if self.assignment:
+            return topics == {partition.topic for partition in self.assignment}
+        return topics == set(self.topics)
 
     def describe(self) -> str:
         if self.pattern is not None:
@@ -82,6 +91,8 @@ class ReadOptions:
     read_committed: bool = False
     timestamp_strategy: str = "error"
     checkpoint_location: str | None = None
+    group_id: str | None = None
+    group_id_prefix: str | None = None
     fetch_max_bytes: int = 52_428_800
     max_partition_fetch_bytes: int = 4_194_304
 
@@ -122,6 +133,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
             "startingOffsetsByTimestampStrategy", "error", ("error", "latest")
         ),
         checkpoint_location=options.text("checkpointLocation"),
+        group_id=options.text("kafka.group.id"),
+        group_id_prefix=options.text("groupIdPrefix"),
         fetch_max_bytes=options.integer("kafka.fetch.max.bytes", 52_428_800, 1),
         max_partition_fetch_bytes=options.integer("kafka.max.partition.fetch.bytes", 4_194_304, 1),
     )

@@ -3,21 +3,29 @@
 Spark's loop, and what is done in each call (all of them in one process per query run, `read`
 aside):
 
-    initialOffset()              once or more at the start: `InitialOffsets` makes the answers equal
-    latestOffset(start, limit)   heads of the logs, waiting up to half a second if nothing is new,
-                                 then cut: by record time, by number
+    initialOffset()              of a new query, and of one whose first micro-batch is run again:
+                                 `InitialOffsets` makes the answers equal
+    latestOffset(start, limit)   `start` is the end of the last finished micro-batch, which the
+                                 query's consumer group shows. Heads of the logs, waiting up to half
+                                 a second if nothing is new, then cut: by record time, by number
     partitions(start, end)       tasks; new partitions begin at their earliest offset
-    commit(end)                  nothing: the checkpoint is the truth, and the last one never comes
+    commit(end)                  nothing: it comes late, and never for the last micro-batch
 
-An offset past the head of its log means that the topic was trimmed or replaced: `DataLoss`, or with
-`failOnDataLoss=false` reading goes on with what is there. An offset that retention has passed by is
-noticed in the same way, when the batch is planned and again when it is read.
+A micro-batch that was logged and did not finish is run again by `partitions` alone. If that is the
+first one, its start is asked of `initialOffset` once more. A start that was not kept and may be
+another one now is `DataLoss`: what lies between would be skipped.
+
+An offset past the head of its log, or a topic with another id, means that the topic was trimmed or
+replaced: `DataLoss`, or with `failOnDataLoss=false` reading goes on with what is there: of a topic
+that was made again, from its beginning. An offset that retention has passed by is noticed in the
+same way, when the batch is planned and again when it is read.
 
 With the trigger AvailableNow, the heads of the moment it is prepared are the end of the query.
 """
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -31,17 +39,36 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from odradek import TopicPartition
 from odradek.spark.alignment import align
 from odradek.spark.connections import admin_of
-from odradek.spark.head_watch import HeadWatch
+from odradek.spark.head_watch import POLL_MS, HeadWatch
 from odradek.spark.initial_offsets import InitialOffsets
-from odradek.spark.offsets import Offsets, from_json_dict, limit_offsets, to_json_dict
+from odradek.spark.offsets import Offsets, limit_offsets, to_json_dict
 from odradek.spark.options import ReadOptions
+from odradek.spark.progress_group import ProgressGroup, group_of
 from odradek.spark.reader import InputRanges, plan, read_ranges
-from odradek.spark.topics import Topics, text_of
+from odradek.spark.stream_offset import StreamOffset
+from odradek.spark.topics import Described, Topics, text_of
 
 PARTITIONS_MAX_AGE_SECONDS = 1.0
+HELD_BACK_PAUSE_SECONDS = 0.1
+LAST_COMMIT_WAIT_SECONDS = 5.0
+
+NOT_KEPT = (
+    "It would have been kept by a first micro-batch that reads nothing, as this source begins "
+    "queries with, or with the option checkpointLocation on the reader; so the micro-batch was "
+    "logged by another source or another version of this one"
+)
+
+
+class Query(enum.Enum):
+    """What a reader knows of the query it reads for."""
+
+    GOES_ON = enum.auto()
+    """The checkpoint has micro-batches, or nothing was asked yet."""
+    BEGINS = enum.auto()
+    """The start was asked for: no micro-batch was finished, and one may have been logged."""
+    RUNS = enum.auto()
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -50,9 +77,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.initial = InitialOffsets(options)
+        self.query = Query.GOES_ON
         self.target: Offsets | None = None
         self.watch: HeadWatch | None = None
-        self.known: list[TopicPartition] = []
+        self.group: ProgressGroup | None = None
+        self.known = Described([], {})
         self.known_until = 0.0
         self.heads: Offsets = {}
         self.last_batch_at = time.monotonic()
@@ -65,7 +94,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         def resolve() -> Offsets:
             return self.topics.start(self.topics.partitions())
 
-        return to_json_dict(self.initial.get(resolve))
+        if self.query is Query.GOES_ON:
+            self.query = Query.BEGINS
+        return StreamOffset(self.initial.get(resolve)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self.options.max_offsets_per_trigger
@@ -75,15 +106,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target = self.current_heads()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begin = from_json_dict(start, "the start offset")
-        if self.target is None:
-            heads = self.current_heads()
-            if not has_news(begin, heads):
-                heads = self.wait_for_news(begin, heads)
-        else:
-            heads = self.never_back(begin, self.target)
+        begins, self.query = self.query is Query.BEGINS, Query.RUNS
+        given = StreamOffset.from_json(start, "the start offset")
+        if begins and self.initial.can_move():
+            self.heads = self.current_heads()
+            return StreamOffset(given.offsets, self.known.topic_ids, begins=True).to_json()
+        heads = self.heads_for(given.offsets)
         self.heads = heads
+        begin = self.in_todays_topics(given)
         self.check_start(begin, heads)
+        self.show_progress(begin)
         begin = self.with_new_partitions(begin, heads)
         if self.holds_back(begin, heads):
             return start
@@ -93,18 +125,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = align(self.topics, begin, heads, span_ms)
         if isinstance(limit, ReadMaxRows):
             end = limit_offsets(begin, end, limit.max_rows)
-        if has_news(begin, end):
-            self.last_batch_at = time.monotonic()
-        return to_json_dict(end)
+        if end == given.offsets and begin == end:
+            return start  # The same text means that nothing is new.
+        self.last_batch_at = time.monotonic()
+        return StreamOffset(end, self.known.topic_ids).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return to_json_dict(self.heads) if self.heads else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ends = from_json_dict(end, "the end offset")
-        begin = self.with_new_partitions(from_json_dict(start, "the start offset"), ends)
-        begin = self.within_log(begin, ends)
-        return list(plan(self.options, begin, ends))
+        again, self.query = self.query is Query.BEGINS, Query.RUNS
+        ends = StreamOffset.from_json(end, "the end offset")
+        if ends.begins:
+            return []
+        given = StreamOffset.from_json(start, "the start offset")
+        if again and self.initial.can_move():
+            self.topics.report_data_loss(
+                "the first micro-batch of this query was logged and did not finish, and is to be "
+                f"run again up to {to_json_dict(ends.offsets)}; where it began was not kept, and "
+                f"{self.options.starting.option} now gives {to_json_dict(given.offsets)}",
+                NOT_KEPT,
+            )
+        if not self.known.partitions:
+            self.known = self.topics.described()
+        begin = self.with_new_partitions(self.in_todays_topics(given), ends.offsets)
+        begin = self.within_log(begin, ends.offsets)
+        return list(plan(self.options, begin, ends.offsets))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, InputRanges):
@@ -118,19 +164,56 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.watch is not None:
             self.watch.close()
             self.watch = None
+        if self.group is not None:
+            self.group.close()
+            self.group = None
+
+    def heads_for(self, begin: Offsets) -> Offsets:
+        """The heads to read up to; waits a little for others than `begin`, and for as many records
+        as `minOffsetsPerTrigger` asks for."""
+        if self.target is not None:
+            return self.never_back(begin, self.target)
+        deadline = time.monotonic() + POLL_MS / 1000
+        heads = self.current_heads()
+        if heads == begin:
+            heads = self.wait_for_news(heads)
+        while self.holds_back(begin, heads) and (rest := deadline - time.monotonic()) > 0:
+            time.sleep(min(rest, HELD_BACK_PAUSE_SECONDS))
+            heads = self.current_heads()
+        return heads
 
     def current_heads(self) -> Offsets:
         """The ends of the logs; new partitions are looked for once a second."""
         now = time.monotonic()
         if now >= self.known_until:
-            self.known = self.topics.partitions()
+            self.known = self.topics.described()
             self.known_until = now + PARTITIONS_MAX_AGE_SECONDS
-        return self.topics.latest(self.known)
+        return self.topics.latest(self.known.partitions)
 
-    def wait_for_news(self, begin: Offsets, heads: Offsets) -> Offsets:
+    def wait_for_news(self, heads: Offsets) -> Offsets:
         if self.watch is None:
             self.watch = HeadWatch(self.options.client, read_committed=self.options.read_committed)
         return self.watch.wait(heads, self.current_heads)
+
+    def show_progress(self, finished: Offsets) -> None:
+        """Commit the end of the last finished micro-batch for the query's group, if it has one."""
+        name = group_of(self.options)
+        if name is None or not finished:
+            return
+        if self.group is None:
+            self.group = ProgressGroup(self.options, name)
+        last = self.target is not None and finished == self.heads
+        self.group.show(finished, within_s=LAST_COMMIT_WAIT_SECONDS if last else 0.0)
+
+    def in_todays_topics(self, given: StreamOffset) -> Offsets:
+        """The offsets, without those of topics that were made again: data loss."""
+        replaced = given.made_again(self.known.topic_ids)
+        for topic in replaced:
+            self.topics.report_data_loss(
+                f"topic {topic} was deleted and made again: the query read the one with the id "
+                f"{given.topic_ids[topic]}, now it has the id {self.known.topic_ids[topic]}"
+            )
+        return given.without(replaced)
 
     def never_back(self, begin: Offsets, target: Offsets) -> Offsets:
         """The target of AvailableNow, for a query that was further already in some partition."""
@@ -141,14 +224,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def holds_back(self, begin: Offsets, heads: Offsets) -> bool:
-        """Whether `minOffsetsPerTrigger` asks to wait for more, and `maxTriggerDelay` lets it."""
+        """True if `minOffsetsPerTrigger` asks to wait for more, and `maxTriggerDelay` lets it."""
         least = self.options.min_offsets_per_trigger
         if not least or self.target is not None:
             return False
         waited_ms = (time.monotonic() - self.last_batch_at) * 1000
         if waited_ms >= self.options.max_trigger_delay_ms:
             return False
-        return sum(heads[p] - begin[p] for p in heads) < least
+        return sum(heads[p] - begin.get(p, heads[p]) for p in heads) < least
 
     def check_start(self, begin: Offsets, heads: Offsets) -> None:
         """Data loss where a log ends before the offset to go on from, or is gone."""
@@ -183,8 +266,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
                 checked[partition] = min(first[partition], end[partition])
         return checked
-
-
-def has_news(begin: Offsets, heads: Offsets) -> bool:
-    """Whether there is anything to read, or a set of partitions that changed."""
-    return begin != heads

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from odradek import Admin, TopicPartition
 from odradek.client.list_offsets import LATEST as END
+from odradek.model.ids import ZERO_UUID, uuid_text
 from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets
 from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions
@@ -24,9 +26,25 @@ NO_OFFSET = -1
 """No record is as young as was asked for."""
 
 
+DELETED = (
+    "Either it was deleted (retention, DeleteRecords) before it was read, or the topic was deleted "
+    "and made again"
+)
+WAY_OUT = (
+    "What to do: set failOnDataLoss to false to read what is there, or begin with a new checkpoint"
+)
+
+
 class DataLoss(RuntimeError):
     """Offsets that the query should read are gone: trimmed by retention, or the topic was
     replaced."""
+
+
+class Described(NamedTuple):
+    """What is to be read: the partitions, sorted, and the ids of their topics as text."""
+
+    partitions: list[TopicPartition]
+    topic_ids: dict[str, str]
 
 
 class Topics:
@@ -39,18 +57,24 @@ class Topics:
     def partitions(self) -> list[TopicPartition]:
         """The partitions to read as they are now, sorted. `KafkaError` for a topic that is not
         there."""
+        return self.described().partitions
+
+    def described(self) -> Described:
+        """What is to be read as it is now. `KafkaError` for a topic that is not there."""
         subscription = self.options.subscription
-        if subscription.assignment:
-            existing = self.admin.partitions_of({p.topic for p in subscription.assignment})
-            absent = sorted(set(subscription.assignment) - set(existing))
-            if absent:
-                raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
-            return list(subscription.assignment)
         if subscription.pattern is not None:
             pattern = compile_java(subscription.pattern)
-            names = [topic.name for topic in self.admin.topics()]
-            return self.admin.partitions_of([name for name in names if pattern.search(name)])
-        return self.admin.partitions_of(subscription.topics)
+            found = [topic for topic in self.admin.topics() if pattern.search(topic.name)]
+        else:
+            names = {p.topic for p in subscription.assignment} or subscription.topics
+            found = list(self.admin.describe_topics(names).values())
+        existing = sorted(TopicPartition(t.name, p.partition) for t in found for p in t.partitions)
+        absent = sorted(set(subscription.assignment) - set(existing))
+        if absent:
+            raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
+        # Brokers before Kafka 2.8 give no ids.
+        ids = {t.name: uuid_text(t.topic_id) for t in found if t.topic_id != ZERO_UUID}
+        return Described(list(subscription.assignment) or existing, ids)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self.admin.beginning_offsets(partitions)
@@ -105,14 +129,10 @@ class Topics:
         last = self.latest(lacking)
         return {p: last.get(p, answer.offset) for p, answer in found.items()}
 
-    def report_data_loss(self, what: str) -> None:
+    def report_data_loss(self, what: str, why: str = DELETED) -> None:
         """Raise `DataLoss`, or log it where the options say to go on."""
         if self.options.fail_on_data_loss:
-            raise DataLoss(
-                f"{what}. Some data may have been lost. Either it was deleted (retention, "
-                "DeleteRecords) before it was read, or the topic was deleted and made again. Set "
-                "failOnDataLoss to false to read what is there, or begin with a new checkpoint"
-            )
+            raise DataLoss(f"{what}. Some data may have been lost. {why}. {WAY_OUT}")
         log.warning("%s; going on, as failOnDataLoss is false", what)
 
 

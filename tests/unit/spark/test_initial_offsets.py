@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from pyarrow import fs
 
 from odradek.model.ids import TopicPartition
+from odradek.spark import initial_offsets
 from odradek.spark.initial_offsets import DIRECTORY, InitialOffsets
 from odradek.spark.options import read_options
 
@@ -55,16 +57,76 @@ def test_the_first_writer_wins(tmp_path):
     assert len(list((tmp_path / DIRECTORY).iterdir())) == 1
 
 
-def test_a_file_uri_is_a_directory_and_other_storage_is_refused(tmp_path):
+def test_a_file_uri_is_a_directory(tmp_path):
     uri = (tmp_path / "with space").as_uri()
     InitialOffsets(options(checkpointLocation=uri)).get(Moving())
     assert (tmp_path / "with space" / DIRECTORY).is_dir()
-    with pytest.raises(ValueError, match="local directory only"):
-        InitialOffsets(options(checkpointLocation="s3a://bucket/x")).get(Moving())
+
+
+def test_storage_that_is_not_known_is_refused_with_the_way_out():
+    for location in ("dbfs:/x", "mock-of-nothing://bucket/x"):
+        with pytest.raises(ValueError, match="leave this option away on the reader"):
+            InitialOffsets(options(checkpointLocation=location)).get(Moving())
+
+
+def test_names_of_s3_that_hadoop_has_are_those_of_arrow():
+    for scheme in ("s3a", "s3n", "s3"):
+        assert initial_offsets.arrow_uri(f"{scheme}://bucket/x") == "s3://bucket/x"
+    assert initial_offsets.arrow_uri("hdfs://bucket/x") == "hdfs://bucket/x"
+
+
+@pytest.fixture
+def object_store(monkeypatch):
+    """A file system that is not the local one, under s3a:."""
+    store = fs._MockFileSystem()
+    monkeypatch.setattr(initial_offsets, "file_system", lambda location: (store, "bucket/query"))
+    return store
+
+
+def test_an_object_store_keeps_them_for_another_process(object_store):
+    heads = Moving()
+    given = options(checkpointLocation="s3a://bucket/query")
+    for _ in range(2):
+        initial = InitialOffsets(given)
+        assert initial.get(heads) == {T0: 110}
+        assert initial.kept_in_file
+        assert not initial.can_move()
+
+
+def test_what_sparks_own_source_kept_is_where_its_query_begins(tmp_path):
+    """With a NUL in front as Spark writes it, beside a source of other topics."""
+    for number, content in enumerate(('{"u":{"0":5}}', '{"t":{"0":7}}')):
+        directory = tmp_path / "sources" / str(number)
+        directory.mkdir(parents=True)
+        (directory / "0").write_bytes(b"\0v1\n" + content.encode())
+    initial = InitialOffsets(options(checkpointLocation=str(tmp_path)))
+    assert initial.get(Moving()) == {T0: 7}
+
+
+@pytest.mark.parametrize(
+    ("starting", "offset", "moves"),
+    [
+        ({"startingOffsets": "latest"}, 0, True),
+        ({"startingOffsets": "earliest"}, 0, False),
+        ({"startingOffsets": "earliest"}, 5, True),
+        ({"startingOffsets": '{"t": {"0": 5}}'}, 5, False),
+        ({"startingOffsets": '{"t": {"0": -1}}'}, 5, True),
+        ({"startingOffsets": '{"t": {"0": -2}}'}, 0, False),
+        ({"startingTimestamp": "17"}, 0, True),
+        ({"startingOffsetsByTimestamp": '{"t": {"0": 17}}'}, 0, True),
+    ],
+)
+def test_a_start_can_move_if_asking_again_could_give_another_without_a_loss(
+    starting, offset, moves
+):
+    initial = InitialOffsets(options(**starting))
+    assert not initial.can_move()
+    initial.get(lambda: {T0: offset})
+    assert initial.can_move() is moves
 
 
 def test_sources_that_begin_elsewhere_do_not_share_a_file(tmp_path):
     place = str(tmp_path)
     first = InitialOffsets(options(checkpointLocation=place, startingOffsets="earliest"))
     other = InitialOffsets(options(checkpointLocation=place, startingOffsets="latest"))
-    assert first.path() != other.path()
+    assert first.digest() != other.digest()

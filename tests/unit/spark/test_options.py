@@ -98,7 +98,7 @@ def test_durations(text, milliseconds):
         ({"subscribePattern": "x"}, "exactly one of"),
         ({"kafka.security.protocol": "SASL_SSL"}, "this client speaks PLAINTEXT only"),
         ({"kafka.metadata.max.age.ms": "soon"}, "soon"),
-        ({"kafka.group.id": "g"}, "option kafka.group.id cannot be given: where a query stands"),
+        ({"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit cannot be given: where a"),
         ({"kafka.fetch.message.max.bytes": "9"}, "is written kafka.max.partition.fetch.bytes here"),
         ({"startingofsets": "latest"}, r"'startingofsets'; did you mean startingOffsets\?"),
         ({"kafka.fetch.max.byte": "1"}, r"kafka\.fetch\.max\.byte:.*did you mean fetch\.max\.byte"),
@@ -149,7 +149,8 @@ def test_a_misspelt_option_of_a_write_is_refused_too():
 
 def test_what_is_for_another_use_or_for_spark_itself_is_no_mistake():
     given = {"querYname": "q", "groupIdPrefix": "g", "topic": "out", "maxOffsetsPerTrigger": "5"}
-    assert batch(**given) == dataclasses.replace(batch(), max_offsets_per_trigger=5)
+    expected = dataclasses.replace(batch(), max_offsets_per_trigger=5, group_id_prefix="g")
+    assert batch(**given) == expected
     assert write_options({**BASE, **given}).topic == "out"
 
 
