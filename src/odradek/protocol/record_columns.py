@@ -4,13 +4,19 @@ No object is made per record. What comes out is `bytes` that any Arrow library w
 copy; this module itself knows no Arrow library. All integers are little-endian.
 
     offsets, timestamps      int64 each
-    key, value               a `BinaryBuffers` each: Arrow `binary`
+    key, value               a `BinaryColumn` each, from which comes Arrow `binary`
+    headers                  Arrow `list<struct<key: utf8, value: binary>>`
+        header_offsets       int32, one more than records, into the two below
+        header_key, header_value     a `BinaryColumn` each
+
+The bytes of keys and values stay where they came in until the column is complete: a column notes
+the edges of its values in there (`Piece`), and they are copied once, all together, by the Arrow
+library or by `finish`:
+
+    BinaryBuffers
         validity             one bit per value, least significant first; 0: null
         offsets              int32, one more than values: value i is data[offsets[i]:offsets[i+1]]
         data
-    headers                  Arrow `list<struct<key: utf8, value: binary>>`
-        header_offsets       int32, one more than records, into the two below
-        header_key, header_value     a `BinaryBuffers` each
 
 The int32 offsets bound one set of columns to 2 GiB of keys, of values and of headers: callers cut
 by `data_bytes` long before that.
@@ -20,7 +26,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.strings import BytesWriter, write_i32_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
 from mypy_extensions import i64
 
 from odradek.protocol.record_batch import MAX_SECTION_BYTES, RecordBatchHeader, cursor_of
@@ -29,6 +35,7 @@ from odradek.protocol.records import varint
 
 MAX_DATA_BYTES: Final[i64] = (1 << 31) - 1
 MAX_COUNT: Final[i64] = (1 << 31) - 1
+EDGE_BYTES: Final = 4
 
 
 class BinaryBuffers:
@@ -44,6 +51,19 @@ class BinaryBuffers:
         self.data = data
 
 
+class Piece:
+    """Values of a column that lie in one buffer, in order: value i is data[edges[2 * i]:edges[2 *
+    i + 1]], of int32 edges that never go down."""
+
+    def __init__(self, data: bytes, edges: bytes) -> None:
+        self.data = data
+        self.edges = edges
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) // (2 * EDGE_BYTES)
+
+
 @final
 class BinaryColumn:
     """A growing column of byte strings, any of which may be null."""
@@ -52,44 +72,72 @@ class BinaryColumn:
         self.count: i64 = 0
         self.null_count: i64 = 0
         self.length: i64 = 0
-        self._data = BytesWriter()
-        self._offsets = BytesWriter()
+        self._pieces: list[Piece] = []
+        self._data = b""
+        self._edges = BytesWriter()
+        self._last_edge: i64 = 0
         self._validity = BytesWriter()
         self._bits: i64 = 0
-        write_i32_le(self._offsets, 0)
 
     def append(self, data: bytes, pos: i64, size: i64) -> None:
         """Add `data[pos:pos + size]`; a negative size adds a null."""
         bit = self.count & 7
+        end = pos
         if size < 0:
             self.null_count += 1
         else:
             self._bits |= 1 << bit
-            if size > 0:
-                self.length += size
-                if self.length > MAX_DATA_BYTES:
-                    raise OverflowError("a column holds at most 2 GiB")
-                self._data.write(data[pos : pos + size])
-        length: int = self.length
-        write_i32_le(self._offsets, length)
+            end += size
+            self.length += size
+            if self.length > MAX_DATA_BYTES:
+                raise OverflowError("a column holds at most 2 GiB")
+        if data is not self._data or pos < self._last_edge:
+            self._end_piece()
+            self._data = data
+        first: int = pos
+        last: int = end
+        write_i32_le(self._edges, first)
+        write_i32_le(self._edges, last)
+        self._last_edge = end
         if bit == 7:
             byte: int = self._bits
             self._validity.append(byte)
             self._bits = 0
         self.count += 1
 
-    def finish(self) -> BinaryBuffers:
-        """The buffers of what was added so far."""
+    def _end_piece(self) -> None:
+        edges = self._edges.getvalue()
+        if edges:
+            self._pieces.append(Piece(self._data, edges))
+            self._edges = BytesWriter()
+
+    def pieces(self) -> list[Piece]:
+        """Where the values added so far lie, in order."""
+        self._end_piece()
+        return self._pieces
+
+    def validity(self) -> bytes:
+        """One bit per value added so far, least significant first; 0: null."""
         validity = self._validity.getvalue()
         if self.count & 7:
             bits: int = self._bits
             validity += bits.to_bytes(1, "little")
+        return validity
+
+    def finish(self) -> BinaryBuffers:
+        """The buffers of what was added so far, copied value by value."""
+        data, offsets = BytesWriter(), BytesWriter()
+        length = 0
+        write_i32_le(offsets, length)
+        for piece in self.pieces():
+            for index in range(0, len(piece.edges), 2 * EDGE_BYTES):
+                start: int = read_i32_le(piece.edges, index)
+                end: int = read_i32_le(piece.edges, index + EDGE_BYTES)
+                data.write(piece.data[start:end])
+                length += end - start
+                write_i32_le(offsets, length)
         return BinaryBuffers(
-            self.count,
-            self.null_count,
-            validity,
-            self._offsets.getvalue(),
-            self._data.getvalue(),
+            self.count, self.null_count, self.validity(), offsets.getvalue(), data.getvalue()
         )
 
 

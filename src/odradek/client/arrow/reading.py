@@ -62,8 +62,8 @@ def record_batch(gathered: ColumnGathering, values: JsonValues | None = None) ->
         topics.setdefault(run.source.topic, len(topics))
     indices = repeated([(topics[run.source.topic], run.count) for run in runs], pa.int32())
     arrays = [
-        binary_array(columns.key.finish(), pa.binary()),
-        binary_array(columns.value.finish(), pa.binary()),
+        binary_array(columns.key, pa.binary()),
+        binary_array(columns.value, pa.binary()),
         pa.DictionaryArray.from_arrays(indices, pa.array(list(topics), pa.string())),
         repeated([(run.source.partition, run.count) for run in runs], pa.int32()),
         fixed_array(columns.offsets, pa.int64()),
@@ -72,8 +72,8 @@ def record_batch(gathered: ColumnGathering, values: JsonValues | None = None) ->
         header_lists(
             HEADERS,
             columns.header_offsets,
-            text_array(columns.header_key.finish()),
-            binary_array(columns.header_value.finish(), pa.binary()),
+            text_array(columns.header_key),
+            binary_array(columns.header_value, pa.binary()),
         ),
     ]
     metadata = {OFFSETS_KEY: metadata_of(gathered.offsets())}
