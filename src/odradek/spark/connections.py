@@ -13,11 +13,15 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from odradek import Admin, Consumer
+from odradek import Admin
 from odradek.config.admin import AdminConfig
 from odradek.spark.client_settings import those_of
 from odradek.spark.options import ClientOptions
+
+if TYPE_CHECKING:
+    from odradek import Consumer
 
 _admins: dict[tuple[int, ClientOptions], Admin] = {}
 
@@ -68,6 +72,9 @@ def lent_consumer(options: FetchOptions) -> Iterator[Consumer[bytes, bytes]]:
 
 def open_consumer(options: FetchOptions) -> Consumer[bytes, bytes]:
     """One without a group, that jumps over nothing."""
+    # A process that only plans a stream may never read.
+    from odradek import Consumer
+
     return Consumer(
         dict(options.client.settings),
         brokers=options.client.bootstrap_servers,

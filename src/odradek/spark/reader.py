@@ -10,17 +10,20 @@ Planning runs in a process of its own beside the driver, reading in Spark's Pyth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from odradek import Consumer
 from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
 from odradek.spark.arrow import MAX_ROWS, arrow_schema, spark_batch
 from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.topics import Topics
+
+if TYPE_CHECKING:
+    from odradek import Consumer
 
 
 class InputRanges(InputPartition):

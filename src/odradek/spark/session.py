@@ -30,6 +30,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from odradek.spark.home import spark_home
 from odradek.spark.java import java_home
 from odradek.spark.source import register
 
@@ -88,6 +89,7 @@ def prepare_environment() -> None:
     """What the JVM and the Python workers inherit; only Java is taken from the user where it is
     good."""
     os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["SPARK_HOME"] = str(spark_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -98,7 +100,7 @@ def local_settings(
 ) -> dict[str, str]:
     """The Spark settings of a local session, by name."""
     logging = resources.files("odradek.spark") / "log4j2.properties"
-    options = f"-Dlog4j2.configurationFile=file:{logging}"
+    options = f"-Dlog4j2.configurationFile=file:{logging} -XX:-DontCompileHugeMethods"
     if quick_start:
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return {
@@ -113,4 +115,5 @@ def local_settings(
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.daemon.module": "odradek.spark.worker_daemon",
     }
