@@ -21,22 +21,21 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import io
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as pa_csv
 
 ROWS = 336_776
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 MISSING = "NA"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One flight, ready to be produced."""
 
     reported_ms: int
@@ -60,35 +59,31 @@ def airlines_file() -> Path:
     return data_directory() / "airlines.csv"
 
 
-def rows() -> Iterator[dict[str, int | str | None]]:
-    """The rows of the file in its order, by column name."""
+def table() -> pa.Table:
+    """The rows of the file in its order: numbers as int64, text as it is, null where it has NA."""
+    options = pa_csv.ConvertOptions(
+        column_types=dict.fromkeys(TEXT_COLUMNS, pa.string()),
+        null_values=[MISSING],
+        strings_can_be_null=True,
+    )
     with zipfile.ZipFile(flights_file()) as archive, archive.open("flights.csv") as packed:
-        lines = csv.reader(io.TextIOWrapper(packed, "utf-8", newline=""))
-        columns = next(lines)
-        is_text = [name in TEXT_COLUMNS for name in columns]
-        for line in lines:
-            yield {
-                name: None if field == MISSING else field if text else int(field)
-                for name, text, field in zip(columns, is_text, line, strict=True)
-            }
+        return pa_csv.read_csv(packed, convert_options=options)
 
 
 def events(limit: int | None = None) -> list[Event]:
     """All flights in the order of their reports (the first `limit` of them)."""
-    encode = msgspec.json.Encoder().encode
-    hours: dict[str, int] = {}
-    found = []
-    for row in rows():
-        hour, minute, delay = row["time_hour"], row["minute"], row["dep_delay"]
-        assert isinstance(hour, str)
-        assert isinstance(minute, int)
-        if hour not in hours:
-            hours[hour] = int(datetime.fromisoformat(hour).timestamp()) * 1000
-        late = delay if isinstance(delay, int) else 0
-        reported_ms = hours[hour] + (minute + late) * 60_000
-        found.append(Event(reported_ms, str(row["carrier"]), encode(row)))
-    found.sort(key=lambda event: event.reported_ms)
-    return found[:limit]
+    rows = table()
+    hour_ms = rows["time_hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    late = pc.add(rows["minute"], pc.fill_null(rows["dep_delay"], 0))
+    reported_ms = pc.add(hour_ms, pc.multiply(late, 60_000))
+    order = pc.sort_indices(reported_ms)[:limit]
+    rows, reported_ms = rows.take(order), reported_ms.take(order)
+    # By way of pandas: several times as fast as Arrow's own lists.
+    columns = [column.to_pandas(integer_object_nulls=True).tolist() for column in rows.columns]
+    flight = msgspec.defstruct("Flight", rows.column_names, gc=False)
+    values = map(msgspec.json.Encoder().encode, map(flight, *columns))
+    carriers = columns[rows.column_names.index("carrier")]
+    return list(map(Event, reported_ms.to_pylist(), carriers, values))
 
 
 def airlines() -> dict[str, str]:
