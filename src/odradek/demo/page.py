@@ -16,6 +16,7 @@ from importlib import resources
 from string import Template
 
 from odradek.demo import figures
+from odradek.demo.micro_batches import STEPS, MicroBatch, rows_of, time_line
 from odradek.demo.proof import Proof
 
 COLOURS = ("var(--a)", "var(--b)", "var(--c)")
@@ -34,7 +35,9 @@ class Line:
     points: Sequence[tuple[int, float]]
 
 
-def render(proof: Proof, stages: Mapping[str, float], version: str) -> str:
+def render(
+    proof: Proof, stages: Mapping[str, float], batches: Sequence[MicroBatch], version: str
+) -> str:
     """The page. `stages`: seconds by what they were spent on."""
     windows = proof.windows
     verdict = "All of it is proven below." if proof.holds else "The proof below fails."
@@ -59,6 +62,8 @@ def render(proof: Proof, stages: Mapping[str, float], version: str) -> str:
             [(r, f"{n:,}") for r, n in sorted(proof.rejected.items(), key=lambda i: -i[1])],
         ),
         stages=table(("stage", "seconds"), [(n, f"{s:.1f}") for n, s in stages.items()]),
+        time_line=time_line(batches),
+        micro_batches=table(("micro-batch", "rows", "seconds", *STEPS), rows_of(batches)),
         version=escape(version),
     )
 

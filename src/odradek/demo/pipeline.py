@@ -43,10 +43,10 @@ WATERMARK = "2 days"
 FLIGHT = """
     year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int,
     sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,
-    dest string, air_time int, distance int, hour int, minute int, time_hour string
+    dest string, air_time int, distance int, hour int, minute int, time_hour timestamp
 """
 NEVER_MISSING = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time")
-NEVER_MISSING_TEXT = ("carrier", "origin", "time_hour")
+NEVER_MISSING_NAMES = ("carrier", "origin", "time_hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,22 @@ class Places:
         return str(self.directory / "delays")
 
 
+def flights_options(places: Places) -> dict[str, str]:
+    """What to read, from its beginning, decoded: options of a batch read and of a stream."""
+    return {
+        "kafka.bootstrap.servers": places.bootstrap,
+        "subscribe": FLIGHTS_TOPIC,
+        "startingOffsets": "earliest",
+        "valueFormat": "json",
+        "valueSchema": FLIGHT,
+    }
+
+
 def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
-    """The topic of flights as a stream, from its beginning, in time order over all partitions."""
+    """The topic of flights as a stream, in time order over all partitions."""
     return (
         spark.readStream.format("odradek")
-        .option("kafka.bootstrap.servers", places.bootstrap)
-        .option("subscribe", FLIGHTS_TOPIC)
-        .option("startingOffsets", "earliest")
+        .options(**flights_options(places))
         .option("maxTimestampSpanPerTrigger", places.span)
         .option("minPartitions", str(places.min_partitions))
         .option("checkpointLocation", places.checkpoint(query))
@@ -81,24 +90,19 @@ def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Records to flights: adds `flight` (null if unreadable), `hour` and `event_time` (UTC)."""
-    flight = f.from_json(f.col("value").cast("string"), FLIGHT)
-    seconds = f.unix_seconds("hour") + f.col("flight.minute") * 60
-    return (
-        records.withColumn("flight", flight)
-        .withColumn("hour", f.try_to_timestamp("flight.time_hour"))
-        .withColumn("event_time", f.timestamp_seconds(seconds))
-    )
+    """Decoded records to flights: the columns of `FLIGHT`, null where they cannot be read, and
+    `event_time` (UTC)."""
+    seconds = f.unix_seconds("time_hour") + f.col("minute") * 60
+    flight = records.select("*", "data.*").drop("data")
+    return flight.withColumn("event_time", f.timestamp_seconds(seconds))
 
 
 def check(parsed: DataFrame, airlines: DataFrame) -> DataFrame:
     """Adds `airline` and `reason`: why a flight is rejected, null if it is not (see
     `odradek.demo.rules`)."""
-    named = parsed.join(
-        f.broadcast(airlines), f.col("flight.carrier") == f.col("airline_carrier"), "left"
-    )
+    named = parsed.join(f.broadcast(airlines), parsed.carrier == airlines.airline_carrier, "left")
     tests: list[tuple[str, Column]] = [
-        (rules.UNREADABLE, unreadable()),
+        (rules.UNREADABLE, missing(*NEVER_MISSING, *NEVER_MISSING_NAMES)),
         (rules.CALENDAR, calendar_disagrees()),
         (rules.UNKNOWN_AIRLINE, f.col("airline").isNull()),
         (rules.NO_DEPARTURE, missing("dep_time", "dep_delay")),
@@ -115,51 +119,41 @@ def check(parsed: DataFrame, airlines: DataFrame) -> DataFrame:
 
 
 def missing(*fields: str) -> Column:
-    return f.greatest(*[f.col(f"flight.{name}").isNull() for name in (*fields, fields[0])])
-
-
-def unreadable() -> Column:
-    return (
-        f.col("flight").isNull()
-        | missing(*NEVER_MISSING, *NEVER_MISSING_TEXT)
-        | f.col("event_time").isNull()
-    )
+    return f.greatest(*[f.col(name).isNull() for name in (*fields, fields[0])])
 
 
 def calendar_disagrees() -> Column:
-    local = f.from_utc_timestamp("hour", rules.TIME_ZONE)
-    minute = f.col("flight.hour") * 100 + f.col("flight.minute") == f.col("flight.sched_dep_time")
-    same = (
-        (f.year(local) == f.col("flight.year"))
-        & (f.month(local) == f.col("flight.month"))
-        & (f.dayofmonth(local) == f.col("flight.day"))
-        & (f.hour(local) == f.col("flight.hour"))
-        & minute
+    """The hour in UTC is not the local one, or the scheduled time is not hour and minute."""
+    local = f.from_utc_timestamp("time_hour", rules.TIME_ZONE)
+    zero = f.lit(0)
+    said = f.try_make_timestamp(
+        f.col("year"), f.col("month"), f.col("day"), f.col("hour"), zero, zero
     )
-    return ~f.coalesce(same, f.lit(False))
+    minute = f.col("hour") * 100 + f.col("minute") == f.col("sched_dep_time")
+    return ~f.coalesce((local == said) & minute, f.lit(False))
 
 
 def impossible_clock(*fields: str) -> Column:
     bad = f.lit(False)
     for name in fields:
-        value = f.col(f"flight.{name}")
+        value = f.col(name)
         bad = bad | ~value.between(1, 2400) | (value % 100 > 59)
     return bad
 
 
 def minutes_of_day(field: str) -> Column:
-    value = f.col(f"flight.{field}")
-    return f.floor(value / 100) * 60 + value % 100
+    value = f.col(field)
+    return value - f.floor(value / 100) * 40
 
 
 def off_by(which: str) -> Column:
     """Scheduled time plus delay is not the actual time, whole days aside."""
-    promised = minutes_of_day(f"sched_{which}_time") + f.col(f"flight.{which}_delay")
+    promised = minutes_of_day(f"sched_{which}_time") + f.col(f"{which}_delay")
     return f.pmod(promised - minutes_of_day(f"{which}_time"), f.lit(1440)) != 0
 
 
 def impossible_speed() -> Column:
-    distance, air_time = f.col("flight.distance"), f.col("flight.air_time")
+    distance, air_time = f.col("distance"), f.col("air_time")
     too_fast = distance * 60 > air_time * rules.FASTEST_MPH
     return f.coalesce(too_fast | (distance <= 0) | (air_time <= 0), f.lit(True))
 
@@ -167,26 +161,17 @@ def impossible_speed() -> Column:
 def hourly_delays(checked: DataFrame) -> DataFrame:
     """Accepted flights per hour of scheduled departure, origin and carrier; delays in whole
     minutes."""
-    late = f.when(f.col("flight.arr_delay") >= rules.LATE_MINUTES, 1).otherwise(0)
-    # Accepted flights have an event time. Spark cannot know, and would parse the JSON once more to
-    # filter for it.
-    event_time = f.coalesce("event_time", f.timestamp_seconds(f.lit(0)))
+    late = f.when(f.col("arr_delay") >= rules.LATE_MINUTES, 1).otherwise(0)
     return (
         checked.filter(f.col("reason").isNull())
-        .withColumn("event_time", event_time)
         .withWatermark("event_time", WATERMARK)
-        .groupBy(
-            f.window("event_time", "1 hour").alias("window"),
-            f.col("flight.origin").alias("origin"),
-            f.col("flight.carrier").alias("carrier"),
-            f.col("airline"),
-        )
+        .groupBy(f.window("event_time", "1 hour").alias("window"), "origin", "carrier", "airline")
         .agg(
             f.count("*").alias("flights"),
             f.sum(late).alias("late"),
-            f.sum("flight.dep_delay").alias("departure_delay"),
-            f.sum("flight.arr_delay").alias("arrival_delay"),
-            f.max("flight.arr_delay").alias("worst_arrival_delay"),
+            f.sum("dep_delay").alias("departure_delay"),
+            f.sum("arr_delay").alias("arrival_delay"),
+            f.max("arr_delay").alias("worst_arrival_delay"),
         )
         .withColumn("hour", f.col("window.start"))
         .drop("window")

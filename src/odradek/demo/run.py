@@ -34,6 +34,7 @@ from odradek import __version__
 from odradek.demo import flights, page, pipeline, readback, reference, replay, terminal
 from odradek.demo.broker_process import BrokerProcess
 from odradek.demo.live import watch
+from odradek.demo.micro_batches import MicroBatch, micro_batches
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
 from odradek.demo.proof import Proof, prove
 from odradek.spark.session import local_session
@@ -96,7 +97,7 @@ def run(settings: Settings) -> int:
             expected = reference.compute(count)
             consumer = stack.enter_context(readback.open_consumer(broker.bootstrap))
             proof = prove(consumer, output / "delays", expected, late)
-    show(proof, stages, output)
+    show(proof, stages, sent.batches, output)
     return 0 if proof.holds else 1
 
 
@@ -133,6 +134,7 @@ class Flow:
         self.talk = talk
         self.stages = stages
         self.stopped = stopped
+        self.batches: list[MicroBatch] = []
 
     def once(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
         """All flights, then the pipeline over them. (flights sent, flights dropped as late)."""
@@ -148,6 +150,7 @@ class Flow:
                 self.progress(queries, bars, sent, lambda: not any_active(queries))
                 for query in queries.values():
                     query.awaitTermination()
+        self.keep_progress(queries)
         return sent, pipeline.late_rows(queries["delays"])
 
     def follow(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
@@ -172,7 +175,13 @@ class Flow:
             late = pipeline.late_rows(queries["delays"])
             for query in queries.values():
                 query.stop()
+        self.keep_progress(queries)
         return sent, late
+
+    def keep_progress(self, queries: dict[str, StreamingQuery]) -> None:
+        """The micro-batches that Spark still remembers, for the page."""
+        for name, query in queries.items():
+            self.batches += micro_batches(name, query.recentProgress)
 
     def warm_up(self, events: list[flights.Event], queries: dict[str, StreamingQuery]) -> int:
         """The first flights at full speed, until they are through or `stopped`: the first
@@ -252,7 +261,7 @@ def first_interrupt(stopped: threading.Event, talk: Console) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def show(proof: Proof, stages: Stages, output: Path) -> None:
+def show(proof: Proof, stages: Stages, batches: list[MicroBatch], output: Path) -> None:
     """Tables and chart on stdout, the page in the output directory."""
     out = terminal.console()
     out.print(terminal.airlines_table(proof))
@@ -260,7 +269,7 @@ def show(proof: Proof, stages: Stages, output: Path) -> None:
     out.print(terminal.rejected_table(proof))
     out.print(terminal.proof_table(proof))
     target = output / "flights.html"
-    target.write_text(page.render(proof, stages.seconds, __version__), encoding="utf-8")
+    target.write_text(page.render(proof, stages.seconds, batches, __version__), encoding="utf-8")
     spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in stages.seconds.items())
     out.print(f"{sum(stages.seconds.values()):.1f} s in all: {spent}")
     out.print(f"page: {target}    table: {output / 'delays'} (Parquet)")
