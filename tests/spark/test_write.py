@@ -6,13 +6,18 @@ import killed_once
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StructType
 from reading import values
 
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.partitioner import partition_of
-from odradek.spark import writer
+from odradek.spark import producers
 from odradek.spark.connections import admin_of
 from odradek.spark.options import ClientOptions, WriteOptions
+from odradek.spark.task import Task
+from odradek.spark.task_writer import TaskWriter
+from odradek.spark.writer import BatchWriter
 from odradek.testing import Broker
 
 
@@ -110,13 +115,13 @@ def test_a_missing_topic_is_made_if_the_brokers_make_topics(spark, topics, save)
 
 
 def test_a_missing_topic_that_nobody_makes_is_named_with_the_command_that_does(monkeypatch):
-    monkeypatch.setattr(writer, "CREATION_WAIT_MS", 300)
+    monkeypatch.setattr(producers, "CREATION_WAIT_MS", 300)
     with Broker(settings={"auto.create.topics.enable": False}) as broker:
         options = WriteOptions(ClientOptions(broker.bootstrap), topic="orders")
         rows = pa.record_batch({"value": [b"v"]})
         wanted = rf"no topic orders.*odradek topic create orders -b {broker.bootstrap}"
         with pytest.raises(UnknownTopicOrPartition, match=wanted):
-            writer.write_batches(options, iter([rows]))
+            task_writer(options).write([rows])
         admin_of(options.client).close()
 
 
@@ -156,19 +161,35 @@ def test_a_stream_from_topic_to_topic(topics, stream, read, bootstrap, tmp_path)
 def half_way(spark, bootstrap, tmp_path):
     """Options of a sink whose first task ends half way; `marker` is there when it has."""
     spark.dataSource.register(killed_once.KilledOnce)
-    return {"kafka.bootstrap.servers": bootstrap, "marker": str(tmp_path / "marker")}
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "marker": str(tmp_path / "marker"),
+        "replayHeaders": True,
+    }
 
 
-def check_at_least_once(topic, half_way, count):
-    """Every row is there; those of the first attempt, which were, are there twice."""
+def check_at_least_once(topic, half_way, count, batch_id):
+    """Every row is there; those of the first attempt, which were, are there twice, and their
+    headers say so. The id of the query or job."""
     assert Path(half_way["marker"]).exists()
-    found = [int(message.value()) for message in topic.records()]
-    assert set(found) == set(range(count))
+    found = [(int(message.value()), tuple(message.headers())) for message in topic.records()]
     assert len(found) > count
+    assert sorted(value for value, _ in set(found)) == list(range(count))
+    query_id = found[0][1][0][1]
+    for value, headers in found:
+        assert headers == (
+            ("odradek.query.id", query_id),
+            ("odradek.batch.id", batch_id),
+            ("odradek.task", b"0"),
+            ("odradek.sequence", b"%d" % value),
+        )
+    return query_id.decode()
 
 
 @pytest.mark.parametrize("end", ["killed", "failed"])
-def test_a_stream_loses_nothing_when_a_task_ends_half_way(topics, stream, half_way, tmp_path, end):
+def test_a_stream_loses_nothing_when_a_task_ends_half_way_and_headers_tell_copies(
+    topics, stream, half_way, tmp_path, end
+):
     source, target = topics.create(), topics.create()
     source.produce(*range(1000))
     query = (
@@ -182,13 +203,53 @@ def test_a_stream_loses_nothing_when_a_task_ends_half_way(topics, stream, half_w
     )
     query.awaitTermination()
     assert query.exception() is None
-    check_at_least_once(target, half_way, 1000)
+    assert check_at_least_once(target, half_way, 1000, b"0") == query.id
 
 
 @pytest.mark.parametrize("end", ["killed", "failed"])
-def test_a_batch_loses_nothing_when_a_task_ends_half_way(spark, topics, half_way, end):
+def test_a_batch_loses_nothing_when_a_task_ends_half_way_and_headers_tell_copies(
+    spark, topics, half_way, read, end
+):
     target = topics.create()
     rows = spark.range(1000).selectExpr("cast(id as string) value").coalesce(1)
     writer = rows.write.format("killed-once").mode("append")
     writer.options(**half_way, end=end, topic=target.name).save()
-    check_at_least_once(target, half_way, 1000)
+    check_at_least_once(target, half_way, 1000, None)
+    if end == "killed":
+        # As docs/reference/spark-options.md tells.
+        found = read(target, includeHeaders=True)
+        once = found.withColumn("row_id", F.slice("headers", -4, 4)).dropDuplicates(["row_id"])
+        assert sorted(map(int, values(once))) == list(range(1000))
+
+
+def task_writer(options):
+    protocol = BatchWriter(options, StructType().add("value", BinaryType())).protocol
+    return TaskWriter(options, protocol, Task("job", None, 2, 0))
+
+
+def test_a_task_says_what_it_wrote_and_leaves_its_producer_to_the_next(bootstrap, topics):
+    topic, other = topics.create(2), topics.create()
+    options = WriteOptions(ClientOptions(bootstrap), topic=topic.name)
+    rows = [
+        pa.record_batch({"key": ["k", None], "value": ["abc", "d"], "partition": [1, 0]}),
+        pa.record_batch({"key": ["k"], "value": pa.nulls(1), "partition": [1]}),
+    ]
+    written = task_writer(options).write(rows)
+    assert written.task == Task("job", None, 2, 0)
+    assert (written.records, written.value_bytes) == (3, 6)
+    assert written.ranges == ((topic.name, 0, 1, 0, 0), (topic.name, 1, 2, 0, 1))
+    (kept,) = producers._kept.values()
+    again = WriteOptions(ClientOptions(bootstrap), topic=other.name, replay_headers=True)
+    assert task_writer(again).write(rows[:0]).records == 0
+    assert list(producers._kept.values()) == [kept]
+    producers._kept.clear()
+    kept.producer.close()
+
+
+def test_partitions_that_a_topic_gets_while_a_producer_is_kept_are_found(bootstrap, topics):
+    topic = topics.create()
+    kept = producers.take_producer(WriteOptions(ClientOptions(bootstrap)))
+    assert kept.partition_count(topic.name) == 1
+    topic.add_partitions(3)
+    assert kept.partition_count(topic.name, at_least=3) == 3
+    kept.producer.close()

@@ -161,6 +161,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("topic", Use.WRITE, None, "Where rows go; without it a column `topic` says it."),
     Option(
+        "replayHeaders",
+        Use.WRITE,
+        "false",
+        "Give each record headers by which the copies of a row can be told that a task writes "
+        "which is run again: see [below](#rows-that-are-written-twice).",
+    ),
+    Option(
         "kafka.compression.type",
         Use.WRITE,
         "none",
@@ -178,6 +185,41 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("kafka.acks", Use.WRITE, "all", "`all`, and nothing else: a row counts when stored."),
 )
+
+REPLAY = """## Rows that are written twice
+
+The sink writes at least once: a task that is run again (a retry, speculation, a micro-batch that is
+replayed after a restart) writes its rows again. `replayHeaders` adds these headers to each record,
+behind those of the row, as UTF-8 text:
+
+| header | |
+|---|---|
+| `odradek.query.id` | The streaming query, the same after a restart. Of a batch write: the job. |
+| `odradek.batch.id` | The micro-batch. Of a batch write: null. |
+| `odradek.task` | The partition id of the Spark task. |
+| `odradek.sequence` | The number of the row within the task, from 0. |
+
+Records with the same four are the same row, as long as the plan is deterministic: a task that is
+run again has to get the same rows in the same order. What was read from topics, filtered and mapped
+comes so. What comes out of a shuffle (`groupBy`, `join`, `repartition`) may come in another order,
+unless it is then sorted within its partitions by something that no two rows share. In
+`foreachBatch` each `save()` is a job of its own, with another id when the micro-batch is replayed.
+
+The four are the last headers of a record, so this drops the copies:
+
+```python
+from pyspark.sql import functions as F
+
+rows = spark.read.format("odradek").option("kafka.bootstrap.servers", "localhost:9092")
+rows = rows.option("subscribe", "flights").option("includeHeaders", True).load()
+once = rows.withColumn("row_id", F.slice("headers", -4, 4)).dropDuplicates(["row_id"])
+```
+
+If the topic has records without them too, keep those apart first: the four are there where
+`F.try_element_at("headers", F.lit(-1))["key"]` is `odradek.sequence`. A stream has to remember what
+it has seen: `withWatermark("timestamp", "1 hour")` and `dropDuplicatesWithinWatermark(["row_id"])`
+bound that to the time in which a replay may come.
+"""
 
 SPARKS_OWN = (
     "queryName",
@@ -254,6 +296,7 @@ def _lines() -> Iterator[str]:
                 default = "" if option.default is None else f"`{option.default}`"
                 yield f"| `{option.name}` | {default} | {option.doc} |"
         yield ""
+    yield REPLAY
     yield "## Known, and without effect\n"
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
 

@@ -107,6 +107,7 @@ class WriteOptions:
     batch_size: int = 262_144
     delivery_timeout_ms: int = 120_000
     idempotence: bool = True
+    replay_headers: bool = False
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -151,6 +152,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         batch_size=options.integer("kafka.batch.size", 262_144, 1),
         delivery_timeout_ms=options.integer("kafka.delivery.timeout.ms", 120_000, 1),
         idempotence=options.boolean("kafka.enable.idempotence", True),
+        replay_headers=options.boolean("replayHeaders", False),
     )
 
 
