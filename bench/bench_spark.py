@@ -31,6 +31,7 @@ from rich.table import Table
 
 import broker_load as load
 import raw_client
+from cpu_below import CpuBelow
 from odradek import leaves
 from odradek.spark import local_session
 from peers import ROOT, KafkaMissing, Odradek, class_path, started
@@ -39,14 +40,18 @@ RESULTS = Path(__file__).parent / "results" / "spark.jsonl"
 POM = ROOT / "tests" / "interop" / "spark-kafka-pom.xml"
 SOURCES = ("odradek", "kafka")
 WARM_UP_RUNS = 3
+STREAM_BATCHES = 4
 Figures = dict[str, float]
 
 
 class Bench:
     """A broker, a Spark session that knows both sources, and what was measured."""
 
-    def __init__(self, spark: SparkSession, broker: Odradek, arguments: argparse.Namespace) -> None:
+    def __init__(
+        self, spark: SparkSession, broker: Odradek, cpu: CpuBelow, arguments: argparse.Namespace
+    ) -> None:
         self.spark, self.broker = spark, broker
+        self.cpu_s = cpu.seconds
         self.bootstrap = f"127.0.0.1:{broker.port}"
         self.quick: bool = arguments.quick
         self.only: str = arguments.only
@@ -103,31 +108,13 @@ class Bench:
         return reader.option("subscribe", topic).load()
 
 
-def timed(rows: int, work: Callable[[], object]) -> Figures:
-    """Rows per second, and CPU of everything below this process for a million rows."""
-    cpu, start = cpu_below_s(), time.perf_counter()
+def timed(bench: Bench, rows: int, work: Callable[[], object]) -> Figures:
+    """Rows per second, and CPU of everything below this process but the broker for a million
+    rows."""
+    cpu, start = bench.cpu_s(), time.perf_counter()
     work()
-    elapsed, cpu = time.perf_counter() - start, cpu_below_s() - cpu
+    elapsed, cpu = time.perf_counter() - start, bench.cpu_s() - cpu
     return {"rows_per_s": rows / elapsed, "cpu_s_per_million": cpu / rows * 1e6}
-
-
-def cpu_below_s() -> float:
-    """User and system time of all descendants of this process, those that ended included."""
-    parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
-    for directory in Path("/proc").iterdir():
-        if directory.name.isdecimal():
-            try:
-                fields = (directory / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it ended just now
-                continue
-            parents[int(directory.name)] = int(fields[1])
-            spent[int(directory.name)] = sum(map(int, fields[11:15]))
-    below = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in below} - below:
-        below |= more
-    ticks = sum(spent[pid] for pid in below if pid != os.getpid())
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 RATES = {"rows_per_s": "rows/s", "cpu_s_per_million": "CPU s/million rows"}
@@ -140,7 +127,7 @@ def reads(bench: Bench, size: int, rows: int) -> None:
 
     def run(source: str) -> Figures:
         frame = bench.read(source, topic)
-        return timed(rows, lambda: frame.write.format("noop").mode("overwrite").save())
+        return timed(bench, rows, lambda: frame.write.format("noop").mode("overwrite").save())
 
     bench.measure(f"batch read, {size} B", RATES, run)
 
@@ -162,7 +149,7 @@ def micro_batches(bench: Bench, size: int, rows: int, per_trigger: int) -> None:
         with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
             writer = stream.writeStream.format("noop").trigger(availableNow=True)
             query = writer.option("checkpointLocation", checkpoint).start()
-            figures = timed(rows, query.awaitTermination)
+            figures = timed(bench, rows, query.awaitTermination)
             batches = [each for each in query.recentProgress if each.numInputRows]
             in_triggers_ms = sum(each.durationMs["triggerExecution"] for each in batches)
             return {**figures, "rows_per_s_in_triggers": rows / in_triggers_ms * 1e3}
@@ -171,19 +158,47 @@ def micro_batches(bench: Bench, size: int, rows: int, per_trigger: int) -> None:
     bench.measure(f"micro-batches of {per_trigger:,} rows, {size} B", units, run)
 
 
+def record_columns(ids: DataFrame, size: int) -> DataFrame:
+    """Keys and values made of a column `id`."""
+    value = "x" * (size - 8)
+    return ids.selectExpr(
+        "cast(id as string) key", f"concat(lpad(cast(id as string), 8, '0'), '{value}') value"
+    )
+
+
 def writes(bench: Bench, size: int, rows: int) -> None:
     """Rows made by Spark, written to a new topic."""
-    value = "x" * (size - 8)
 
     def run(source: str) -> Figures:
-        frame = bench.spark.range(rows).selectExpr(
-            "cast(id as string) key", f"concat(lpad(cast(id as string), 8, '0'), '{value}') value"
-        )
+        frame = record_columns(bench.spark.range(rows), size)
         writer = frame.write.format(source).option("kafka.bootstrap.servers", bench.bootstrap)
         writer = writer.option("topic", load.new_topic(bench.broker)).mode("append")
-        return timed(rows, writer.save)
+        return timed(bench, rows, writer.save)
 
     bench.measure(f"batch write, {size} B", RATES, run)
+
+
+def stream_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
+    """The same rows in `STREAM_BATCHES` micro-batches. Only numbers come from files, in `ids`,
+    which costs next to nothing, and both sinks the same."""
+    files = str(ids / str(rows))
+    bench.spark.range(0, rows, 1, 2 * STREAM_BATCHES).write.mode("overwrite").parquet(files)
+
+    def run(source: str) -> Figures:
+        stream = bench.spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
+        frame = record_columns(stream.parquet(files), size)
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = frame.writeStream.format(source).trigger(availableNow=True)
+            writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
+            writer = writer.option("topic", load.new_topic(bench.broker))
+            query = writer.option("checkpointLocation", checkpoint).start()
+            figures = timed(bench, rows, query.awaitTermination)
+            batches = [each for each in query.recentProgress if each.numInputRows]
+            in_triggers_ms = sum(each.durationMs["triggerExecution"] for each in batches)
+            return {**figures, "rows_per_s_in_triggers": rows / in_triggers_ms * 1e3}
+
+    units = {**RATES, "rows_per_s_in_triggers": "rows/s within triggers"}
+    bench.measure(f"stream write, {size} B", units, run)
 
 
 def latency(bench: Bench, count: int) -> None:
@@ -270,13 +285,16 @@ def main() -> int:
             config={"spark.jars": connector},
         )
         try:
-            bench = Bench(spark, broker, arguments)
-            reads(bench, 1024, 1_000_000 // part)
-            reads(bench, 100, 4_000_000 // part)
-            micro_batches(bench, 1024, 1_000_000 // part, 200_000)
-            writes(bench, 1024, 200_000 // part)
-            writes(bench, 100, 1_000_000 // part)
-            latency(bench, 25 if arguments.quick else 100)
+            with CpuBelow(without=broker.pid) as cpu:
+                bench = Bench(spark, broker, cpu, arguments)
+                reads(bench, 1024, 1_000_000 // part)
+                reads(bench, 100, 4_000_000 // part)
+                micro_batches(bench, 1024, 1_000_000 // part, 200_000)
+                writes(bench, 1024, 200_000 // part)
+                writes(bench, 100, 1_000_000 // part)
+                stream_writes(bench, 1024, 400_000 // part, Path(work) / "ids")
+                stream_writes(bench, 100, 2_000_000 // part, Path(work) / "ids")
+                latency(bench, 25 if arguments.quick else 100)
         finally:
             spark.stop()
             broker.kill()
