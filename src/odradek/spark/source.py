@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from odradek.spark.options import read_options, write_options
+from odradek.spark.worker_memory import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ class OdradekSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = dict(options.items())
+        freeze_what_is_loaded()
 
     @classmethod
     def name(cls) -> str:

@@ -20,6 +20,7 @@ from odradek.spark.options import WriteOptions
 from odradek.spark.producers import KeptProducer
 from odradek.spark.replay_headers import with_replay_headers
 from odradek.spark.task import Task, TaskWritten, merged
+from odradek.spark.worker_memory import freeze_what_is_loaded
 
 COLUMNS = ("key", "headers", "partition")
 
@@ -38,6 +39,7 @@ class TaskWriter:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
         """Write all rows, and wait until they are acknowledged."""
+        freeze_what_is_loaded()
         producer = self._protocol.setup_task(self._task)
         try:
             for batch in batches:
