@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
-_frozen_in: int | None = None
+_frozen: tuple[int, int] | None = None
+"""In which process, with how many modules."""
 
 
 def freeze_what_is_loaded() -> None:
-    """Once in each worker: let collections pass over all objects that there are now.
+    """In a worker, at first and when modules were loaded since: let collections pass over all
+    objects that there are now.
 
     Elsewhere, and in workers that serve one task only, nothing happens: the variable is what the
     worker goes by when it decides to be used again.
     """
-    global _frozen_in
-    if "SPARK_REUSE_WORKER" not in os.environ or _frozen_in == os.getpid():
+    global _frozen
+    loaded = (os.getpid(), len(sys.modules))
+    if "SPARK_REUSE_WORKER" not in os.environ or _frozen == loaded:
         return
-    _frozen_in = os.getpid()
+    _frozen = loaded
     gc.collect()  # What is garbage now would stay for ever.
     gc.freeze()

@@ -41,6 +41,7 @@ from odradek.spark.commit_protocol import commit_protocol
 from odradek.spark.options import WriteOptions
 from odradek.spark.task import Task, TaskWritten, merged
 from odradek.spark.task_writer import TaskWriter
+from odradek.spark.worker_memory import freeze_what_is_loaded
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class BatchWriter(DataSourceArrowWriter):
         return TaskWriter(self.options, self.protocol, Task.of_job(self.job_id)).write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        freeze_what_is_loaded()
         what = f"batch write {self.job_id}"
         written = complete(what, messages)
         self.protocol.commit(written)
@@ -83,6 +85,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return TaskWriter(self.options, self.protocol, Task.of_stream()).write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        freeze_what_is_loaded()
         what = micro_batch(messages, batchId)
         written = complete(what, messages)
         self.protocol.commit(written)
