@@ -21,6 +21,7 @@ from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.topics import Topics
+from odradek.spark.worker_memory import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     from odradek import Consumer
@@ -51,6 +52,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
     """The records of `ranges` as Arrow batches. Raises `DataLoss`, `KafkaError`."""
     if not ranges:
         return
+    freeze_what_is_loaded()
     ends = {r.topic_partition: r.end for r in ranges}
     schema = arrow_schema(options.include_headers)
     wait_s = options.client.api_timeout_ms / 1000
