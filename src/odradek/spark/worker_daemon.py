@@ -25,6 +25,7 @@ PRELOADED = (
     "pyspark.sql.worker.write_into_data_source",
     "pyarrow",
     "pyarrow.compute",
+    "pandas",
     "odradek.spark.source",
     "odradek.spark.reader",
     "odradek.spark.stream_reader",
