@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
 from odradek.spark.arrow import MAX_ROWS, arrow_schema, spark_batch
+from odradek.spark.bare_worker import Shipped
 from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
@@ -100,7 +101,7 @@ def check_complete(consumer: Consumer[bytes, bytes], ends: Offsets, timeout_ms: 
         raise ApiTimeout(f"no records came within {timeout_ms} ms of {', '.join(left[:3])}")
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     """`spark.read.format("odradek")`."""
 
     def __init__(self, options: ReadOptions) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from odradek.spark.bare_worker import Shipped
 from odradek.spark.options import read_options, write_options
 from odradek.spark.worker_memory import freeze_what_is_loaded
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from odradek.spark.writer import BatchWriter, StreamWriter
 
 
-class OdradekSource(DataSource):
+class OdradekSource(Shipped, DataSource):
     """Batch and stream, read and write."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

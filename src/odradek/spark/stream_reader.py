@@ -40,6 +40,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from odradek.spark.alignment import align
+from odradek.spark.bare_worker import Shipped
 from odradek.spark.connections import admin_of
 from odradek.spark.head_watch import POLL_MS, HeadWatch
 from odradek.spark.initial_offsets import InitialOffsets
@@ -71,7 +72,7 @@ class Query(enum.Enum):
     RUNS = enum.auto()
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """`spark.readStream.format("odradek")`. Picklable: connections are opened at first use."""
 
     def __init__(self, options: ReadOptions) -> None:

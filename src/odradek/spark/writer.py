@@ -37,6 +37,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.spark.arrow import HEADERS_TYPE
+from odradek.spark.bare_worker import Shipped
 from odradek.spark.commit_protocol import commit_protocol
 from odradek.spark.options import WriteOptions
 from odradek.spark.task import Task, TaskWritten, merged
@@ -49,7 +50,7 @@ BYTES_LIKE = (BinaryType, StringType, NullType)
 Messages = Sequence[WriterCommitMessage | None]
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Shipped, DataSourceArrowWriter):
     """`df.write.format("odradek").mode("append")`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -73,7 +74,7 @@ class BatchWriter(DataSourceArrowWriter):
         self.protocol.abort(f"batch write {self.job_id}", those_there(messages))
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Shipped, DataSourceStreamArrowWriter):
     """`df.writeStream.format("odradek")`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
