@@ -33,6 +33,7 @@ VERBS = {
     "consume": Verb("odradek.cli.consume", "consume", "Read records out of topics."),
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
     "group": Verb("odradek.cli.group", "group", "Consumer groups: members, lag, moving them."),
+    "spark": Verb("odradek.cli.spark", "spark", "Spark clusters: pack an environment, check it."),
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
 }
 TAKE_BYTES = ("produce", "consume")

@@ -5,19 +5,32 @@ up.
     spark = local_session()
     flights = spark.readStream.format("odradek").option(...).load()
 
+On a cluster: `cluster_session`, and `check_workers` to see what its workers have.
+
 Nothing of PySpark is imported before one of these names is used: finding a Java runtime (`python -m
 odradek.spark.java`) must work where there is no PySpark yet.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odradek.spark.cluster import cluster_session
     from odradek.spark.session import local_session
     from odradek.spark.source import OdradekSource, register
+    from odradek.spark.workers import check_workers
 
-__all__ = ["OdradekSource", "local_session", "register"]
+__all__ = ["OdradekSource", "check_workers", "cluster_session", "local_session", "register"]
+
+LAZY = {
+    "OdradekSource": "odradek.spark.source",
+    "check_workers": "odradek.spark.workers",
+    "cluster_session": "odradek.spark.cluster",
+    "local_session": "odradek.spark.session",
+    "register": "odradek.spark.source",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -29,10 +42,4 @@ def __getattr__(name: str) -> Any:
         raise ModuleNotFoundError(
             "pipelines on Spark need PySpark: pip install 'odradek[spark]'", name=error.name
         ) from None
-    if name == "local_session":
-        from odradek.spark.session import local_session
-
-        return local_session
-    from odradek.spark import source
-
-    return getattr(source, name)
+    return getattr(importlib.import_module(LAZY[name]), name)

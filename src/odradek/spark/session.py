@@ -6,7 +6,8 @@ interpreter, binds Spark to loopback, and registers the `odradek` data source. W
 speed, with the reason:
 
 - `spark.python.unix.domain.socket.enabled`: the TCP path to Python workers loses about 40 ms a task
-  to Nagle's algorithm meeting delayed acknowledgements;
+  to Nagle's algorithm meeting delayed acknowledgements (`settings_everywhere`: a worker is on the
+  host of its executor, also on a cluster);
 - `checkpointFileManagerClass` = the plain file-system one: the default forks processes for each
   checkpoint file (about 40 ms a micro-batch). It checks and renames, so two queries on one
   checkpoint are not fenced from each other: right for one machine, not for a cluster, and only set
@@ -14,8 +15,8 @@ speed, with the reason:
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.
 
-A session for a cluster is built by the user with `SparkSession.builder`;
-`odradek.spark.register(spark)` is all the data source needs there.
+A session on a cluster is `odradek.spark.cluster_session`, or one that the user builds with
+`SparkSession.builder`.
 """
 
 from __future__ import annotations
@@ -56,8 +57,14 @@ def local_session(
     quickly instead of well, which halves the processor time of a first query and costs about a
     third of the speed of long ones. `log_file` takes what Spark and its workers say on stderr.
     `config` adds or overrides Spark settings. An active session of this process is returned as
-    Spark does, with the settings that can still change changed. Raises `JavaNotFound`.
+    Spark does, with the settings that can still change changed. Raises `JavaNotFound`, and
+    `ValueError` for a master that is not local.
     """
+    if not master.startswith("local"):
+        raise ValueError(
+            f"local_session is for masters on this machine, such as local[2], not {master}: "
+            "use odradek.spark.cluster_session"
+        )
     prepare_environment()
     settings = local_settings(shuffle_partitions, memory, ui, quick_start)
     settings.update(config or {})
@@ -103,17 +110,23 @@ def local_settings(
     options = f"-Dlog4j2.configurationFile=file:{logging} -XX:-DontCompileHugeMethods"
     if quick_start:
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    return {
+    return settings_everywhere() | {
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         # Quiet from the first line on; `spark.log.level` in `config` changes it.
         "spark.driver.extraJavaOptions": options,
         "spark.ui.enabled": str(ui).lower(),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "odradek.spark.worker_daemon",
+    }
+
+
+def settings_everywhere() -> dict[str, str]:
+    """The Spark settings that are as right on a cluster as on one machine."""
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
     }

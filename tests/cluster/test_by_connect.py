@@ -1,0 +1,59 @@
+"""The source and the sink through a Spark Connect server: the client has neither Spark nor a JVM,
+and brings the archive with its session, for batches. The server has it for streams: unpacked in its
+working directory, to plan, and for its executors. Their hosts have no Odradek."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jobs import Records, round_trips
+from packed import Packed
+from pyspark.sql import SparkSession
+from standalone import EXECUTORS, Cluster
+
+from odradek.spark import check_workers, cluster_session
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: Cluster, packed: Packed, home: Path) -> Iterator[SparkSession]:
+    with tarfile.open(packed.archive) as archive:
+        archive.extractall(cluster.directory / "environment", filter="tar")
+    settings = {
+        **EXECUTORS,
+        "spark.archives": f"{packed.archive}#environment",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+    }
+    server = cluster.start(
+        "connect",
+        "org.apache.spark.deploy.SparkSubmit",
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--master", cluster.url),
+        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+        "spark-internal",
+        PYSPARK_PYTHON="./environment/bin/python",
+        SPARK_DAEMON_MEMORY="640m",
+    )
+    address = server.await_line(r"Spark Connect server started at: (\S+)")[1]
+    session = cluster_session(f"sc://{address}", archive=packed.archive)
+    yield session
+    session.stop()
+    server.stop()
+
+
+def test_batch_and_stream_go_in_and_out(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    round_trips(spark, Records(bootstrap), tmp_path / "checkpoint")
+
+
+def test_the_workers_of_a_session_can_be_asked(
+    spark: SparkSession, cluster: Cluster, bootstrap: str
+) -> None:
+    workers = check_workers(spark, bootstrap)
+    assert [(worker.problems, worker.brokers) for worker in workers] == [([], "reached")] * 2
+    works = {Path(w.executable).relative_to(cluster.directory).parts[0] for w in workers}
+    assert works == {"work-0", "work-1"}

@@ -1,0 +1,59 @@
+"""The lines that `odradek spark pack` prints, run as they stand: a job whose driver and executors
+have no Python package but those of the archive."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from jobs import Records
+from packed import Packed
+from standalone import EXECUTORS, SPARK_HOME, Cluster
+
+from odradek.spark.java import java_home
+
+JOB = """\
+import sys
+from pyspark.sql import SparkSession
+
+bootstrap, topic = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+reader = spark.read.format("odradek").option("kafka.bootstrap.servers", bootstrap)
+rows = reader.option("subscribe", topic).load().selectExpr("cast(value as string) value").collect()
+print(sorted(row.value for row in rows), sys.executable)
+"""
+
+
+def test_a_submitted_job_runs_out_of_the_archive(
+    cluster: Cluster, packed: Packed, bootstrap: str, tmp_path: Path
+) -> None:
+    records = Records(bootstrap)
+    topic = records.topic("submitted")
+    records.produce(topic, ["one", "two", "three"])
+    (tmp_path / "environment.tar.gz").symlink_to(packed.archive)
+    (tmp_path / "JOB.py").write_text(JOB)
+    settings = " ".join(f"--conf {name}={value}" for name, value in EXECUTORS.items())
+    printed = re.findall(r"^  (mkdir .*|spark-submit .*\\|  --conf .*)$", packed.said, re.M)
+    assert len(printed) == 3
+    shell = "\n".join(printed).replace("spark://HOST:7077", f"{cluster.url} {settings}")
+    ran = subprocess.run(
+        ["bash", "-ec", f"{shell} {bootstrap} {topic}"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            "PATH": f"{SPARK_HOME / 'bin'}:{os.environ['PATH']}",
+            "JAVA_HOME": str(java_home()),
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    values, _, python = ran.stdout.strip().rpartition(" ")
+    assert values == "['one', 'three', 'two']"
+    assert Path(python).is_relative_to(tmp_path)
+    assert python != sys.executable

