@@ -1,4 +1,5 @@
-"""What the interop tests share: Kafka's jars, one real node, one broker of ours, both started once.
+"""What the interop tests share, each started once: Kafka's jars, one real node, one broker of ours,
+and a Spark with both data sources.
 
 Asked for without Java or Maven, these tests fail and say so: a skipped comparison looks too much
 like a passed one.
@@ -7,8 +8,10 @@ like a passed one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from interop.apache_kafka import (
     GROUP_SETTINGS,
@@ -17,7 +20,10 @@ from interop.apache_kafka import (
     class_path,
     tool,
 )
+from odradek.spark import local_session
 from odradek.testing.broker import Broker
+
+SPARK_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +66,17 @@ def run_tool(jars: str) -> Callable[..., str]:
         return tool(jars, main, *arguments, stdin=stdin, check=check)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A local Spark with the JVM's Kafka connector, `format("kafka")`, and our data source."""
+    try:
+        jars = class_path(request.config.cache.mkdir("spark-kafka"), SPARK_POM)
+    except KafkaMissing as missing:
+        pytest.fail(str(missing), pytrace=False)
+    session = local_session(
+        "spark-kafka", quick_start=True, config={"spark.jars": jars.replace(":", ",")}
+    )
+    yield session
+    session.stop()

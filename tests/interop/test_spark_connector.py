@@ -7,7 +7,7 @@ source, what it reads is compared with what that reads, row for row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,30 +15,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from interop.apache_kafka import KafkaMissing, class_path
-from odradek.spark import local_session
 from odradek.testing.broker import Broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-POM = Path(__file__).with_name("spark-kafka-pom.xml")
 JVM, OURS = "kafka", "odradek"
 
 Read = Callable[..., DataFrame]
-
-
-@pytest.fixture(scope="module")
-def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A local Spark with both: the connector's jars, and our data source."""
-    try:
-        jars = class_path(request.config.cache.mkdir("spark-kafka"), POM)
-    except KafkaMissing as missing:
-        pytest.fail(str(missing), pytrace=False)
-    session = local_session(
-        "spark-kafka", quick_start=True, config={"spark.jars": jars.replace(":", ",")}
-    )
-    yield session
-    session.stop()
 
 
 @pytest.fixture
