@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check interop bench compile sim clean
+.PHONY: help setup demo test check interop spark42 bench compile sim clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 setup: ## virtual environment, dependencies, compiled leaves, a Java runtime; leaves .venv/bin/odradek
 	@PYTHON=$(PYTHON) scripts/setup $(filter setup,$(MAKECMDGOALS))
@@ -23,6 +23,9 @@ check: setup ## format, lint, types, import contracts
 
 interop: setup ## against Java clients and a real Apache Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
+
+spark42: setup ## the Spark tests under PySpark 4.2, the oldest that is supported (3-5 minutes)
+	@scripts/spark42 $(ARGS)
 
 bench: setup ## the figures, each as a ratio to a peer in the same run
 	@$(BIN)/python -m bench $(ARGS)

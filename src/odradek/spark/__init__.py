@@ -16,6 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from odradek.spark.versions import refusal
+
 if TYPE_CHECKING:
     from odradek.spark.cluster import cluster_session
     from odradek.spark.session import local_session
@@ -37,9 +39,12 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        import pyspark as pyspark
+        import pyspark
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "pipelines on Spark need PySpark: pip install 'odradek[spark]'", name=error.name
         ) from None
+    refused = refusal(pyspark.__version__)
+    if refused is not None:
+        raise ImportError(refused)
     return getattr(importlib.import_module(LAZY[name]), name)

@@ -1,0 +1,96 @@
+"""Spark's Declarative Pipelines, run by `spark-pipelines run`, with the format at both ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from odradek.spark.java import java_home
+
+COMMAND = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
+OPTIONS = (
+    # The tables of a run are known to the next one: kept in an embedded database.
+    "spark.sql.catalogImplementation=hive",
+    "spark.ui.enabled=false",
+    "spark.sql.shuffle.partitions=1",
+)
+
+SPECIFICATION = """\
+name: copying
+storage: {storage}
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+TRANSFORMATIONS = """\
+from pyspark import pipelines
+from pyspark.sql import SparkSession
+
+spark = SparkSession.active()
+SERVERS = {{"kafka.bootstrap.servers": "{bootstrap}"}}
+
+
+@pipelines.table
+def received():
+    reader = spark.readStream.format("odradek").options(**SERVERS)
+    return reader.option("subscribe", "{source}").option("startingOffsets", "earliest").load()
+
+
+pipelines.create_sink("target", "odradek", {{**SERVERS, "topic": "{target}"}})
+
+
+@pipelines.append_flow(target="target")
+def sent():
+    rows = spark.readStream.table("received")
+    return rows.selectExpr("upper(cast(value as string)) value")
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run the pipeline in `tmp_path` to its end."""
+
+    def command() -> None:
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(java_home()),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        settings = [part for option in OPTIONS for part in ("--conf", option)]
+        warehouse = ["--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"]
+        done = subprocess.run(
+            [COMMAND, "run", "--remote", "local[2]", *settings, *warehouse],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return command
+
+
+@pytest.mark.timeout(400)
+def test_a_pipeline_copies_a_topic_and_goes_on_in_its_next_run(topics, bootstrap, run, tmp_path):
+    source, target = topics.create(), topics.create()
+    (tmp_path / "spark-pipeline.yml").write_text(
+        SPECIFICATION.format(storage=(tmp_path / "storage").as_uri())
+    )
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "transformations" / "copying.py").write_text(
+        TRANSFORMATIONS.format(bootstrap=bootstrap, source=source.name, target=target.name)
+    )
+    source.produce("a", "b")
+    run()
+    assert [m.value() for m in target.records()] == [b"A", b"B"]
+    source.produce("c")
+    run()
+    assert [m.value() for m in target.records()] == [b"A", b"B", b"C"]
