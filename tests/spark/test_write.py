@@ -92,7 +92,8 @@ def test_rows_find_the_topics_that_they_name_in_their_order(spark, topics, save)
     [
         ("'v' value", {}, "option topic, or a column topic"),
         ("'k' key", {"topic": "t"}, "no column value"),
-        ("'v' value, 1 other", {"topic": "t"}, "no column 'other'"),
+        ("'v' VALUE", {"topic": "t"}, "no column value"),
+        ("'v' value, 1 a, 2 a", {"topic": "t"}, "two columns are called a"),
         ("1 value", {"topic": "t"}, "column value cannot be of type int"),
         ("'v' value, array('x') headers", {"topic": "t"}, "column headers must be"),
         ("'v' value, cast(null as string) topic", {}, "a row has no topic"),
@@ -105,6 +106,22 @@ def test_what_cannot_be_written_is_refused(spark, topics, save, columns, options
         options = {"topic": topics.create().name}
     with pytest.raises(PySparkException, match=complaint):
         save(spark.sql(f"select {columns}"), **options)
+
+
+def test_further_columns_are_ignored(spark, topics, save):
+    """As Spark's own sink does; a column's name counts as it is written."""
+    topic = topics.create()
+    save(spark.sql("select 'v' value, 'k' key, array(1) more, 'x' Key"), topic=topic.name)
+    assert [(m.key(), m.value()) for m in topic.records()] == [(b"k", b"v")]
+
+
+def test_columns_that_are_ignored_are_named_once(caplog):
+    writer.warn_of_ignored.cache_clear()
+    schema = StructType.fromDDL("value string, b int, a int, topic string")
+    for _ in range(3):
+        writer.check_schema(WriteOptions(ClientOptions("h:1"), topic="t"), schema)
+    [warning] = caplog.messages
+    assert "ignores the columns a, b: a record has key" in warning
 
 
 def test_a_missing_topic_is_made_if_the_brokers_make_topics(spark, topics, save):

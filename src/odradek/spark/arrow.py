@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -54,6 +55,32 @@ def spark_schema(include_headers: bool) -> StructType:
     if include_headers:
         fields.append(StructField("headers", HEADERS_TYPE))
     return StructType(fields)
+
+
+def check_given_schema(given: StructType, own: StructType) -> None:
+    """Raises `ValueError` if a schema the user gave, `spark.read.schema(...)`, is not the source's
+    own: Spark asks for the latter only where there is none."""
+    if shape_of(given) != shape_of(own):
+        names = columns_of(given)
+        raise ValueError(
+            f"schema({names!r}) cannot change the columns of the odradek source, which are: "
+            f"{columns_of(own)}. What to do: leave schema() out, and take columns out of the value "
+            f"with the options valueFormat=json and valueSchema={names!r}, or with "
+            f"from_json(cast(value as string), {names!r})"
+        )
+
+
+def shape_of(schema: StructType) -> list[tuple[str, DataType, bool]]:
+    """What Spark compares; not the metadata."""
+    return [(each.name, each.dataType, each.nullable) for each in schema.fields]
+
+
+def columns_of(schema: StructType) -> str:
+    """Names and types as DDL has them."""
+    return ", ".join(
+        f"{each.name} {each.dataType.simpleString()}{'' if each.nullable else ' not null'}"
+        for each in schema.fields
+    )
 
 
 def arrow_schema(include_headers: bool) -> pa.Schema:

@@ -92,16 +92,31 @@ OPTIONS: tuple[Option, ...] = (
         "Where no record is that young: `error`, or `latest`.",
     ),
     Option(
-        "minPartitions", Use.READ, "0", "About how many tasks; 0: one for each topic partition."
+        "minPartitions",
+        Use.READ,
+        "0",
+        "About how many tasks, of equal numbers of records: small topic partitions share one, "
+        "large ones are split. 0: small ones share a task up to 50,000 records, a larger one has "
+        "its own. Spark's own source has at least one task for each partition.",
     ),
     Option(
-        "maxRecordsPerPartition", Use.READ, "0", "The most records of one task; 0: no such limit."
+        "maxRecordsPerPartition",
+        Use.READ,
+        "0",
+        "The most records of one task; 0: no such limit. It holds with `minPartitions` too.",
     ),
     Option(
         "failOnDataLoss",
         Use.READ,
         "true",
         "Fail when records that were to be read are gone; false: go on with what there is.",
+    ),
+    Option(
+        "filterPushdown",
+        Use.READ,
+        "false",
+        "Let filters of a batch read narrow what is fetched. For DataFrames that are scanned once: "
+        "other scans would lack rows, see below.",
     ),
     Option("includeHeaders", Use.READ, "false", "Whether there is a column of headers."),
     Option(
@@ -245,6 +260,30 @@ FIXED = {
 }
 """Settings of the clients that the source and the sink decide, and why."""
 
+BESIDE = """\
+## Beside options
+
+**Filters** of a batch read on `topic`, `partition` and `offset`, and lower bounds of `timestamp`, \
+narrow what is fetched if the option `filterPushdown` and Spark's setting \
+`spark.sql.python.filterPushdown.enabled` are true (`local_session` sets the latter; Spark's \
+default is false). Times need not be in order in a log, so an upper bound narrows nothing: where \
+they are, `endingTimestamp` does. **The option is for DataFrames that are scanned once.** PySpark \
+4.2 and 4.3 keep with a Python source's DataFrame what a filter left to read, and read no more in \
+a later query without that filter, or on the other side of a union or join. Such uses need a \
+`load()` of their own.
+
+**Schemas** are the source's: `spark.read.schema(...)` may give the same one, and no other.
+
+**Columns** that a record does not have are ignored by the sink, with a warning that names them. \
+`key`, `value`, `topic`, `partition` and `headers` are found under exactly these names.
+
+**SQL**: `CREATE TEMPORARY VIEW v USING odradek OPTIONS (...)` is read, and written to by \
+`INSERT INTO v (key, value) ...`. Spark drops the options of a `CREATE TABLE t USING odradek`: \
+they are given with each query, `SELECT * FROM t WITH (...)` and `INSERT INTO t WITH (...) ...`.
+
+**Checkpoints** of Spark's own `kafka` source go on under `odradek`, and back.
+"""
+
 PREFIX = "kafka."
 COMMAND = "python -m odradek.spark.option_table > docs/reference/spark-options.md"
 KNOWN = {name.lower(): name for name in (*(o.name for o in OPTIONS), *SPARKS_OWN, *WITHOUT_EFFECT)}
@@ -299,6 +338,7 @@ def _lines() -> Iterator[str]:
     yield REPLAY
     yield "## Known, and without effect\n"
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
+    yield BESIDE
 
 
 def main() -> None:

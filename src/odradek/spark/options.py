@@ -88,6 +88,7 @@ class ReadOptions:
     max_records_per_partition: int = 0
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    filter_pushdown: bool = False
     read_committed: bool = False
     timestamp_strategy: str = "error"
     checkpoint_location: str | None = None
@@ -129,6 +130,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         max_records_per_partition=options.integer("maxRecordsPerPartition", 0, 1),
         fail_on_data_loss=options.boolean("failOnDataLoss", True),
         include_headers=options.boolean("includeHeaders", False),
+        filter_pushdown=options.boolean("filterPushdown", False),
         read_committed=isolation == "read_committed",
         timestamp_strategy=options.choice(
             "startingOffsetsByTimestampStrategy", "error", ("error", "latest")
@@ -159,7 +161,12 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 def client_options(options: OptionReader, kind: type[ClientSettings]) -> ClientOptions:
     servers = options.text("kafka.bootstrap.servers")
     if not servers:
-        raise ValueError("option kafka.bootstrap.servers is missing, for example localhost:9092")
+        raise ValueError(
+            "option kafka.bootstrap.servers is missing, for example localhost:9092. (Spark drops "
+            "the OPTIONS of a CREATE TABLE. What to do: CREATE TEMPORARY VIEW ... USING odradek "
+            "OPTIONS (...), or options with the query: SELECT ... FROM table WITH "
+            "(`kafka.bootstrap.servers` = '...', subscribe = '...'))"
+        )
     return ClientOptions(
         bootstrap_servers=servers,
         client_id=options.text("kafka.client.id") or "odradek-spark",

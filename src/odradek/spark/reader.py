@@ -21,6 +21,7 @@ from odradek.spark.bare_worker import Shipped
 from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
+from odradek.spark.pushdown import Narrowing, PushFilters
 from odradek.spark.topics import Topics
 from odradek.spark.worker_memory import freeze_what_is_loaded
 
@@ -106,19 +107,25 @@ class BatchReader(Shipped, DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
+        self.narrowing = Narrowing()
+
+    @property
+    def pushFilters(self) -> PushFilters:
+        return PushFilters(self.narrowing if self.options.filter_pushdown else Narrowing())
 
     def partitions(self) -> list[InputPartition]:
         topics = Topics(admin_of(self.options.client), self.options)
-        found = topics.partitions()
-        start = topics.start(found)
-        return list(plan(self.options, start, self.checked_end(topics, start)))
+        start = topics.start(topics.partitions())
+        start, end = self.narrowing.by_position(start, topics.end(list(start)))
+        self.check_range(topics, start, end)
+        start = self.narrowing.by_time(topics, start, end)
+        return list(plan(self.options, start, end))
 
-    def checked_end(self, topics: Topics, start: Offsets) -> Offsets:
-        """The ends; a start beyond the log is data loss, one beyond the asked end an empty
-        range."""
+    def check_range(self, topics: Topics, start: Offsets, end: Offsets) -> None:
+        """Correct starts and ends that are not in the log; a start beyond the log is data loss, one
+        beyond the asked end an empty range."""
         heads = topics.latest(start)
         first = topics.earliest(start)
-        end = topics.end(list(start))
         for partition in sorted(start):
             if start[partition] > heads[partition]:
                 topics.report_data_loss(
@@ -137,7 +144,6 @@ class BatchReader(Shipped, DataSourceReader):
                     f"the log starts at {first[partition]}"
                 )
                 start[partition] = first[partition]
-        return end
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, InputRanges):

@@ -12,6 +12,8 @@ speed, with the reason:
   checkpoint file (about 40 ms a micro-batch). It checks and renames, so two queries on one
   checkpoint are not fenced from each other: right for one machine, not for a cluster, and only set
   here;
+- `spark.sql.python.filterPushdown.enabled`: without it the option `filterPushdown` of a batch read
+  would do nothing (`odradek.spark.pushdown`);
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.
 
@@ -126,6 +128,7 @@ def local_settings(
 def settings_everywhere() -> dict[str, str]:
     """The Spark settings that are as right on a cluster as on one machine."""
     return {
+        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",

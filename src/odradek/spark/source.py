@@ -51,13 +51,17 @@ class OdradekSource(Shipped, DataSource):
         return spark_schema(include.lower() == "true")
 
     def reader(self, schema: StructType) -> BatchReader:
+        from odradek.spark.arrow import check_given_schema
         from odradek.spark.reader import BatchReader
 
+        check_given_schema(schema, self.schema())
         return BatchReader(read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> StreamReader:
+        from odradek.spark.arrow import check_given_schema
         from odradek.spark.stream_reader import StreamReader
 
+        check_given_schema(schema, self.schema())
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -23,6 +23,7 @@ from odradek.spark.task import Task, TaskWritten, merged
 from odradek.spark.worker_memory import freeze_what_is_loaded
 
 COLUMNS = ("key", "headers", "partition")
+RECORD_COLUMNS = ("topic", "value", *COLUMNS)
 
 
 class TaskWriter:
@@ -57,6 +58,7 @@ class TaskWriter:
 
     def _send(self, producer: KeptProducer, batch: pa.RecordBatch) -> None:
         """Queue rows, waiting for room as often as it takes."""
+        batch = record_columns(batch)
         if self._options.replay_headers:
             batch = with_replay_headers(batch, self._task, self._records)
         self._records += batch.num_rows
@@ -68,6 +70,11 @@ class TaskWriter:
 
     def _delivered(self, deliveries: Deliveries) -> None:
         self._ranges = merged([*self._ranges, *deliveries.result()])
+
+
+def record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch without the columns that are ignored."""
+    return batch.select([name for name in RECORD_COLUMNS if name in batch.schema.names])
 
 
 def value_bytes(rows: pa.RecordBatch) -> int:

@@ -7,9 +7,10 @@
     partition   int                   optional; else chosen by the key, as the Java client does
     headers     array<struct<key: string, value: binary>>   optional
 
-as in Spark's own Kafka sink. A task ends when all its records are acknowledged (acks=all), and says
-what it wrote (`task.TaskWritten`). A task that is run again (retry, speculation, restart of a
-micro-batch) writes its records again; `replay_headers` tells them.
+as in Spark's own Kafka sink: named exactly so, and further columns are ignored, of which a warning
+tells. A task ends when all its records are acknowledged (acks=all), and says what it wrote
+(`task.TaskWritten`). A task that is run again (retry, speculation, restart of a micro-batch) writes
+its records again; `replay_headers` tells them.
 
 A writer is made on the driver and travels to the tasks, where `task_writer` does the work, and back
 to the driver's side, where `commit_protocol` decides what becomes of it.
@@ -17,6 +18,7 @@ to the driver's side, where `commit_protocol` decides what becomes of it.
 
 from __future__ import annotations
 
+import functools
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
@@ -144,14 +146,17 @@ def check_schema(options: WriteOptions, schema: StructType) -> None:
     allowed: dict[str, tuple[type[DataType], ...]] = {
         "key": BYTES_LIKE,
         "value": BYTES_LIKE,
-        "topic": (StringType,),
+        # Not looked at where the option says it.
+        "topic": (StringType,) if options.topic is None else (DataType,),
         "partition": (IntegerType, NullType),
     }
-    unknown = sorted(set(fields) - set(allowed) - {"headers"})
-    if unknown:
-        raise ValueError(
-            f"a record has no column {unknown[0]!r}: put it into value, for example with to_json"
-        )
+    if len(fields) < len(schema.fields):
+        # Spark would fail to make Arrow batches of them, task after task.
+        twice = next(name for name in fields if schema.names.count(name) > 1)
+        raise ValueError(f"two columns are called {twice}: name or drop them, see select and drop")
+    ignored = sorted(set(fields) - set(allowed) - {"headers"})
+    if ignored:
+        warn_of_ignored(tuple(ignored))
     for name, types in allowed.items():
         if name in fields and not isinstance(fields[name], types):
             raise ValueError(f"column {name} cannot be of type {fields[name].simpleString()}")
@@ -162,3 +167,13 @@ def check_schema(options: WriteOptions, schema: StructType) -> None:
     shape = fields.get("headers", HEADERS_TYPE).simpleString()
     if shape != HEADERS_TYPE.simpleString():
         raise ValueError(f"column headers must be {HEADERS_TYPE.simpleString()}, not {shape}")
+
+
+@functools.cache
+def warn_of_ignored(columns: tuple[str, ...]) -> None:
+    """Say so once in a process: Spark makes a stream's writer anew for every micro-batch."""
+    log.warning(
+        "the odradek sink ignores the columns %s: a record has key, value, topic, partition and "
+        "headers. What is to be kept belongs in value, for example with to_json",
+        ", ".join(columns),
+    )
