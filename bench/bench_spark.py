@@ -7,6 +7,9 @@ the source. Runs alternate, after both were warmed up; a row shows the medians, 
 the ratios of the pairs with the least and the greatest. CPU is that of the JVM and of the Python
 workers together, the broker's left out. Every run is appended to `bench/results/spark.jsonl`.
 
+JSON topic -> typed columns: the flights of the demo, both times read by the source `odradek`; what
+differs is `valueFormat=json` against `from_json`. There the columns of the table are these two.
+
 Latency is from producing a record to consuming what a streaming query (`topic -> Spark -> topic`,
 trigger as soon as possible) made of it, source and sink of the same kind.
 """
@@ -26,6 +29,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from rich.console import Console
 from rich.table import Table
 
@@ -33,6 +37,8 @@ import broker_load as load
 import raw_client
 from cpu_below import CpuBelow
 from odradek import leaves
+from odradek.demo import flights
+from odradek.demo.pipeline import FLIGHT
 from odradek.spark import local_session
 from peers import ROOT, KafkaMissing, Odradek, class_path, started
 
@@ -63,19 +69,25 @@ class Bench:
         for column in ("row", "unit", "odradek", "JVM connector", "ratio", "min - max"):
             self.table.add_column(column, justify="left" if column in ("row", "unit") else "right")
 
-    def measure(self, row: str, units: dict[str, str], run: Callable[[str], Figures]) -> None:
+    def measure(
+        self,
+        row: str,
+        units: dict[str, str],
+        run: Callable[[str], Figures],
+        sources: tuple[str, str] = SOURCES,
+    ) -> None:
         """Both sources in turn, `pairs` times, after `WARM_UP_RUNS` that do not count."""
         if self.only not in row:
             return
-        taken: dict[str, list[Figures]] = {source: [] for source in SOURCES}
+        taken: dict[str, list[Figures]] = {source: [] for source in sources}
         for number in range(-WARM_UP_RUNS, self.pairs):
-            for source in SOURCES:
+            for source in sources:
                 figures = run(source)
                 if number >= 0:
                     taken[source].append(figures)
                     self.record(row, source, figures)
         for figure, unit in units.items():
-            mine, theirs = ([each[figure] for each in taken[source]] for source in SOURCES)
+            mine, theirs = ([each[figure] for each in taken[source]] for source in sources)
             ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
             self.table.add_row(
                 row,
@@ -164,6 +176,39 @@ def record_columns(ids: DataFrame, size: int) -> DataFrame:
     return ids.selectExpr(
         "cast(id as string) key", f"concat(lpad(cast(id as string), 8, '0'), '{value}') value"
     )
+
+
+def json_columns(bench: Bench) -> None:
+    """The demo's flights as typed columns, decoded by the source or by Spark, to nowhere."""
+    row = "JSON topic -> typed columns"
+    if bench.only not in row:
+        return
+    topic = load.new_topic(bench.broker)
+    values = [event.value for event in flights.events()]
+    producer = Producer({"bootstrap.servers": bench.bootstrap, "linger.ms": 20})
+    for value in values:
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush(60)
+
+    def run(source: str) -> Figures:
+        reader = bench.spark.read.format("odradek").option("subscribe", topic)
+        reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
+        if source == "valueFormat":
+            reader = reader.option("valueFormat", "json").option("valueSchema", FLIGHT)
+            frame = reader.load()
+        else:
+            frame = reader.load().withColumn("data", f.from_json(f.expr("string(value)"), FLIGHT))
+        writer = frame.select("data.*").write.format("noop").mode("overwrite")
+        figures = timed(bench, len(values), writer.save)
+        return {**figures, "rows_per_cpu_s": 1e6 / figures["cpu_s_per_million"]}
+
+    units = {**RATES, "rows_per_cpu_s": "rows/CPU s"}
+    bench.measure(row, units, run, ("valueFormat", "from_json"))
 
 
 def writes(bench: Bench, size: int, rows: int) -> None:
@@ -290,6 +335,7 @@ def main() -> int:
                 reads(bench, 1024, 1_000_000 // part)
                 reads(bench, 100, 4_000_000 // part)
                 micro_batches(bench, 1024, 1_000_000 // part, 200_000)
+                json_columns(bench)
                 writes(bench, 1024, 200_000 // part)
                 writes(bench, 100, 1_000_000 // part)
                 stream_writes(bench, 1024, 400_000 // part, Path(work) / "ids")

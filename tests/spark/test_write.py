@@ -12,7 +12,7 @@ from reading import values
 
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.partitioner import partition_of
-from odradek.spark import producers
+from odradek.spark import producers, writer
 from odradek.spark.connections import admin_of
 from odradek.spark.options import ClientOptions, WriteOptions
 from odradek.spark.task import Task

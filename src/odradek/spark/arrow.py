@@ -6,6 +6,8 @@
     offset          long
     timestamp       timestamp       microseconds, UTC (Kafka's are milliseconds)
     timestampType   int             0 CreateTime, 1 LogAppendTime
+    data            struct          the value, decoded by `valueSchema`; if `valueFormat`
+    error           string          why it has nulls for what could not be decoded; if `valueFormat`
     headers         array<struct<key: string, value: binary>>   null if none; if `includeHeaders`
 
 `spark_batch` makes them of the consumer's (`client.arrow.reading`), which was decoded into Arrow's
@@ -16,6 +18,8 @@ Spark's own function, and every batch is built with it.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -34,15 +38,20 @@ from pyspark.sql.types import (
 
 from odradek.client.arrow.arrays import header_lists
 
+if TYPE_CHECKING:
+    from odradek.spark.json.columns import JsonColumns
+from odradek.spark.json.schema import nullable
+
 MAX_ROWS = 8192
+DATA, ERROR = "data", "error"
 
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
 
 
-def spark_schema(include_headers: bool) -> StructType:
-    """The schema of the source."""
+def spark_schema(include_headers: bool, values: StructType | None = None) -> StructType:
+    """The schema of the source; `values` is that of decoded values."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -52,6 +61,8 @@ def spark_schema(include_headers: bool) -> StructType:
         StructField("timestamp", TimestampType()),
         StructField("timestampType", IntegerType()),
     ]
+    if values is not None:
+        fields += [StructField(DATA, nullable(values)), StructField(ERROR, StringType())]
     if include_headers:
         fields.append(StructField("headers", HEADERS_TYPE))
     return StructType(fields)
@@ -83,19 +94,24 @@ def columns_of(schema: StructType) -> str:
     )
 
 
-def arrow_schema(include_headers: bool) -> pa.Schema:
+def arrow_schema(include_headers: bool, values: StructType | None = None) -> pa.Schema:
     """The Arrow form of `spark_schema`, exactly as Spark compares it."""
-    return to_arrow_schema(spark_schema(include_headers), timezone="UTC")
+    return to_arrow_schema(spark_schema(include_headers, values), timezone="UTC")
 
 
-def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A consumer's Arrow batch with the columns of `schema`, an `arrow_schema`."""
+def spark_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, decoder: JsonColumns | None = None
+) -> pa.RecordBatch:
+    """A consumer's Arrow batch with the columns of `schema`, an `arrow_schema`; with the values
+    decoded by `decoder`, if there is one."""
     columns = {
         **{name: batch.column(name) for name in ("key", "value", "partition", "offset")},
         "topic": batch.column("topic").dictionary_decode(),
         "timestamp": batch.column("timestamp").cast(pa.timestamp("us", tz="UTC"), safe=False),
         "timestampType": batch.column("timestampType").cast(pa.int32()),
     }
+    if decoder is not None:
+        columns[DATA], columns[ERROR] = decoder.decode(batch.column("value"))
     if "headers" in schema.names:
         columns["headers"] = null_if_none(batch.column("headers"), schema.field("headers").type)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

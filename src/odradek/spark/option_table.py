@@ -120,6 +120,19 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("includeHeaders", Use.READ, "false", "Whether there is a column of headers."),
     Option(
+        "valueFormat",
+        Use.READ,
+        None,
+        "`json`: values are decoded into the columns `data` and `error`, see below.",
+    ),
+    Option(
+        "valueSchema",
+        Use.READ,
+        None,
+        "With valueFormat: the fields of a value, as `from_json` takes them: "
+        "`a int, b struct<c: string>, d array<double>`, or the JSON of a schema.",
+    ),
+    Option(
         "kafka.isolation.level",
         Use.READ,
         "read_uncommitted",
@@ -326,6 +339,7 @@ def _lines() -> Iterator[str]:
         "decide themselves:\n"
     )
     yield "\n".join(f"- `{PREFIX}{name}`: {why}" for name, why in FIXED.items()) + "\n"
+    yield from _decoding()
     for use in Use:
         yield f"## {use.value}\n"
         yield "| option | default | |"
@@ -339,6 +353,51 @@ def _lines() -> Iterator[str]:
     yield "## Known, and without effect\n"
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
     yield BESIDE
+
+
+def _decoding() -> Iterator[str]:
+    yield "## Values as typed columns\n"
+    yield (
+        "```python\n"
+        "orders = (\n"
+        '    spark.read.format("odradek")\n'
+        '    .option("kafka.bootstrap.servers", "127.0.0.1:9092")\n'
+        '    .option("subscribe", "orders")\n'
+        '    .option("valueFormat", "json")\n'
+        '    .option("valueSchema", "id bigint, customer string, items array<struct<sku: string, '
+        'n: int>>")\n'
+        "    .load()\n"
+        ")\n"
+        'orders.where("error is null").select("data.*")\n'
+        "```\n"
+    )
+    yield (
+        "The workers read JSON straight into Arrow columns, a batch of records at a time. Two "
+        "columns come behind `timestampType`, before `headers`: `data`, a struct of valueSchema "
+        "whose fields can all be null, and `error`, null where the value was decoded as it is, "
+        "else why it was not: the field and the reason, or where the text is broken. What was cut "
+        "off or has one wrong field does not end the query.\n"
+    )
+    yield (
+        "`data` is what `from_json(cast(value as string), valueSchema)` gives with its default "
+        "options: a field of the wrong type is null and the others stay; a broken text gives "
+        "nulls; no value, or an empty one, is a null struct. A field `_corrupt_record string` "
+        "gets the text of what has an error. Types that can be decoded: `boolean`, whole "
+        "numbers, `float`, `double`, `decimal`, `string`, `binary` (Base64), `date`, "
+        "`timestamp`, `timestamp_ntz`, `struct`, `array`, and `map` with strings as keys; "
+        "`timestamp` has a time zone, whatever "
+        "`spark.sql.timestampType` says.\n"
+    )
+    yield (
+        "- A timestamp without a zone is in `spark.sql.session.timeZone`; where the session does "
+        "not set it, in the zone of the machine that reads.\n"
+        "- Records that are not of the schema (a string for a number, a number for a string, "
+        "single quotes, broken ones) are decoded one by one, exactly as Spark does and many times "
+        "slower than the others. So is every record of a schema with a `map`: use `from_json` for "
+        "such.\n"
+        "- Numbers with a fraction where valueSchema has `string` are written as Java 19 and later "
+        "write them; older ones sometimes have a digit more.\n"
+    )
 
 
 def main() -> None:

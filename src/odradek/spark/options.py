@@ -12,12 +12,15 @@ import json
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
+from pyspark.sql.types import StructType
+
 from odradek.config.client_loading import ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
 from odradek.model.ids import TopicPartition
 from odradek.spark.client_settings import Pairs, client_settings
 from odradek.spark.java_regex import compile_java
+from odradek.spark.json.schema import SchemaError, parse_schema
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
 from odradek.spark.option_reader import OptionReader
 
@@ -94,6 +97,8 @@ class ReadOptions:
     checkpoint_location: str | None = None
     group_id: str | None = None
     group_id_prefix: str | None = None
+    value_schema: StructType | None = None
+    """If values are to be decoded: what they are."""
     fetch_max_bytes: int = 52_428_800
     max_partition_fetch_bytes: int = 4_194_304
 
@@ -138,6 +143,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         checkpoint_location=options.text("checkpointLocation"),
         group_id=options.text("kafka.group.id"),
         group_id_prefix=options.text("groupIdPrefix"),
+        value_schema=value_schema(options),
         fetch_max_bytes=options.integer("kafka.fetch.max.bytes", 52_428_800, 1),
         max_partition_fetch_bytes=options.integer("kafka.max.partition.fetch.bytes", 4_194_304, 1),
     )
@@ -198,6 +204,24 @@ def subscription(options: OptionReader) -> Subscription:
             raise ValueError("subscribe names no topic")
         return Subscription(topics=topics)
     return Subscription(assignment=assignment(text))
+
+
+def value_schema(options: OptionReader) -> StructType | None:
+    """The schema that values are to be decoded by; None if they are not."""
+    form, text = options.text("valueFormat"), options.text("valueSchema")
+    if form is None:
+        if text is not None:
+            raise ValueError("valueSchema needs valueFormat=json: it says what the values are")
+        return None
+    options.choice("valueFormat", "json", ("json",))
+    if text is None:
+        raise ValueError(
+            "valueFormat=json needs valueSchema, the fields of the values: a int, b array<string>"
+        )
+    try:
+        return parse_schema(text)
+    except SchemaError as error:
+        raise ValueError(f"valueSchema {text!r} cannot be used: {error}") from None
 
 
 def assignment(text: str) -> tuple[TopicPartition, ...]:

@@ -26,7 +26,10 @@ from odradek.spark.topics import Topics
 from odradek.spark.worker_memory import freeze_what_is_loaded
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from odradek import Consumer
+    from odradek.spark.json.columns import JsonColumns
 
 
 class InputRanges(InputPartition):
@@ -56,7 +59,8 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         return
     freeze_what_is_loaded()
     ends = {r.topic_partition: r.end for r in ranges}
-    schema = arrow_schema(options.include_headers)
+    schema = arrow_schema(options.include_headers, options.value_schema)
+    decoder = None if options.value_schema is None else decoder_of(options.value_schema)
     wait_s = options.client.api_timeout_ms / 1000
     fetching = FetchOptions(
         options.client,
@@ -69,7 +73,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         while True:
             try:
                 for batch in consumer.arrow(MAX_ROWS, wait_s).until_quiet():
-                    yield spark_batch(batch, schema)
+                    yield spark_batch(batch, schema, decoder)
             except LogTruncated:
                 raise
             except OffsetOutOfRange as gone:
@@ -77,6 +81,14 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
             else:
                 break
         check_complete(consumer, ends, options.client.api_timeout_ms)
+
+
+def decoder_of(values: StructType) -> JsonColumns:
+    """What decodes values. Imported here: planning, and most reading, does without."""
+    from odradek.spark.json.columns import JsonColumns
+    from odradek.spark.session_zone import session_zone
+
+    return JsonColumns(values, session_zone)
 
 
 def pass_over(

@@ -22,7 +22,8 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from odradek.spark.bare_worker import Shipped
-from odradek.spark.options import read_options, write_options
+from odradek.spark.option_reader import OptionReader
+from odradek.spark.options import read_options, value_schema, write_options
 from odradek.spark.worker_memory import freeze_what_is_loaded
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from odradek.spark.reader import BatchReader
     from odradek.spark.stream_reader import StreamReader
     from odradek.spark.writer import BatchWriter, StreamWriter
+
+VALUE_OPTIONS = ("valueformat", "valueschema")
 
 
 class OdradekSource(Shipped, DataSource):
@@ -47,8 +50,10 @@ class OdradekSource(Shipped, DataSource):
     def schema(self) -> StructType:
         from odradek.spark.arrow import spark_schema
 
-        include = {k.lower(): v for k, v in self.options.items()}.get("includeheaders", "false")
-        return spark_schema(include.lower() == "true")
+        given = {k.lower(): v for k, v in self.options.items()}
+        values = {name: text for name, text in given.items() if name in VALUE_OPTIONS}
+        include = given.get("includeheaders", "false").lower() == "true"
+        return spark_schema(include, value_schema(OptionReader(values)))
 
     def reader(self, schema: StructType) -> BatchReader:
         from odradek.spark.arrow import check_given_schema

@@ -30,6 +30,7 @@ PRELOADED = (
     "odradek.spark.reader",
     "odradek.spark.stream_reader",
     "odradek.spark.writer",
+    "odradek.spark.json.columns",
 )
 
 

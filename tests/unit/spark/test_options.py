@@ -199,3 +199,23 @@ def test_the_page_is_the_table():
     page = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
     how = f"python -m odradek.spark.option_table > {page}"
     assert page.read_text() == option_table.page(), f"run: {how}"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"valueFormat": "json"}, "needs valueSchema"),
+        ({"valueSchema": "a int"}, "needs valueFormat=json"),
+        ({"valueFormat": "avro", "valueSchema": "a int"}, "valueFormat must be one of json"),
+        ({"valueFormat": "json", "valueSchema": "a variant"}, "valueSchema 'a variant' cannot be"),
+    ],
+)
+def test_values_are_decoded_by_a_format_and_a_schema_or_not_at_all(given, reason):
+    with pytest.raises(ValueError, match=reason):
+        batch(**given)
+
+
+def test_the_schema_of_values_travels_with_the_options():
+    options = batch(valueFormat="JSON", valueSchema="a int")
+    assert options.value_schema.names == ["a"]
+    assert pickle.loads(pickle.dumps(options)) == options

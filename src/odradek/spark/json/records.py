@@ -1,0 +1,433 @@
+"""One record as Spark's `JacksonParser` converts it with the settings `from_json` has by default: a
+field that cannot be converted is null, and the rest stays; a text that is broken gives what was
+read before, or nothing.
+
+A converter takes the `Tokens` at the value, or at its name, and leaves them at its end. One that
+fails leaves them where it was. What Spark does then follows from there: an object passes over what
+was opened and goes on with the next token, an array or a map is given up.
+
+Values are as Arrow wants them: microseconds and days for times, lists of pairs for maps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+from pyspark.sql import types as sql
+
+from odradek.spark.json import times
+from odradek.spark.json.refusals import Partial, Refused
+from odradek.spark.json.times import Zone
+from odradek.spark.json.tokens import (
+    BEYOND_BMP,
+    FIELD_NAME,
+    Token,
+    Tokens,
+    java_string,
+    java_text,
+    surrogates,
+)
+
+Converter = Callable[[Tokens], Any]
+Row = dict[str, Any]
+
+SHOWN_CHARACTERS = 60
+WHOLE: dict[type[sql.DataType], tuple[int, int]] = {
+    sql.ByteType: (-(2**7), 2**8 - 1),  # As in Jackson: 128 to 255 are the negative ones.
+    sql.ShortType: (-(2**15), 2**15 - 1),
+    sql.IntegerType: (-(2**31), 2**31 - 1),
+    sql.LongType: (-(2**63), 2**63 - 1),
+}
+WORDS = {
+    **dict.fromkeys(("NaN",), float("nan")),
+    **dict.fromkeys(("+INF", "+Infinity", "Infinity"), float("inf")),
+    **dict.fromkeys(("-INF", "-Infinity"), float("-inf")),
+}
+NUMBER_TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?")
+ESCAPED = re.compile('["\\\\\\x00-\\x1f\ud800-\udfff]')
+SHORT_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+}
+
+
+class RecordParser:
+    """Converts records to rows of a schema, of types that `schema` allows."""
+
+    def __init__(self, schema: sql.StructType, zone: Zone, corrupt_record: str | None) -> None:
+        """`corrupt_record` is the field, if there is one, that gets the text of records that
+        cannot be converted."""
+        self.corrupt_record = corrupt_record
+        self.zone = zone
+        read = [field for field in schema.fields if field.name != corrupt_record]
+        self.names = schema.names
+        self.convert = self.object_converter(sql.StructType(read))
+
+    def parse(self, data: bytes) -> tuple[Row | None, str | None]:
+        """The row of a record, and why it has nulls for what could not be converted."""
+        text = java_text(data)
+        tokens = Tokens(text)
+        try:
+            first = tokens.next()
+            if first is None:
+                return None, "the value is empty"
+            if first is not Token.START_OBJECT:
+                raise Refused(f"there is {first.value} where an object should be")
+            return self.complete(self.convert(tokens)), None
+        except Refused as refused:
+            # Only what `convert` raises is partial.
+            row = self.complete(refused.value if isinstance(refused, Partial) else {})
+            if self.corrupt_record is not None:
+                row[self.corrupt_record] = java_string(text)
+            return row, java_string(str(refused))
+
+    def complete(self, row: Row) -> Row:
+        return {name: row.get(name) for name in self.names}
+
+    def converter(self, kind: sql.DataType) -> Converter:
+        """The converter to a type."""
+        if isinstance(kind, sql.StructType):
+            return opened(kind, Token.START_OBJECT, self.object_converter(kind))
+        if isinstance(kind, sql.ArrayType):
+            convert = array_converter(self.converter(kind.elementType))
+            return opened(kind, Token.START_ARRAY, convert)
+        if isinstance(kind, sql.MapType):
+            convert = map_converter(self.converter(kind.valueType))
+            return opened(kind, Token.START_OBJECT, convert)
+        return scalar(kind, self.conversion(kind))
+
+    def object_converter(self, kind: sql.StructType) -> Callable[[Tokens], Row]:
+        """What reads the fields of an object that was opened."""
+        empty = dict.fromkeys(kind.names)
+        fields: dict[str | None, tuple[str, Converter]] = {
+            java_name(field.name): (field.name, self.converter(field.dataType))
+            for field in kind.fields
+        }
+
+        def convert(tokens: Tokens) -> Row:
+            row: Row = empty.copy()
+            cause: Refused | None = None
+            while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
+                field = fields.get(tokens.name)
+                if field is None:
+                    tokens.skip_children()
+                    continue
+                name, convert_field = field
+                try:
+                    row[name] = convert_field(tokens)
+                except Refused as refused:
+                    refused.path.append(f".{name}")
+                    cause = cause or refused
+                    if isinstance(refused, Partial):
+                        row[name] = refused.value
+                    else:
+                        tokens.skip_children()
+            if cause is not None:
+                raise Partial(row, cause)
+            return row
+
+        return convert
+
+    def conversion(self, kind: sql.DataType) -> Callable[[Tokens, Token], Any]:
+        """What makes a value of a token; `NotImplemented` if it is not of the right kind."""
+        if isinstance(kind, sql.DecimalType):
+            return decimal_conversion(kind)
+        if isinstance(kind, sql.TimestampType):
+            return self.to_timestamp
+        if type(kind) in WHOLE:
+            return whole_conversion(kind)
+        return CONVERSIONS[type(kind)]
+
+    def to_timestamp(self, tokens: Tokens, token: Token) -> Any:
+        if token is Token.STRING and tokens.text_of_string():
+            return timed(tokens, lambda text: times.timestamp(text, self.zone))
+        if token is Token.INT:
+            seconds = whole(tokens, sql.LongType())
+            return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63
+        return NotImplemented
+
+
+def opened(kind: sql.DataType, mark: Token, convert: Converter) -> Converter:
+    """A converter of what an object or array has, after its begin."""
+
+    def check(tokens: Tokens, token: Token) -> Any:
+        return convert(tokens) if token is mark else NotImplemented
+
+    return scalar(kind, check)
+
+
+def scalar(kind: sql.DataType, conversion: Callable[[Tokens, Token], Any]) -> Converter:
+    """A converter that passes over the name and takes null."""
+
+    def convert(tokens: Tokens) -> Any:
+        token = tokens.token
+        while token is FIELD_NAME:
+            token = tokens.next()
+        if token is None or token is Token.NULL:
+            return None
+        value = conversion(tokens, token)
+        if value is NotImplemented:
+            mismatch(tokens, token, kind)
+        return value
+
+    return convert
+
+
+def mismatch(tokens: Tokens, token: Token, kind: sql.DataType) -> NoReturn:
+    text = ""
+    if token is Token.STRING:
+        found = tokens.text_of_string()
+        text = f" ({found[:SHOWN_CHARACTERS]!r})" if found else ", an empty one,"
+    elif token is Token.INT or token is Token.FLOAT:
+        text = f" ({tokens.number[:SHOWN_CHARACTERS]})"
+    raise Refused(f"there is {token.value}{text} where {kind.simpleString()} should be")
+
+
+def array_converter(convert: Converter) -> Converter:
+    def read(tokens: Tokens) -> list[Any]:
+        values: list[Any] = []
+        cause: Refused | None = None
+        while (token := tokens.next()) is not None and token is not Token.END_ARRAY:
+            try:
+                values.append(convert(tokens))
+            except Refused as refused:
+                refused.path.append(f"[{len(values)}]")
+                if not isinstance(refused, Partial):
+                    raise
+                cause = cause or refused
+                values.append(refused.value)
+        if cause is not None:
+            raise Partial(values, cause)
+        return values
+
+    return read
+
+
+def map_converter(convert: Converter) -> Converter:
+    def read(tokens: Tokens) -> list[tuple[str, Any]]:
+        entries: list[tuple[str, Any]] = []
+        partial: Refused | None = None
+        bad: Refused | None = None
+        while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
+            key = tokens.name
+            try:
+                value = convert(tokens)
+            except Refused as refused:
+                refused.path.append(f"[{key!r}]")
+                if isinstance(refused, Partial):
+                    partial = partial or refused
+                    value = refused.value
+                else:
+                    bad = bad or refused
+                    tokens.skip_children()
+                    continue
+            if key is None:
+                bad = bad or Refused("there is a value without a key")
+            else:
+                entries.append((java_string(key), value))
+        if bad is not None:
+            raise bad
+        if partial is not None:
+            raise Partial(entries, partial)
+        return entries
+
+    return read
+
+
+def to_boolean(tokens: Tokens, token: Token) -> Any:
+    if token is Token.TRUE:
+        return True
+    return False if token is Token.FALSE else NotImplemented
+
+
+def whole_conversion(kind: sql.DataType) -> Callable[[Tokens, Token], Any]:
+    def convert(tokens: Tokens, token: Token) -> Any:
+        return whole(tokens, kind) if token is Token.INT else NotImplemented
+
+    return convert
+
+
+def whole(tokens: Tokens, kind: sql.DataType) -> int:
+    """The whole number of a token. Raises `Refused` if it is out of range."""
+    least, most = WHOLE[type(kind)]
+    value = int(tokens.number)
+    if not least <= value <= most:
+        shown = tokens.number[:SHOWN_CHARACTERS]
+        raise Refused(f"{shown} is out of the range of {kind.simpleString()}")
+    return value - 2**8 if isinstance(kind, sql.ByteType) and value >= 2**7 else value
+
+
+def floating_conversion(parse: Callable[[str], float]) -> Callable[[Tokens, Token], Any]:
+    """Numbers and the words for those that are none, in quotes or without; other strings never."""
+
+    def convert(tokens: Tokens, token: Token) -> Any:
+        if token is Token.STRING:
+            return WORDS.get(tokens.text_of_string(), NotImplemented)
+        if token is Token.INT:
+            return parse(tokens.number) + 0.0  # There is no negative whole zero.
+        if token is Token.FLOAT:
+            number = tokens.number
+            return WORDS[number] if number in WORDS else parse(number)
+        return NotImplemented
+
+    return convert
+
+
+def to_float32(text: str) -> float:
+    """The single-precision number that is nearest. By way of a double it could be another, where
+    that lies just between two."""
+    double = float(text)
+    with np.errstate(over="ignore"):
+        single = np.float32(double)
+    if not np.isfinite(single) or double == float(single):
+        return float(single)
+    other = np.nextafter(single, np.float32(np.inf if double > float(single) else -np.inf))
+    if (Fraction(float(single)) + Fraction(float(other))) / 2 != Fraction(double):
+        return float(single)
+    exact = Fraction(text)
+    if exact == Fraction(double):
+        return float(single)
+    return float(max(single, other) if exact > Fraction(double) else min(single, other))
+
+
+def decimal_conversion(kind: sql.DecimalType) -> Callable[[Tokens, Token], Any]:
+    context = Context(kind.precision, ROUND_HALF_UP, MIN_EMIN, MAX_EMAX)
+    unit = Decimal(1).scaleb(-kind.scale)
+
+    def convert(tokens: Tokens, token: Token) -> Any:
+        if token is Token.STRING and tokens.text_of_string():
+            text = tokens.string.replace(",", "")
+        elif token is Token.INT or token is Token.FLOAT:
+            text = tokens.number
+        else:
+            return NotImplemented
+        found = NUMBER_TEXT.fullmatch(text)
+        if found is None or abs(int(found[1] or 0)) >= 2**31:
+            raise Refused(f"{text[:SHOWN_CHARACTERS]!r} is no decimal number")
+        try:
+            return Decimal(text).quantize(unit, context=context)
+        except InvalidOperation:
+            shown = text[:SHOWN_CHARACTERS]
+            raise Refused(f"{shown} is out of the range of {kind.simpleString()}") from None
+
+    return convert
+
+
+def to_text(tokens: Tokens, token: Token) -> str:
+    """A string, or the JSON of what is no string."""
+    return java_string(tokens.text_of_string() if token is Token.STRING else copied(tokens))
+
+
+def to_bytes(tokens: Tokens, token: Token) -> Any:
+    return tokens.bytes_of_string() if token is Token.STRING else NotImplemented
+
+
+def to_date(tokens: Tokens, token: Token) -> Any:
+    if token is Token.STRING and tokens.text_of_string():
+        return timed(tokens, times.days)
+    return NotImplemented
+
+
+def to_timestamp_ntz(tokens: Tokens, token: Token) -> Any:
+    if token is Token.STRING and tokens.text_of_string():
+        return timed(tokens, times.timestamp_ntz)
+    return NotImplemented
+
+
+def timed(tokens: Tokens, parse: Callable[[str], int]) -> int:
+    text = java_string(tokens.string)
+    try:
+        return parse(text)
+    except times.NoTime as error:
+        raise Refused(f"{text[:SHOWN_CHARACTERS]!r} is no such time: {error}") from None
+
+
+CONVERSIONS: dict[type[sql.DataType], Callable[[Tokens, Token], Any]] = {
+    sql.BooleanType: to_boolean,
+    sql.FloatType: floating_conversion(to_float32),
+    sql.DoubleType: floating_conversion(float),
+    sql.StringType: to_text,
+    sql.BinaryType: to_bytes,
+    sql.DateType: to_date,
+    sql.TimestampNTZType: to_timestamp_ntz,
+}
+
+
+def copied(tokens: Tokens) -> str:
+    """The JSON of the value at hand, as Jackson writes it: without white space, and numbers as Java
+    prints them."""
+    parts: list[str] = []
+    closing: list[str] = []
+    after_name = first = True
+    token = tokens.token
+    while token is not None:
+        if token is Token.END_OBJECT or token is Token.END_ARRAY:
+            if not closing:
+                raise Refused(f"there is {token.value} where a value should be")
+            parts.append(closing.pop())
+            first = False
+        else:
+            if not first and not after_name:
+                parts.append(",")
+            parts.append(written(tokens, token))
+            after_name = token is FIELD_NAME
+            first = token is Token.START_OBJECT or token is Token.START_ARRAY
+            if first:
+                closing.append("}" if token is Token.START_OBJECT else "]")
+        if not closing:
+            break
+        token = tokens.next()
+    return "".join((*parts, *reversed(closing)))
+
+
+def written(tokens: Tokens, token: Token) -> str:
+    """A token as Jackson writes it."""
+    if token is FIELD_NAME:
+        return f"{quoted(tokens.name or '')}:"
+    if token is Token.STRING:
+        return quoted(tokens.text_of_string())
+    if token is Token.INT:
+        return str(int(tokens.number))
+    if token is Token.FLOAT:
+        number = tokens.number
+        return java_double(WORDS[number] if number in WORDS else float(number))
+    if token is Token.START_OBJECT:
+        return "{"
+    return "[" if token is Token.START_ARRAY else token.value
+
+
+def quoted(text: str) -> str:
+    return f'"{ESCAPED.sub(escape, text)}"'
+
+
+def escape(found: re.Match[str]) -> str:
+    return SHORT_ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}"
+
+
+def java_double(number: float) -> str:
+    """A number as Java 19 and later print it; earlier ones have a digit too many now and then."""
+    if number != number or number in (float("inf"), float("-inf")):
+        return '"NaN"' if number != number else '"Infinity"' if number > 0 else '"-Infinity"'
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        text = format(Decimal(repr(number)), "f")
+        return text if "." in text else f"{text}.0"
+    sign, digits, exponent = Decimal(repr(number)).as_tuple()
+    assert isinstance(exponent, int)
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    power = exponent + len(digits) - 1
+    return f"{'-' * sign}{shown[0]}.{shown[1:] or '0'}E{power}"
+
+
+def java_name(name: str) -> str:
+    """A name in UTF-16 units."""
+    return BEYOND_BMP.sub(lambda found: surrogates(found[0]), name)

@@ -1,0 +1,135 @@
+"""Batches of JSON values: what Arrow reads, what is decoded one by one, and why something is null.
+
+That the results are those of Spark's `from_json` is held in `tests/spark/test_json_values.py`.
+"""
+
+import random
+from datetime import UTC
+
+import pyarrow as pa
+import pytest
+
+from odradek.demo.pipeline import FLIGHT
+from odradek.spark.json.columns import JsonColumns
+from odradek.spark.json.records import RecordParser
+from odradek.spark.json.schema import SchemaError, parse_schema
+
+FLIGHT_VALUE = (
+    b'{"year":2013,"month":1,"day":1,"dep_time":517,"sched_dep_time":515,"dep_delay":2,'
+    b'"arr_time":null,"carrier":"UA","flight":1545,"tailnum":null,"time_hour":"2013-01-01T10"}'
+)
+TYPED = "n int, d double, t timestamp, u timestamp_ntz, e date, b binary, m decimal(5,2)"
+TYPED_VALUE = (
+    b'{"n":1,"d":1.5,"t":"2020-01-02T03:04:05.5+01:00","u":"2020-01-02 03:04:05","b":"aGk=",'
+    b'"e":"2020-02-29","m":1.25}'
+)
+
+
+def columns(ddl):
+    return JsonColumns(parse_schema(ddl), lambda: UTC)
+
+
+def decoded(ddl, *values):
+    structs, errors = columns(ddl).decode(pa.array(values, pa.binary()))
+    return structs.to_pylist(), errors.to_pylist()
+
+
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """The records that are decoded one by one."""
+    seen = []
+    parse = RecordParser.parse
+
+    def note(self, data):
+        seen.append(data)
+        return parse(self, data)
+
+    monkeypatch.setattr(RecordParser, "parse", note)
+    return seen
+
+
+@pytest.mark.parametrize(("ddl", "value"), [(FLIGHT, FLIGHT_VALUE), (TYPED, TYPED_VALUE)])
+def test_records_of_the_schema_are_read_together(one_by_one, ddl, value):
+    structs, errors = decoded(ddl, value, None, value)
+    assert one_by_one == []
+    assert errors == [None] * 3
+    assert structs[1] is None
+    assert structs[0] == structs[2]
+    assert None not in [structs[0][name] for name in parse_schema(ddl).names if name in "ndtuebm"]
+
+
+@pytest.mark.parametrize(
+    "bad", [b"{", b'{"n":"x"}', b'{"n":99999999999}', b'{"n":1.0}', b'{"n":1,"n":2}', b'{"d":-0}']
+)
+def test_only_the_records_that_are_not_of_it_are_decoded_alone(one_by_one, bad):
+    values = [b'{"n":%d,"d":0.5}' % number for number in range(1000)]
+    for row in (0, 17, 500, 999):
+        values[row] = bad
+    decoder = columns("n int, d double")
+    for _ in range(2):  # The second time it expects some.
+        one_by_one.clear()
+        structs, _ = decoder.decode(pa.array(values, pa.binary()))
+        assert one_by_one.count(bad) == 4
+        assert len(one_by_one) <= 16
+        for row, value in enumerate(values):
+            if value != bad:
+                assert structs[row].as_py() == {"n": row, "d": 0.5}
+
+
+def test_a_record_that_is_several_lines_for_arrow_moves_no_other():
+    values = [b'{"n":%d}' % number for number in range(50)]
+    for row, value in {3: b'{"n":3}}\n{"v":{"n":4}', 9: b'{"n":9}}\0', 20: b'{"n":20}\n'}.items():
+        values[row] = value
+    structs, errors = decoded("n int", *values)
+    assert [each["n"] for each in structs] == list(range(50))
+    assert errors == [None] * 50
+
+
+def test_what_could_not_be_decoded_is_told_with_its_place():
+    nested = "a int, s struct<x: array<struct<y: boolean>>>, m map<string, int>, b binary, e date"
+    _, errors = decoded(
+        nested,
+        b'{"a":300000000000}',
+        b'{"s":{"x":[{"y":true},{"y":"no"}]}}',
+        b'{"m":{"k":""}}',
+        b'{"a":1,"s":tru}',
+        b'{"e":"2019-02-29"}',
+        b"[]",
+        b"",
+    )
+    assert errors == [
+        "a: 300000000000 is out of the range of int",
+        "s.x[1].y: there is a string ('no') where boolean should be",
+        "m['k']: there is a string, an empty one, where int should be",
+        "'tru' is no value (character 14)",
+        "e: '2019-02-29' is no such time: day is out of range for month",
+        "there is an array where an object should be",
+        "the value is empty",
+    ]
+
+
+def test_slices_of_batches_are_decoded_like_whole_ones():
+    values = [b'{"n":%d}' % number for number in range(100)]
+    random.Random(1).shuffle(values)
+    whole = columns("n int").decode(pa.array([*values, b"{"], pa.binary()))[0]
+    part = columns("n int").decode(pa.array([*values, b"{"], pa.binary()).slice(40, 30))[0]
+    assert part.equals(whole.slice(40, 30))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "reason"),
+    [
+        ("", "the schema has no fields"),
+        ("a int, a string", "two fields of the same name"),
+        ("a map<int, int>", "a is a map with keys that are no strings"),
+        ("a struct<b: struct<>>", "a.b has no fields"),
+        ("_corrupt_record int", "_corrupt_record has to be a string"),
+        ("a interval", "there is 'interval' at character 3, where one of the types"),
+        ("a-b int", "`backquotes`"),
+        ("a decimal(40)", "more than 38 digits"),
+        ('{"type": "struct"}', "no JSON of a StructType"),
+    ],
+)
+def test_schemas_that_cannot_be_decoded_are_refused(ddl, reason):
+    with pytest.raises(SchemaError, match=reason):
+        parse_schema(ddl)
