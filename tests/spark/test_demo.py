@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -55,14 +56,17 @@ BAD = [
 ]
 
 
-def test_every_rule_has_a_flight_that_breaks_it(spark):
+def test_every_rule_has_a_flight_that_breaks_it(spark, topics):
     given = [GOOD, {**GOOD, "distance": 600}, {**GOOD, "dep_delay": 5 + 1440}]
     given += [{**GOOD, **change} for change, _ in BAD]
     texts = [json.dumps(flight) for flight in given] + ["no json", "[]", "null"]
-    records = spark.createDataFrame(list(enumerate(texts)), "n int, value string")
+    topic = topics.create()
+    topic.produce(*texts, None)
+    options = pipeline.flights_options(pipeline.Places(topic.bootstrap, Path()))
+    records = spark.read.format("odradek").options(**options, subscribe=topic.name).load()
     checked = pipeline.check(pipeline.parse(records), pipeline.airlines_table(spark))
-    found = [row.reason for row in checked.orderBy("n").collect()]
-    assert found == [None] * 3 + [reason for _, reason in BAD] + [rules.UNREADABLE] * 3
+    found = [row.reason for row in checked.orderBy("offset").collect()]
+    assert found == [None] * 3 + [reason for _, reason in BAD] + [rules.UNREADABLE] * 4
 
 
 def test_the_reference_agrees_with_the_rules_flight_by_flight():

@@ -28,7 +28,30 @@ Workers need Python {python} at {interpreter} (--python names another place)."""
 
 @click.group()
 def spark() -> None:
-    """Spark clusters: pack an environment for executors, check what they have."""
+    """Spark: a faster start here; on clusters, an environment for executors and what they have."""
+
+
+@spark.command("prepare")
+@json_flag("One JSON object.")
+def prepare_command(as_json: bool) -> None:
+    """Make local Spark sessions start in half the time.
+
+    Runs a few small queries and keeps an archive of the classes they load, some 200 MB, in the
+    cache directory (ODRADEK_CACHE_DIR, else that of the user). Half a minute, once for each Java
+    and PySpark.
+    """
+    from odradek.spark import class_archive
+    from odradek.spark.java import JavaNotFound
+
+    try:
+        there = class_archive.archive_path().exists()
+        if not there:
+            tell("odradek: running a few queries, to keep the classes that they load")
+        path = class_archive.make_archive()
+    except (class_archive.ArchiveFailed, JavaNotFound) as failed:
+        raise click.ClickException(str(failed)) from None
+    listing = Listing(("archive", "state"), [(str(path), "was there" if there else "made")])
+    show(listing, as_json=as_json)
 
 
 @spark.command("pack")

@@ -67,10 +67,9 @@ class Places:
 
 
 def flights_options(places: Places) -> dict[str, str]:
-    """What to read, from its beginning, decoded: options of a batch read and of a stream."""
+    """How a topic of flights is read, by a batch or a stream: from its beginning, decoded."""
     return {
         "kafka.bootstrap.servers": places.bootstrap,
-        "subscribe": FLIGHTS_TOPIC,
         "startingOffsets": "earliest",
         "valueFormat": "json",
         "valueSchema": FLIGHT,
@@ -82,6 +81,7 @@ def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
     return (
         spark.readStream.format("odradek")
         .options(**flights_options(places))
+        .option("subscribe", FLIGHTS_TOPIC)
         .option("maxTimestampSpanPerTrigger", places.span)
         .option("minPartitions", str(places.min_partitions))
         .option("checkpointLocation", places.checkpoint(query))

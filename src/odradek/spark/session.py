@@ -14,6 +14,11 @@ speed, with the reason:
   here;
 - `spark.sql.python.filterPushdown.enabled`: without it the option `filterPushdown` of a batch read
   would do nothing (`odradek.spark.pushdown`);
+- `spark.python.daemon.module`: Python workers are forked from a process that has imported what they
+  need (`worker_daemon`);
+- `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and the JVM interprets
+  those above 8,000 bytes for ever, ten times slower, unless told otherwise;
+- the archive of Spark's classes, where `odradek spark prepare` has made it (`class_archive`);
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.
 
@@ -33,6 +38,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from odradek.spark.class_archive import archive_options
 from odradek.spark.home import spark_home
 from odradek.spark.java import java_home
 from odradek.spark.source import register
@@ -110,6 +116,7 @@ def local_settings(
     """The Spark settings of a local session, by name."""
     logging = resources.files("odradek.spark") / "log4j2.properties"
     options = f"-Dlog4j2.configurationFile=file:{logging} -XX:-DontCompileHugeMethods"
+    options = f"{options} {archive_options()}".rstrip()
     if quick_start:
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return settings_everywhere() | {

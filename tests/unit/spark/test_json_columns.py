@@ -16,7 +16,7 @@ from odradek.spark.json.schema import SchemaError, parse_schema
 
 FLIGHT_VALUE = (
     b'{"year":2013,"month":1,"day":1,"dep_time":517,"sched_dep_time":515,"dep_delay":2,'
-    b'"arr_time":null,"carrier":"UA","flight":1545,"tailnum":null,"time_hour":"2013-01-01T10"}'
+    b'"arr_time":null,"carrier":"UA","flight":1545,"tailnum":null,"time_hour":"2013-01-01T10:00:00Z"}'
 )
 TYPED = "n int, d double, t timestamp, u timestamp_ntz, e date, b binary, m decimal(5,2)"
 TYPED_VALUE = (
