@@ -200,9 +200,13 @@ def json_columns(bench: Bench) -> None:
         reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
         if source == "valueFormat":
             reader = reader.option("valueFormat", "json").option("valueSchema", FLIGHT)
-            frame = reader.load()
+            frame = reader.option("columns", "data").load()
         else:
-            frame = reader.load().withColumn("data", f.from_json(f.expr("string(value)"), FLIGHT))
+            frame = (
+                reader.option("columns", "value")
+                .load()
+                .withColumn("data", f.from_json(f.expr("string(value)"), FLIGHT))
+            )
         writer = frame.select("data.*").write.format("noop").mode("overwrite")
         figures = timed(bench, len(values), writer.save)
         return {**figures, "rows_per_cpu_s": 1e6 / figures["cpu_s_per_million"]}

@@ -20,6 +20,19 @@ def test_columns_are_those_of_sparks_kafka_source(topics, read):
     assert "headers" not in read(topics.create()).columns
 
 
+def test_only_the_columns_that_are_wanted_come_in_their_order(topics, read):
+    topic = topics.create()
+    topic.produce("v", key="k", headers=[("h", b"1")])
+    frame = read(topic, columns="offset, value", includeHeaders=True)
+    assert frame.columns == ["offset", "value"]
+    assert [tuple(row) for row in frame.collect()] == [(0, b"v")]
+    assert read(topic, columns="headers", includeHeaders=True).collect()[0].headers[0].key == "h"
+    with pytest.raises(PySparkException, match=r"'headers', which there is not \(it needs include"):
+        read(topic, columns="headers")
+    with pytest.raises(PySparkException, match="'vlaue', which there is not: there are key, value"):
+        read(topic, columns="vlaue")
+
+
 def test_a_misspelt_option_is_told(topics, read):
     with pytest.raises(PySparkException, match=r"startingofset'; did you mean startingOffsets\?"):
         read(topics.create(), startingOfset="earliest").collect()

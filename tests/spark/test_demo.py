@@ -63,7 +63,11 @@ def test_every_rule_has_a_flight_that_breaks_it(spark, topics):
     topic = topics.create()
     topic.produce(*texts, None)
     options = pipeline.flights_options(pipeline.Places(topic.bootstrap, Path()))
-    records = spark.read.format("odradek").options(**options, subscribe=topic.name).load()
+    records = (
+        spark.read.format("odradek")
+        .options(**{**options, "columns": "offset, data"}, subscribe=topic.name)
+        .load()
+    )
     checked = pipeline.check(pipeline.parse(records), pipeline.airlines_table(spark))
     found = [row.reason for row in checked.orderBy("offset").collect()]
     assert found == [None] * 3 + [reason for _, reason in BAD] + [rules.UNREADABLE] * 4

@@ -73,6 +73,7 @@ def flights_options(places: Places) -> dict[str, str]:
         "startingOffsets": "earliest",
         "valueFormat": "json",
         "valueSchema": FLIGHT,
+        "columns": "key, value, data",
     }
 
 

@@ -19,6 +19,7 @@ Spark's own function, and every batch is built with it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,10 +38,10 @@ from pyspark.sql.types import (
 )
 
 from odradek.client.arrow.arrays import header_lists
+from odradek.spark.json.schema import nullable
 
 if TYPE_CHECKING:
     from odradek.spark.json.columns import JsonColumns
-from odradek.spark.json.schema import nullable
 
 MAX_ROWS = 8192
 DATA, ERROR = "data", "error"
@@ -50,8 +51,11 @@ HEADERS_TYPE = ArrayType(
 )
 
 
-def spark_schema(include_headers: bool, values: StructType | None = None) -> StructType:
-    """The schema of the source; `values` is that of decoded values."""
+def spark_schema(
+    include_headers: bool, values: StructType | None = None, columns: Sequence[str] = ()
+) -> StructType:
+    """The schema of the source; `values` is that of decoded values. `columns` are those wanted, in
+    their order; none: all. Raises `ValueError` for a column that there is not."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -65,7 +69,17 @@ def spark_schema(include_headers: bool, values: StructType | None = None) -> Str
         fields += [StructField(DATA, nullable(values)), StructField(ERROR, StringType())]
     if include_headers:
         fields.append(StructField("headers", HEADERS_TYPE))
-    return StructType(fields)
+    if not columns:
+        return StructType(fields)
+    named = {field.name: field for field in fields}
+    unknown = [name for name in columns if name not in named]
+    if unknown:
+        needs = {"headers": "includeHeaders=true", DATA: "valueFormat", ERROR: "valueFormat"}
+        hint = f" (it needs {needs[unknown[0]]})" if unknown[0] in needs else ""
+        raise ValueError(
+            f"columns names {unknown[0]!r}, which there is not{hint}: there are {', '.join(named)}"
+        )
+    return StructType([named[name] for name in columns])
 
 
 def check_given_schema(given: StructType, own: StructType) -> None:
@@ -94,9 +108,11 @@ def columns_of(schema: StructType) -> str:
     )
 
 
-def arrow_schema(include_headers: bool, values: StructType | None = None) -> pa.Schema:
+def arrow_schema(
+    include_headers: bool, values: StructType | None = None, columns: Sequence[str] = ()
+) -> pa.Schema:
     """The Arrow form of `spark_schema`, exactly as Spark compares it."""
-    return to_arrow_schema(spark_schema(include_headers, values), timezone="UTC")
+    return to_arrow_schema(spark_schema(include_headers, values, columns), timezone="UTC")
 
 
 def spark_batch(
@@ -104,17 +120,23 @@ def spark_batch(
 ) -> pa.RecordBatch:
     """A consumer's Arrow batch with the columns of `schema`, an `arrow_schema`; with the values
     decoded by `decoder`, if there is one."""
-    columns = {
-        **{name: batch.column(name) for name in ("key", "value", "partition", "offset")},
-        "topic": batch.column("topic").dictionary_decode(),
-        "timestamp": batch.column("timestamp").cast(pa.timestamp("us", tz="UTC"), safe=False),
-        "timestampType": batch.column("timestampType").cast(pa.int32()),
-    }
+    decoded: dict[str, pa.Array] = {}
     if decoder is not None:
-        columns[DATA], columns[ERROR] = decoder.decode(batch.column("value"))
-    if "headers" in schema.names:
-        columns["headers"] = null_if_none(batch.column("headers"), schema.field("headers").type)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        decoded[DATA], decoded[ERROR] = decoder.decode(batch.column("value"))
+    columns = [
+        decoded[name] if name in decoded else converted(batch.column(name), schema.field(name))
+        for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def converted(column: pa.Array, field: pa.Field) -> pa.Array:
+    """A column of the consumer's as Spark's of the same name."""
+    if field.name == "topic":
+        return column.dictionary_decode()
+    if field.name == "headers":
+        return null_if_none(column, field.type)
+    return column if column.type == field.type else column.cast(field.type, safe=False)
 
 
 def null_if_none(headers: pa.ListArray, kind: pa.ListType) -> pa.Array:

@@ -120,6 +120,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("includeHeaders", Use.READ, "false", "Whether there is a column of headers."),
     Option(
+        "columns",
+        Use.READ,
+        None,
+        "Only these columns, with commas, in this order: what a job does not use need not travel "
+        "to the JVM. Spark tells Python sources nothing of the columns that a query uses.",
+    ),
+    Option(
         "valueFormat",
         Use.READ,
         None,

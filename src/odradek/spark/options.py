@@ -97,6 +97,8 @@ class ReadOptions:
     checkpoint_location: str | None = None
     group_id: str | None = None
     group_id_prefix: str | None = None
+    columns: tuple[str, ...] = ()
+    """Those wanted; none: all."""
     value_schema: StructType | None = None
     """If values are to be decoded: what they are."""
     fetch_max_bytes: int = 52_428_800
@@ -143,6 +145,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         checkpoint_location=options.text("checkpointLocation"),
         group_id=options.text("kafka.group.id"),
         group_id_prefix=options.text("groupIdPrefix"),
+        columns=columns(options),
         value_schema=value_schema(options),
         fetch_max_bytes=options.integer("kafka.fetch.max.bytes", 52_428_800, 1),
         max_partition_fetch_bytes=options.integer("kafka.max.partition.fetch.bytes", 4_194_304, 1),
@@ -204,6 +207,17 @@ def subscription(options: OptionReader) -> Subscription:
             raise ValueError("subscribe names no topic")
         return Subscription(topics=topics)
     return Subscription(assignment=assignment(text))
+
+
+def columns(options: OptionReader) -> tuple[str, ...]:
+    """The names of the columns wanted; none: all."""
+    text = options.text("columns")
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if "" in names or len(set(names)) < len(names):
+        raise ValueError(f"columns must be names with commas, each once, not {text!r}")
+    return names
 
 
 def value_schema(options: OptionReader) -> StructType | None:

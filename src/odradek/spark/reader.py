@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
-from odradek.spark.arrow import MAX_ROWS, arrow_schema, spark_batch
+from odradek.spark.arrow import DATA, ERROR, MAX_ROWS, arrow_schema, spark_batch
 from odradek.spark.bare_worker import Shipped
 from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
@@ -59,8 +59,10 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         return
     freeze_what_is_loaded()
     ends = {r.topic_partition: r.end for r in ranges}
-    schema = arrow_schema(options.include_headers, options.value_schema)
-    decoder = None if options.value_schema is None else decoder_of(options.value_schema)
+    schema = arrow_schema(options.include_headers, options.value_schema, options.columns)
+    decoder = None
+    if options.value_schema is not None and {DATA, ERROR} & set(schema.names):
+        decoder = decoder_of(options.value_schema)
     wait_s = options.client.api_timeout_ms / 1000
     fetching = FetchOptions(
         options.client,

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from odradek.spark.bare_worker import Shipped
 from odradek.spark.option_reader import OptionReader
-from odradek.spark.options import read_options, value_schema, write_options
+from odradek.spark.options import columns, read_options, value_schema, write_options
 from odradek.spark.worker_memory import freeze_what_is_loaded
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from odradek.spark.stream_reader import StreamReader
     from odradek.spark.writer import BatchWriter, StreamWriter
 
-VALUE_OPTIONS = ("valueformat", "valueschema")
+SCHEMA_OPTIONS = ("columns", "includeheaders", "valueformat", "valueschema")
 
 
 class OdradekSource(Shipped, DataSource):
@@ -50,10 +50,10 @@ class OdradekSource(Shipped, DataSource):
     def schema(self) -> StructType:
         from odradek.spark.arrow import spark_schema
 
-        given = {k.lower(): v for k, v in self.options.items()}
-        values = {name: text for name, text in given.items() if name in VALUE_OPTIONS}
-        include = given.get("includeheaders", "false").lower() == "true"
-        return spark_schema(include, value_schema(OptionReader(values)))
+        given = {k.lower(): v for k, v in self.options.items() if k.lower() in SCHEMA_OPTIONS}
+        options = OptionReader(given)
+        include = options.boolean("includeHeaders", False)
+        return spark_schema(include, value_schema(options), columns(options))
 
     def reader(self, schema: StructType) -> BatchReader:
         from odradek.spark.arrow import check_given_schema
