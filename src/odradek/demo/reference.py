@@ -102,15 +102,9 @@ def aggregate(good: pd.DataFrame, names: pd.Series) -> dict[Window, Delays]:
         arrival_delay=("arr_delay", "sum"),
         worst=("arr_delay", "max"),
     )
-    found: dict[Window, Delays] = {}
-    for row in sums.itertuples():
-        hour_ms, origin, carrier = row.Index
-        found[Window(int(hour_ms), origin, carrier)] = Delays(
-            names[carrier],
-            int(row.flights),
-            int(row.late),
-            int(row.departure_delay),
-            int(row.arrival_delay),
-            int(row.worst),
-        )
-    return found
+    airlines = names.to_dict()
+    figures = zip(*(sums[name].astype("int64").tolist() for name in sums.columns), strict=True)
+    return {
+        Window(hour_ms, origin, carrier): Delays(airlines[carrier], *of_window)
+        for (hour_ms, origin, carrier), of_window in zip(sums.index, figures, strict=True)
+    }

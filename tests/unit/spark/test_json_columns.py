@@ -1,6 +1,6 @@
 """Batches of JSON values: what Arrow reads, what is decoded one by one, and why something is null.
 
-That the results are those of Spark's `from_json` is held in `tests/spark/test_json_values.py`.
+That the results are those of Spark's `from_json` is held in `tests/spark/test_value_format.py`.
 """
 
 import random
