@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
 from odradek.spark.bare_worker import Shipped
 from odradek.spark.option_reader import OptionReader
@@ -84,6 +85,23 @@ class OdradekSource(Shipped, DataSource):
         return StreamWriter(write_options(self.options), schema)
 
 
+SET_BY_STREAMS = (
+    "SPARK_LOCAL_DIRS",
+    "SPARK_AUTH_SOCKET_TIMEOUT",
+    "SPARK_BUFFER_SIZE",
+    "SPARK_PYTHON_RUNTIME",
+)
+"""What Spark's `PythonStreamingSourceRunner` puts into the environment of a data source, whatever is
+there: a `HashMap` that all queries of a session share, without a lock."""
+
+
 def register(spark: SparkSession) -> None:
     """Make `format("odradek")` known to a session. May be called again."""
+    if not is_remote():
+        # Two queries that start at once, and both put what is not there yet, can leave the map with
+        # a wrong size: no task of either can be deserialized from then on. Putting over what is
+        # there does no harm.
+        environment = spark.sparkContext.environment
+        for name in SET_BY_STREAMS:
+            environment.setdefault(name, "")
     spark.dataSource.register(OdradekSource)

@@ -1,0 +1,117 @@
+"""Queries whose processes are killed between plan, log, read and commit, and started again: nothing
+is lost, and nothing doubled beyond what the sink says.
+
+`tests/soak/spark_kills.py` kills at random; here each point has its turn.
+"""
+
+import killed_at
+import pytest
+from pyspark.errors import StreamingQueryException
+from test_stream import Collected, run
+
+from odradek.spark import register
+
+
+@pytest.fixture
+def killed(spark, bootstrap, tmp_path):
+    """Options of a source or sink that dies at each of these points once."""
+    spark.dataSource.register(killed_at.KilledAt)
+
+    def options(*points):
+        markers = tmp_path / "markers"
+        markers.mkdir(exist_ok=True)
+        return {
+            "kafka.bootstrap.servers": bootstrap,
+            "markers": str(markers),
+            "points": ",".join(points),
+        }
+
+    return options
+
+
+def deaths_until_finished(writing, checkpoint, markers, after_death=lambda: None):
+    """How often a query over what is there now fails because a process died that it needs, and is
+    started again, until it finishes."""
+    writing = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    deaths = 0
+    while True:
+        before = set(markers.iterdir())
+        try:
+            writing.start().awaitTermination()
+        except StreamingQueryException:
+            if set(markers.iterdir()) == before:
+                raise
+        else:
+            return deaths
+        deaths += 1
+        after_death()
+
+
+@pytest.mark.parametrize("starting", ["latest", "earliest"])
+def test_a_source_killed_at_any_point_reads_each_record_once(
+    spark, topics, killed, tmp_path, starting
+):
+    """It dies in its first micro-batches, and again, at the same points, in later ones; a record
+    comes after each death."""
+    topic = topics.create()
+    topic.produce("before")
+    found = Collected()
+    checkpoint, markers = tmp_path / "checkpoint", tmp_path / "markers"
+    expected = ["before"] if starting == "earliest" else []
+
+    def produce(value):
+        topic.produce(value)
+        # From `latest`: the query began when its first micro-batch was logged.
+        if starting == "earliest" or (checkpoint / "offsets" / "0").exists():
+            expected.append(value)
+
+    def deaths(*points):
+        reader = spark.readStream.format("killed-at").options(**killed(*points))
+        frame = reader.options(subscribe=topic.name, startingOffsets=starting).load()
+        writing = frame.writeStream.foreachBatch(found)
+        return deaths_until_finished(writing, checkpoint, markers, lambda: produce("after"))
+
+    assert deaths("initialOffset", "latestOffset", "partitions") == 3
+    produce("between")
+    for marker in markers.iterdir():
+        marker.unlink()
+    # A worker that dies is a retry of its task.
+    assert deaths("latestOffset", "partitions", "read") == 2
+    assert (markers / "read").exists()
+    assert found.all == expected
+
+
+def test_a_sink_killed_at_any_point_loses_nothing_and_headers_tell_its_copies(
+    topics, stream, killed, tmp_path
+):
+    """Before and after the acknowledgement of its rows, which are two retries, and when it is to
+    be committed, which is a restart."""
+    source, target = topics.create(), topics.create()
+    source.produce(*range(100))
+    given = killed("unacknowledged", "acknowledged", "commit")
+    writing = stream(source).select("value").writeStream.format("killed-at")
+    writing = writing.options(**given, topic=target.name, replayHeaders=True)
+    markers = tmp_path / "markers"
+    assert deaths_until_finished(writing, tmp_path / "checkpoint", markers) == 1
+    assert len(list(markers.iterdir())) == 3
+    found = [(tuple(message.headers()), int(message.value())) for message in target.records()]
+    # Written by the attempt that died when all was acknowledged, by the one after it, and again
+    # after the restart.
+    assert sorted(value for _, value in found) == sorted([*range(100)] * 3)
+    assert sorted(value for _, value in set(found)) == [*range(100)]
+    assert len({headers for headers, _ in found}) == 100
+
+
+def test_queries_share_nothing_that_their_start_makes_grow(spark, topics, stream, tmp_path):
+    """What Spark puts into a `HashMap` of the session when a stream starts is there already: two
+    that start at once would break it, and with it every task of either."""
+    manager = spark._jsparkSession.sessionState().dataSourceManager()
+
+    def environment():
+        return set(manager.lookupDataSource("odradek").dataSourceCls().envVars())
+
+    register(spark)
+    before = environment()
+    topic = topics.create()
+    run(stream(topic), tmp_path, Collected())
+    assert environment() == before
