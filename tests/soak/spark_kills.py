@@ -361,7 +361,9 @@ class Run:
         """For whoever looks at a bad run: where the logs of the queries were."""
         with (self.directory / "killed.log").open("a") as log:
             at = time.monotonic() - self.began
-            print(f"{at:.2f} s: {victim} ({moment}); offsets {offsets}, commits {commits}", file=log)
+            print(
+                f"{at:.2f} s: {victim} ({moment}); offsets {offsets}, commits {commits}", file=log
+            )
 
     def logged(self, log: str) -> list[int]:
         """The newest entry in each query's log; -1 if there is none."""
@@ -382,9 +384,9 @@ class Run:
         deadline = time.monotonic() + PATIENCE_S
         while not self.driver.count("finished"):
             self.start_driver_again()
-            if not until(lambda: bool(self.driver.count("finished")), 1):
-                if time.monotonic() > deadline:
-                    raise Violation(f"the queries did not come to the end in {PATIENCE_S} s")
+            if time.monotonic() > deadline:
+                raise Violation(f"the queries did not come to the end in {PATIENCE_S} s")
+            until(lambda: bool(self.driver.count("finished")), 1)
 
     def check_failures(self) -> None:
         """Queries fail because something was killed, and for nothing else."""
@@ -434,7 +436,9 @@ def check_topic(run: Run, numbers: Numbers) -> None:
         identity = tuple(content for _, content in headers)
         copies += identity in rows
         if rows.setdefault(identity, int(value)) != int(value):
-            raise Violation(f"the topic: {identity} are the headers of {rows[identity]} and {value!r}")
+            raise Violation(
+                f"the topic: {identity} are the headers of {rows[identity]} and {value!r}"
+            )
     run.found["topic"] = len(rows)
     run.found["copies"] = copies
     compare("the topic", collections.Counter(rows.values()), set(run.expected(numbers, "topic")))
@@ -447,9 +451,7 @@ def compare(where: str, counts: collections.Counter[Any], wanted: set[Any]) -> N
         "doubled": {each for each, count in counts.items() if count > 1},
         "unexpected": set(counts) - wanted,
     }
-    wrong = [
-        f"{len(each)} {what}: {sorted(each)[:5]}" for what, each in parts.items() if each
-    ]
+    wrong = [f"{len(each)} {what}: {sorted(each)[:5]}" for what, each in parts.items() if each]
     if wrong:
         raise Violation(f"{where}: " + "; ".join(wrong))
 
@@ -495,7 +497,15 @@ def line_of(run: Run, verdict: str) -> list[str]:
     driver = run.driver
     figures = [str(run.found.get(name, "-")) for name in ("in", "parquet", "topic", "copies")]
     restarts = [str(driver.starts - 1), str(driver.count("failed"))]
-    return [str(run.seed), run.starting, f"{time.monotonic() - run.began:.0f}", killed, *restarts, *figures, verdict]
+    return [
+        str(run.seed),
+        run.starting,
+        f"{time.monotonic() - run.began:.0f}",
+        killed,
+        *restarts,
+        *figures,
+        verdict,
+    ]
 
 
 @click.command()

@@ -1,5 +1,5 @@
-"""The driver of a soak run: two streaming queries over one topic, which go on from their checkpoints
-each time this program is started. `spark_kills` starts it, and kills it.
+"""The driver of a soak run: two streaming queries over one topic, which go on from their
+checkpoints each time this program is started. `spark_kills` starts it, and kills it.
 
     topic ──► parquet   Spark's file sink, exactly once by its commit log
           └─► topic     with `replayHeaders`, at least once
@@ -95,9 +95,8 @@ class Queries:
 
     def write_what_parquet_holds(self) -> None:
         found = self.spark.read.parquet(str(self.directory / "parquet")).toArrow()
-        with pa.OSFile(str(self.directory / "found.arrow"), "wb") as file:
-            with pa.ipc.new_file(file, found.schema) as writer:
-                writer.write_table(found)
+        with pa.ipc.new_file(str(self.directory / "found.arrow"), found.schema) as writer:
+            writer.write_table(found)
 
 
 def main(job: dict[str, Any]) -> None:

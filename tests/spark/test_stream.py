@@ -120,6 +120,17 @@ def test_a_topic_trimmed_below_the_checkpoint(topics, stream, tmp_path):
     assert found.all == ["0", "1", "2", "3", "4", "8", "9"]
 
 
+def test_a_checkpoint_of_a_query_over_files(spark, topics, stream, tmp_path):
+    """What the user sees of it: once, in Spark's own words for an error of a Python source."""
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "one.txt").write_text("a line")
+    run(spark.readStream.text(str(tmp_path / "files")), tmp_path / "checkpoint", lambda *_: None)
+    with pytest.raises(StreamingQueryException) as told:
+        run(stream(topics.create()), tmp_path / "checkpoint", Collected())
+    assert str(told.value).count("the checkpoint is of a query over something else") == 1
+    assert "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR" in str(told.value)
+
+
 def test_a_live_query_gets_what_arrives(spark, topics, stream, tmp_path):
     topic = topics.create()
     query = (

@@ -7,8 +7,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from odradek import Admin
+from odradek.client.errors import ApiTimeout, UnknownTopicOrPartition
 from odradek.model.ids import TopicPartition
-from odradek.spark.options import read_options
+from odradek.spark.options import read_options, write_options
+from odradek.spark.producers import KeptProducer
+from odradek.spark.reader import BatchReader
 from odradek.spark.stream_reader import StreamReader
 from odradek.spark.topics import DataLoss
 
@@ -261,6 +264,79 @@ def test_a_partition_that_is_gone(topics, reader):
         reader(topic).latestOffset(start, ALL)
     careless = reader(topic, failOnDataLoss="false")
     assert plain(careless.latestOffset(start, ALL)) == of(topic, 0)
+
+
+def both(one, other):
+    return {"subscribe": f"{one.name},{other.name}"}
+
+
+def test_a_deleted_topic_is_named_and_can_be_gone_on_without(topics, reader):
+    """Deleted while the stream runs, found at once, and when it is started again."""
+    kept, deleted = topics.create(), topics.create()
+    deleted.produce("a", "b")
+    strict = reader(None, **both(kept, deleted))
+    careless = reader(None, **both(kept, deleted), failOnDataLoss="false")
+    start = strict.initialOffset()
+    checkpoint = strict.latestOffset(start, ALL)
+    careless.latestOffset(start, ALL)
+    deleted.delete()
+    told = (
+        rf"topics are gone: {deleted.name} \(read: {deleted.name}-0 to offset 2\).*"
+        "What to do: set failOnDataLoss to false to go on without them"
+    )
+    for running in (strict, reader(None, **both(kept, deleted))):
+        with pytest.raises(DataLoss, match=told):
+            running.latestOffset(checkpoint, ALL)
+    with pytest.raises(DataLoss, match=told):
+        reader(None, **both(kept, deleted)).partitions(start, checkpoint)
+    kept.produce("c")
+    for running in (careless, reader(None, **both(kept, deleted), failOnDataLoss="false")):
+        running.prepareForTriggerAvailableNow()
+        end = running.latestOffset(checkpoint, ALL)
+        assert plain(end) == of(kept, 1)
+        assert plain(running.latestOffset(end, ALL)) == of(kept, 1)
+    topics.create(name=deleted.name)
+    deleted.produce("d")
+    again = reader(None, **both(kept, deleted), failOnDataLoss="false")
+    assert planned(again, end, again.latestOffset(end, ALL)) == [(0, 0, 1)]
+
+
+def test_a_topic_that_never_was_there_is_refused_when_a_stream_goes_on(topics, reader):
+    topic, missing = topics.create(), topics.missing()
+    with pytest.raises(UnknownTopicOrPartition, match=f"topic {missing.name}"):
+        reader(None, **both(topic, missing)).latestOffset(of(topic, 0), ALL)
+
+
+def test_a_checkpoint_of_a_query_over_other_topics(topics, reader):
+    topic, other = topics.create(3), topics.create()
+    told = (
+        f"the checkpoint has {other.name}-0, which this query does not read .*{topic.name}.*"
+        "give each query a checkpointLocation of its own"
+    )
+    with pytest.raises(DataLoss, match=told):
+        reader(topic).latestOffset(of(other, 5), ALL)
+    assigned = reader(None, assign=json.dumps({topic.name: [0]}))
+    with pytest.raises(DataLoss, match=f"the checkpoint has {topic.name}-1, {topic.name}-2, which"):
+        assigned.latestOffset(of(topic, 0, 0, 0), ALL)
+
+
+def start_stream(given):
+    StreamReader(read_options({**given, "subscribe": "t"}, streaming=True)).initialOffset()
+
+
+def plan_batch(given):
+    BatchReader(read_options({**given, "subscribe": "t"}, streaming=False)).partitions()
+
+
+def begin_to_write(given):
+    KeptProducer(write_options(given)).partition_count("t")
+
+
+@pytest.mark.parametrize("call", [start_stream, plan_batch, begin_to_write])
+def test_no_broker_is_told_with_its_address_when_the_time_for_a_call_is_up(call):
+    told = r"not done within 300 ms \(default.api.timeout.ms\); last: .*127.0.0.1:1.*"
+    with pytest.raises(ApiTimeout, match=f"{told}What to do: check bootstrap.servers"):
+        call({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"})
 
 
 def test_a_log_that_ends_before_the_next_offset(topics, reader):

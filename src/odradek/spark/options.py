@@ -44,6 +44,11 @@ class Subscription:
             return topics == {partition.topic for partition in self.assignment}
         return topics == set(self.topics)
 
+    def wants(self, partition: TopicPartition) -> bool:
+        if self.pattern is not None:
+            return compile_java(self.pattern).search(partition.topic) is not None
+        return partition in self.assignment or partition.topic in self.topics
+
     def describe(self) -> str:
         if self.pattern is not None:
             return f"subscribePattern {self.pattern}"
@@ -295,6 +300,11 @@ def offset_limit(
         return OffsetLimit(by_offsets, all_at=default)
     if text.strip().lower() in named:
         return OffsetLimit(by_offsets, all_at=named[text.strip().lower()])
+    if not text.strip().startswith("{"):
+        raise ValueError(
+            f'{by_offsets} must be earliest, latest or JSON like {{"topic": {{"0": 23}}}}, '
+            f"not {text!r}"
+        )
     offsets = parse_json(text, by_offsets)
     if any(o < EARLIEST for o in offsets.values()):
         raise ValueError(f"{by_offsets} has an offset below -2")

@@ -91,8 +91,8 @@ SET_BY_STREAMS = (
     "SPARK_BUFFER_SIZE",
     "SPARK_PYTHON_RUNTIME",
 )
-"""What Spark's `PythonStreamingSourceRunner` puts into the environment of a data source, whatever is
-there: a `HashMap` that all queries of a session share, without a lock."""
+"""What Spark's `PythonStreamingSourceRunner` puts into the environment of a data source, whatever
+is there: into a `HashMap` that all queries of a session share, without a lock."""
 
 
 def register(spark: SparkSession) -> None:

@@ -53,7 +53,15 @@ class StreamOffset:
         notes = {name for name, partitions in shaped.items() if "@" in name and not partitions}
         ids = dict(note.split("@", 1) for note in sorted(notes - {BEGIN}))
         plain = {k: v for k, v in shaped.items() if k not in notes} if notes else given
-        return cls(from_json_dict(plain, what), ids, BEGIN in notes)
+        try:
+            offsets = from_json_dict(plain, what)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. So it is no offset of this source: the checkpoint is of a query over "
+                "something else, such as files. What to do: give each query a checkpointLocation "
+                "of its own"
+            ) from None
+        return cls(offsets, ids, BEGIN in notes)
 
     def made_again(self, now: TopicIds) -> list[str]:
         """The topics that have other ids now, sorted."""

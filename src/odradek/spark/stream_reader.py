@@ -26,6 +26,7 @@ With the trigger AvailableNow, the heads of the moment it is prepared are the en
 from __future__ import annotations
 
 import enum
+import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -39,9 +40,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from odradek.client.errors import UnknownTopicOrPartition
 from odradek.spark.alignment import align
 from odradek.spark.bare_worker import Shipped
 from odradek.spark.connections import admin_of
+from odradek.spark.gone import gone
 from odradek.spark.head_watch import POLL_MS, HeadWatch
 from odradek.spark.initial_offsets import InitialOffsets
 from odradek.spark.offsets import Offsets, limit_offsets, to_json_dict
@@ -49,7 +52,9 @@ from odradek.spark.options import ReadOptions
 from odradek.spark.progress_group import ProgressGroup, group_of
 from odradek.spark.reader import InputRanges, plan, read_ranges
 from odradek.spark.stream_offset import StreamOffset
-from odradek.spark.topics import Described, Topics, text_of
+from odradek.spark.topics import Described, Topics
+
+log = logging.getLogger(__name__)
 
 PARTITIONS_MAX_AGE_SECONDS = 1.0
 HELD_BACK_PAUSE_SECONDS = 0.1
@@ -82,8 +87,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.target: Offsets | None = None
         self.watch: HeadWatch | None = None
         self.group: ProgressGroup | None = None
-        self.known = Described([], {})
+        self.known = Described([], {}, [])
         self.known_until = 0.0
+        self.passed_over: list[str] = []
+        """Topics that are not there, as far as was warned of."""
         self.heads: Offsets = {}
         self.last_batch_at = time.monotonic()
 
@@ -115,6 +122,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         heads = self.heads_for(given.offsets)
         self.heads = heads
         begin = self.in_todays_topics(given)
+        self.check_gone(given.offsets)
         self.check_start(begin, heads)
         self.show_progress(begin)
         begin = self.with_new_partitions(begin, heads)
@@ -149,9 +157,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             )
         if not self.known.partitions:
             self.known = self.topics.described()
-        begin = self.with_new_partitions(self.in_todays_topics(given), ends.offsets)
-        begin = self.within_log(begin, ends.offsets)
-        return list(plan(self.options, begin, ends.offsets))
+        self.check_gone({**given.offsets, **ends.offsets})
+        there = set(self.known.partitions)
+        end_offsets = {p: offset for p, offset in ends.offsets.items() if p in there}
+        begin = self.with_new_partitions(self.in_todays_topics(given), end_offsets)
+        begin = self.within_log(begin, end_offsets)
+        return list(plan(self.options, begin, end_offsets))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, InputRanges):
@@ -189,7 +200,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if now >= self.known_until:
             self.known = self.topics.described()
             self.known_until = now + PARTITIONS_MAX_AGE_SECONDS
-        return self.topics.latest(self.known.partitions)
+        try:
+            return self.topics.latest(self.known.partitions)
+        except UnknownTopicOrPartition:
+            # Deleted since they were looked for.
+            self.known = self.topics.described()
+            return self.topics.latest(self.known.partitions)
 
     def wait_for_news(self, heads: Offsets) -> Offsets:
         if self.watch is None:
@@ -234,11 +250,21 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return False
         return sum(heads[p] - begin.get(p, heads[p]) for p in heads) < least
 
+    def check_gone(self, begin: Offsets) -> None:
+        """Data loss where there is nothing to go on with; `KafkaError` for topics that the query
+        did not read before, and that are not there."""
+        read_before = {p.topic for p in begin}
+        never_read = [name for name in self.known.missing if name not in read_before]
+        if self.options.fail_on_data_loss:
+            self.topics.require(never_read)
+        elif never_read != self.passed_over:
+            log.warning("going on without topics that are not there: %s", ", ".join(never_read))
+            self.passed_over = never_read
+        for missing in gone(begin, set(self.known.partitions), self.options.subscription):
+            self.topics.report_data_loss(*missing)
+
     def check_start(self, begin: Offsets, heads: Offsets) -> None:
-        """Data loss where a log ends before the offset to go on from, or is gone."""
-        gone = sorted(p for p in begin if p not in heads)
-        if gone:
-            self.topics.report_data_loss(f"partitions are gone: {text_of(gone)}")
+        """Data loss where a log ends before the offset to go on from."""
         for partition in sorted(begin):
             if partition in heads and heads[partition] < begin[partition]:
                 self.topics.report_data_loss(

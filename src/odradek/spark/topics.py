@@ -14,8 +14,11 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from odradek import Admin, TopicPartition
+from odradek.client.admin.results import Topic
+from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.list_offsets import LATEST as END
 from odradek.model.ids import ZERO_UUID, uuid_text
+from odradek.spark.gone import text_of
 from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets
 from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions
@@ -30,9 +33,7 @@ DELETED = (
     "Either it was deleted (retention, DeleteRecords) before it was read, or the topic was deleted "
     "and made again"
 )
-WAY_OUT = (
-    "What to do: set failOnDataLoss to false to read what is there, or begin with a new checkpoint"
-)
+WAY_OUT = "set failOnDataLoss to false to read what is there, or begin with a new checkpoint"
 
 
 class DataLoss(RuntimeError):
@@ -41,10 +42,12 @@ class DataLoss(RuntimeError):
 
 
 class Described(NamedTuple):
-    """What is to be read: the partitions, sorted, and the ids of their topics as text."""
+    """What is to be read: the partitions, sorted, and the ids of their topics as text; topics that
+    are to be read and are not there."""
 
     partitions: list[TopicPartition]
     topic_ids: dict[str, str]
+    missing: list[str]
 
 
 class Topics:
@@ -57,24 +60,41 @@ class Topics:
     def partitions(self) -> list[TopicPartition]:
         """The partitions to read as they are now, sorted. `KafkaError` for a topic that is not
         there."""
-        return self.described().partitions
+        found = self.described()
+        self.require(found.missing)
+        return found.partitions
+
+    def require(self, names: Collection[str]) -> None:
+        """`KafkaError` if one of these topics is not there."""
+        if names:
+            self.admin.describe_topics(names)
 
     def described(self) -> Described:
-        """What is to be read as it is now. `KafkaError` for a topic that is not there."""
+        """What is to be read as it is now."""
         subscription = self.options.subscription
+        names: Collection[str] = ()
         if subscription.pattern is not None:
             pattern = compile_java(subscription.pattern)
             found = [topic for topic in self.admin.topics() if pattern.search(topic.name)]
         else:
             names = {p.topic for p in subscription.assignment} or subscription.topics
-            found = list(self.admin.describe_topics(names).values())
+            found = self.existing(names)
+        missing = sorted(set(names) - {topic.name for topic in found})
         existing = sorted(TopicPartition(t.name, p.partition) for t in found for p in t.partitions)
-        absent = sorted(set(subscription.assignment) - set(existing))
+        assigned = [p for p in subscription.assignment if p.topic not in missing]
+        absent = sorted(set(assigned) - set(existing))
         if absent:
             raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
         # Brokers before Kafka 2.8 give no ids.
         ids = {t.name: uuid_text(t.topic_id) for t in found if t.topic_id != ZERO_UUID}
-        return Described(list(subscription.assignment) or existing, ids)
+        return Described(assigned if subscription.assignment else existing, ids, missing)
+
+    def existing(self, names: Collection[str]) -> list[Topic]:
+        """Those of these topics that are there."""
+        try:
+            return list(self.admin.describe_topics(names).values())
+        except UnknownTopicOrPartition:
+            return [topic for topic in self.admin.topics(internal=True) if topic.name in names]
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self.admin.beginning_offsets(partitions)
@@ -129,14 +149,8 @@ class Topics:
         last = self.latest(lacking)
         return {p: last.get(p, answer.offset) for p, answer in found.items()}
 
-    def report_data_loss(self, what: str, why: str = DELETED) -> None:
+    def report_data_loss(self, what: str, why: str = DELETED, way_out: str = WAY_OUT) -> None:
         """Raise `DataLoss`, or log it where the options say to go on."""
         if self.options.fail_on_data_loss:
-            raise DataLoss(f"{what}. Some data may have been lost. {why}. {WAY_OUT}")
+            raise DataLoss(f"{what}. Some data may have been lost. {why}. What to do: {way_out}")
         log.warning("%s; going on, as failOnDataLoss is false", what)
-
-
-def text_of(partitions: Collection[TopicPartition]) -> str:
-    """Partitions for an error message, the first few of them."""
-    shown = ", ".join(str(p) for p in sorted(partitions)[:5])
-    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

@@ -88,7 +88,7 @@ def test_durations(text, milliseconds):
         ({"startingOffsets": "latest"}, "cannot be latest"),
         ({"startingOffsets": '{"flights": {"0": -1}}'}, "cannot be latest"),
         ({"startingOffsets": '{"flights": {"0": -3}}'}, "below -2"),
-        ({"startingOffsets": "newest"}, "startingOffsets is not JSON"),
+        ({"startingOffsets": "newest"}, "startingOffsets must be earliest, latest or JSON"),
         ({"endingOffsets": "earliest"}, "cannot be earliest"),
         ({"endingOffsets": '{"flights": {"0": -2}}'}, "cannot be earliest"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp must be a whole number"),

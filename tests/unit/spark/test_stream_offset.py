@@ -51,6 +51,13 @@ def test_offsets_of_another_source_have_no_notes():
         StreamOffset.from_json([1], "the start offset")
 
 
+@pytest.mark.parametrize("other", [17, {"logOffset": 3}, {"offset": {"value": "x"}}])
+def test_offsets_of_something_else_are_refused_with_what_they_are_and_what_to_do(other):
+    told = "checkpoint is of a query over something else.*give each query a checkpointLocation"
+    with pytest.raises(ValueError, match=told):
+        StreamOffset.from_json(other, "the start offset")
+
+
 def test_a_topic_was_made_again_if_its_id_is_another_one():
     offset = StreamOffset({TopicPartition("t", 0): 5, TopicPartition("u", 0): 6}, {"t": "a"})
     assert offset.made_again({"t": "a", "u": "x"}) == []
