@@ -56,8 +56,10 @@ QUERIES = ("parquet", "topic")
 PATIENCE_S = 180
 AT_WORK_S = 60
 """How long both queries are given to finish a micro-batch before the next kill comes anyway."""
+NEXT_BATCH_S = 5
 PLANNED_AND_WRITTEN_S = 0.2
 """About what a micro-batch takes from its log on."""
+ORPHANS_END_S = 20
 FAILURES_BY_KILL = 2
 """Both queries fail, at most."""
 BURST, PAUSE_S, AT_MOST_QUEUED = 5, 0.02, 1000
@@ -166,7 +168,8 @@ class Driver:
         self.job = job
         self.process: subprocess.Popen[str] | None = None
         self.said: list[dict[str, Any]] = []
-        self.starts = 0
+        self.sessions: list[int] = []
+        """Of the driver, and of those before it."""
 
     def start(self) -> None:
         """Begin a process, whose session has all that it starts."""
@@ -180,7 +183,7 @@ class Driver:
                 bufsize=1,
                 start_new_session=True,
             )
-        self.starts += 1
+        self.sessions.append(self.process.pid)
         threading.Thread(target=self.listen, args=[self.process], daemon=True).start()
 
     def listen(self, process: subprocess.Popen[str]) -> None:
@@ -203,28 +206,30 @@ class Driver:
             applications = {each.get("application") for each in self.said} - {None}
             found = [pid for pid, line in command_lines() if VICTIMS[of] in line]
             return [pid for pid in found if any(a in command_line(pid) for a in applications)]
-        return [pid for pid, line in self.session() if VICTIMS[of] in line]
+        return [pid for pid, line in self.alive(self.sessions[-1:]) if VICTIMS[of] in line]
 
-    def session(self) -> Iterator[tuple[int, str]]:
-        """All processes that the driver's started, and itself."""
-        assert self.process is not None
+    def alive(self, sessions: list[int]) -> list[tuple[int, str]]:
+        """The drivers of these sessions, and all that they started."""
+        found = []
         for pid, line in command_lines():
             with contextlib.suppress(ProcessLookupError):
-                if os.getsid(pid) == self.process.pid:
-                    yield pid, line
+                if os.getsid(pid) in sessions:
+                    found.append((pid, line))
+        return found
 
     def kill(self) -> None:
         """The driver: Python and JVM, at once. Their Python workers are left to end themselves."""
         assert self.process is not None
-        jvms = [pid for pid, line in self.session() if "org.apache.spark.deploy" in line]
+        alive = self.alive(self.sessions[-1:])
+        jvms = [pid for pid, line in alive if "org.apache.spark.deploy" in line]
         for pid in [self.process.pid, *jvms]:
             kill(pid)
         self.process.wait()
 
     def kill_all(self) -> None:
+        for pid, _ in self.alive(self.sessions):
+            kill(pid)
         if self.process is not None:
-            for pid, _ in list(self.session()):
-                kill(pid)
             self.process.wait()
 
 
@@ -307,6 +312,7 @@ class Run:
             check_parquet(self, numbers)
             check_topic(self, numbers)
             self.check_failures()
+            self.check_processes()
         finally:
             numbers.stopping.set()
             self.driver.kill_all()
@@ -354,7 +360,7 @@ class Run:
         if moment == "batch logged" and done:
             which = self.chance.randrange(len(QUERIES))
             seen = self.logged("offsets")[which]
-            until(lambda: self.logged("offsets")[which] > seen, 5, pause=0.001)
+            until(lambda: self.logged("offsets")[which] > seen, NEXT_BATCH_S, pause=0.001)
             time.sleep(self.chance.random() * PLANNED_AND_WRITTEN_S)
 
     def note(self, moment: str, victim: str, offsets: list[int], commits: list[int]) -> None:
@@ -396,6 +402,12 @@ class Run:
                 f"queries failed {len(failures)} times, after {self.kills} kills; the last time: "
                 + failures[-1].strip()[:500]
             )
+
+    def check_processes(self) -> None:
+        """Nothing outlives its driver, killed or not."""
+        if not until(lambda: not self.driver.alive(self.driver.sessions), ORPHANS_END_S):
+            left = self.driver.alive(self.driver.sessions)
+            raise Violation(f"processes outlived their driver by {ORPHANS_END_S} s: {left}")
 
     def expected(self, numbers: Numbers, query: str) -> dict[int, tuple[int, int]]:
         """The records that it must have, with their places."""
@@ -471,6 +483,7 @@ def read_back(bootstrap: str) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]
             "group.id": "unused",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "log_level": 0,
         }
     )
     left = PARTITIONS[OUTPUT]
@@ -496,7 +509,7 @@ def line_of(run: Run, verdict: str) -> list[str]:
     killed = ", ".join(f"{count} {name}" for name, count in sorted(run.killed.items()))
     driver = run.driver
     figures = [str(run.found.get(name, "-")) for name in ("in", "parquet", "topic", "copies")]
-    restarts = [str(driver.starts - 1), str(driver.count("failed"))]
+    restarts = [str(len(driver.sessions) - 1), str(driver.count("failed"))]
     return [
         str(run.seed),
         run.starting,

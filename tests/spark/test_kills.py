@@ -4,12 +4,21 @@ is lost, and nothing doubled beyond what the sink says.
 `tests/soak/spark_kills.py` kills at random; here each point has its turn.
 """
 
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import killed_at
+import killed_driver
 import pytest
 from pyspark.errors import StreamingQueryException
 from test_stream import Collected, run
 
 from odradek.spark import register
+
+TIMEOUT_SECONDS = 100
 
 
 @pytest.fixture
@@ -100,6 +109,25 @@ def test_a_sink_killed_at_any_point_loses_nothing_and_headers_tell_its_copies(
     assert sorted(value for _, value in found) == sorted([*range(100)] * 3)
     assert sorted(value for _, value in set(found)) == [*range(100)]
     assert len({headers for headers, _ in found}) == 100
+
+
+def test_a_driver_killed_before_its_first_commit_begins_where_it_began(topics, bootstrap, tmp_path):
+    """From `latest`: Python and the JVM die with the first micro-batch logged and not committed,
+    and records come before the next driver."""
+    topic = topics.create()
+    topic.produce("before")
+
+    def driver(deadly):
+        program = str(Path(killed_driver.__file__))
+        command = [sys.executable, program, bootstrap, topic.name, str(tmp_path), str(deadly)]
+        return subprocess.run(command, timeout=TIMEOUT_SECONDS, capture_output=True, check=False)
+
+    assert driver(0).returncode == -signal.SIGKILL
+    assert not list((tmp_path / "checkpoint" / "commits").iterdir())
+    topic.produce("meanwhile")
+    ended = driver(-1)
+    assert ended.returncode == 0, ended.stderr
+    assert [json.loads((tmp_path / f"{n}.json").read_text()) for n in (0, 1)] == [[], ["meanwhile"]]
 
 
 def test_queries_share_nothing_that_their_start_makes_grow(spark, topics, stream, tmp_path):
