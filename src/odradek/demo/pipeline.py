@@ -55,7 +55,7 @@ class Places:
 
     bootstrap: str
     directory: Path
-    span: str = "61d"
+    span: str = "122d"
     min_partitions: int = 2
 
     def checkpoint(self, query: str) -> str:
@@ -143,8 +143,7 @@ def impossible_clock(*fields: str) -> Column:
 
 
 def minutes_of_day(field: str) -> Column:
-    value = f.col(field)
-    return value - f.floor(value / 100) * 40
+    return f.col(field) - f.expr(f"{field} div 100") * 40
 
 
 def off_by(which: str) -> Column:

@@ -24,7 +24,7 @@ from odradek.spark.java import cache_directory, java_home
 LAYOUT = 1
 """Raised when the training run loads other classes."""
 EXIT_TIMEOUT_SECONDS = 120
-QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """An archive that does not fit, say for another class path, is nothing to tell a user about."""
 
 
@@ -41,10 +41,10 @@ def archive_path() -> Path:
     return cache_directory() / f"spark-classes-{digest}.jsa"
 
 
-def archive_options() -> str:
-    """The JVM's options for the archive; empty where there is none."""
+def archive_options() -> list[str]:
+    """The JVM's options for the archive; none where there is none."""
     path = archive_path()
-    return f"-XX:SharedArchiveFile={path} {QUIET}" if path.exists() else ""
+    return [f"-XX:SharedArchiveFile={path}", *QUIET] if path.exists() else []
 
 
 def make_archive() -> Path:

@@ -18,6 +18,8 @@ speed, with the reason:
   need (`worker_daemon`);
 - `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and the JVM interprets
   those above 8,000 bytes for ever, ten times slower, unless told otherwise;
+- `arrow.enable_unsafe_memory_access`, `arrow.enable_null_check_for_get`: Arrow's Java library checks
+  the bounds of each value that it reads, and whether it is null, which Spark has asked before;
 - the archive of Spark's classes, where `odradek spark prepare` has made it (`class_archive`);
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.
@@ -46,6 +48,13 @@ from odradek.spark.source import register
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+
+JVM_OPTIONS = (
+    "-XX:-DontCompileHugeMethods",
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
+"""See above."""
 
 
 def local_session(
@@ -115,8 +124,9 @@ def local_settings(
 ) -> dict[str, str]:
     """The Spark settings of a local session, by name."""
     logging = resources.files("odradek.spark") / "log4j2.properties"
-    options = f"-Dlog4j2.configurationFile=file:{logging} -XX:-DontCompileHugeMethods"
-    options = f"{options} {archive_options()}".rstrip()
+    options = " ".join(
+        [f"-Dlog4j2.configurationFile=file:{logging}", *JVM_OPTIONS, *archive_options()]
+    )
     if quick_start:
         options += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return settings_everywhere() | {
