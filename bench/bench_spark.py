@@ -17,7 +17,9 @@ trigger as soon as possible) made of it, source and sink of the same kind.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
 import os
 import platform
 import statistics
@@ -40,12 +42,13 @@ from odradek import leaves
 from odradek.demo import flights
 from odradek.demo.pipeline import FLIGHT
 from odradek.spark import local_session
-from peers import ROOT, KafkaMissing, Odradek, class_path, started
+from peers import ROOT, KafkaMissing, Odradek, class_path, pss_mib, started
 
 RESULTS = Path(__file__).parent / "results" / "spark.jsonl"
 POM = ROOT / "tests" / "interop" / "spark-kafka-pom.xml"
 SOURCES = ("odradek", "kafka")
 WARM_UP_RUNS = 3
+IDLE_SETTLE_S, IDLE_SECONDS = 8, 20
 STREAM_BATCHES = 4
 Figures = dict[str, float]
 
@@ -57,6 +60,7 @@ class Bench:
         self, spark: SparkSession, broker: Odradek, cpu: CpuBelow, arguments: argparse.Namespace
     ) -> None:
         self.spark, self.broker = spark, broker
+        self.cpu = cpu
         self.cpu_s = cpu.seconds
         self.bootstrap = f"127.0.0.1:{broker.port}"
         self.quick: bool = arguments.quick
@@ -75,12 +79,14 @@ class Bench:
         units: dict[str, str],
         run: Callable[[str], Figures],
         sources: tuple[str, str] = SOURCES,
+        warm_up: int = WARM_UP_RUNS,
+        pairs: int | None = None,
     ) -> None:
-        """Both sources in turn, `pairs` times, after `WARM_UP_RUNS` that do not count."""
+        """Both sources in turn, `pairs` times, after `warm_up` runs that do not count."""
         if self.only not in row:
             return
         taken: dict[str, list[Figures]] = {source: [] for source in sources}
-        for number in range(-WARM_UP_RUNS, self.pairs):
+        for number in range(-warm_up, self.pairs if pairs is None else pairs):
             for source in sources:
                 figures = run(source)
                 if number >= 0:
@@ -88,7 +94,7 @@ class Bench:
                     self.record(row, source, figures)
         for figure, unit in units.items():
             mine, theirs = ([each[figure] for each in taken[source]] for source in sources)
-            ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+            ratios = [a / b if b else math.inf for a, b in zip(mine, theirs, strict=True)]
             self.table.add_row(
                 row,
                 unit,
@@ -273,6 +279,72 @@ def latency(bench: Bench, count: int) -> None:
     bench.measure("topic -> Spark -> topic", {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}, run)
 
 
+def idle(bench: Bench, held_back: bool) -> None:
+    """A query with nothing to do, or that waits for more than comes; one look at each source."""
+    row = "idle stream that holds back" if held_back else "idle stream"
+
+    def run(source: str) -> Figures:
+        topic = load.new_topic(bench.broker)
+        reader = bench.spark.readStream.format(source).option("subscribe", topic)
+        reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
+        if held_back:
+            reader = reader.option("minOffsetsPerTrigger", 1_000_000)
+            reader = reader.option("maxTriggerDelay", "1h")
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = reader.load().writeStream.format("noop").trigger(processingTime="0 seconds")
+            query = writer.option("checkpointLocation", checkpoint).start()
+            producer = Producer({"bootstrap.servers": bench.bootstrap})
+            try:
+                trickle(producer, topic if held_back else None, IDLE_SETTLE_S)
+                before, began = bench.cpu_s(), time.monotonic()
+                trickle(producer, topic if held_back else None, IDLE_SECONDS)
+                used = (bench.cpu_s() - before) / (time.monotonic() - began)
+            finally:
+                query.stop()
+        return {"percent_of_a_core": used * 100}
+
+    bench.measure(row, {"percent_of_a_core": "% of a core"}, run, warm_up=0, pairs=1)
+
+
+def trickle(producer: Producer, topic: str | None, seconds: float) -> None:
+    """Ten records a second to the topic, if there is one, for so long."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if topic is not None:
+            producer.produce(topic, b"one more")
+            producer.poll(0)
+        time.sleep(0.1)
+
+
+def memory(bench: Bench, rows: int) -> None:
+    """The most that the JVM, and any one Python process, had while 1 KB records streamed by."""
+    topic = load.new_topic(bench.broker)
+    load.produce(bench.broker, 1024, rows, topic)
+
+    def run(source: str) -> Figures:
+        reader = bench.spark.readStream.format(source).option("subscribe", topic)
+        reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
+        reader = reader.option("startingOffsets", "earliest")
+        stream = reader.option("maxOffsetsPerTrigger", 200_000).load()
+        most = {"jvm_mib": 0.0, "python_mib": 0.0}
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = stream.writeStream.format("noop").trigger(availableNow=True)
+            query = writer.option("checkpointLocation", checkpoint).start()
+            while query.isActive:
+                for pid in bench.cpu.below():
+                    with contextlib.suppress(OSError):
+                        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                        kind = "python_mib" if b"pyspark" in command[:200] else ""
+                        kind = "jvm_mib" if b"/java" in command.split(b"\0")[0] else kind
+                        if kind:
+                            most[kind] = max(most[kind], pss_mib(pid))
+                time.sleep(0.2)
+        return most
+
+    units = {"jvm_mib": "JVM, MiB Pss", "python_mib": "largest Python process, MiB Pss"}
+    bench.measure("memory while 1 KB records stream", units, run, warm_up=1, pairs=1)
+
+
 def round_trips(bootstrap: str, asked: str, answered: str, count: int) -> list[float]:
     """Times in ms; the first few, while the query starts, do not count."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
@@ -345,6 +417,9 @@ def main() -> int:
                 stream_writes(bench, 1024, 400_000 // part, Path(work) / "ids")
                 stream_writes(bench, 100, 2_000_000 // part, Path(work) / "ids")
                 latency(bench, 25 if arguments.quick else 100)
+                idle(bench, held_back=False)
+                idle(bench, held_back=True)
+                memory(bench, 1_000_000 // part)
         finally:
             spark.stop()
             broker.kill()

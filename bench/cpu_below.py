@@ -59,6 +59,11 @@ class CpuBelow:
             self._look()
             return sum(self._ticks.values()) / TICKS_PER_S
 
+    def below(self) -> list[int]:
+        """The descendants that were seen so far; some may have ended."""
+        with self._lock:
+            return [process.pid for process in self._ticks]
+
     def _look(self) -> None:
         parents: dict[int, int] = {}
         found: dict[int, tuple[Process, int]] = {}
