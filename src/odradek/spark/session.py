@@ -18,8 +18,9 @@ speed, with the reason:
   need (`worker_daemon`);
 - `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and the JVM interprets
   those above 8,000 bytes for ever, ten times slower, unless told otherwise;
-- `arrow.enable_unsafe_memory_access`, `arrow.enable_null_check_for_get`: Arrow's Java library checks
-  the bounds of each value that it reads, and whether it is null, which Spark has asked before;
+- `arrow.enable_unsafe_memory_access`, `arrow.enable_null_check_for_get`: Arrow's Java library
+  checks the bounds of each value that it reads, and whether it is null, which Spark has asked
+  before;
 - the archive of Spark's classes, where `odradek spark prepare` has made it (`class_archive`);
 - few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
   checkpoint.

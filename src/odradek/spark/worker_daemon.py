@@ -5,9 +5,9 @@ task that finds none idle. PySpark's own daemon imports nothing before it forks,
 imports PySpark, Arrow and the data source for itself: about a second each, and 60 MiB that they do
 not share. This one imports them first, and is PySpark's daemon otherwise.
 
-A process must not be forked while it has other threads: none of these modules starts one when it is
-imported, once numpy's linear algebra is told to use the calling thread alone, as Spark tells it in
-executors too.
+A process must not be forked while it has other threads. None of these modules starts one when it
+is imported, once numpy's linear algebra and the allocator that comes with Arrow are told to do
+without (`WITHOUT_THREADS`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import sys
-import threading
 
 PRELOADED = (
     "pyspark.worker",
@@ -34,9 +32,17 @@ PRELOADED = (
 )
 
 
+WITHOUT_THREADS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+"""Environment variables that libraries read when they are loaded."""
+
+
 def preload() -> None:
     """Import what workers need; the collector will not touch, and so copy, its pages in them."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name, value in WITHOUT_THREADS.items():
+        os.environ.setdefault(name, value)
     for name in PRELOADED:
         importlib.import_module(name)
     gc.collect()
@@ -45,8 +51,6 @@ def preload() -> None:
 
 def main() -> None:
     preload()
-    if threading.active_count() > 1:
-        print("odradek: the Python daemon has threads before it forks", file=sys.stderr)
     from pyspark.daemon import manager
 
     manager()
