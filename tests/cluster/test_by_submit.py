@@ -36,7 +36,7 @@ def test_a_submitted_job_runs_out_of_the_archive(
     (tmp_path / "environment.tar.gz").symlink_to(packed.archive)
     (tmp_path / "JOB.py").write_text(JOB)
     settings = " ".join(f"--conf {name}={value}" for name, value in EXECUTORS.items())
-    printed = re.findall(r"^  (mkdir .*|spark-submit .*\\|  --conf .*)$", packed.said, re.M)
+    printed = re.findall(r"^  (mkdir .*|PYSPARK_PYTHON=.*\\|  --archives .*)$", packed.said, re.M)
     assert len(printed) == 3
     shell = "\n".join(printed).replace("spark://HOST:7077", f"{cluster.url} {settings}")
     ran = subprocess.run(
@@ -52,7 +52,7 @@ def test_a_submitted_job_runs_out_of_the_archive(
         },
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
     values, _, python = ran.stdout.strip().rpartition(" ")
     assert values == "['one', 'three', 'two']"
     assert Path(python).is_relative_to(tmp_path)

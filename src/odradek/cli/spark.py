@@ -18,8 +18,8 @@ DEFAULT_ARCHIVE = Path("environment.tar.gz")
 NEXT_STEPS = """\
 Next, with spark-submit:
   mkdir -p environment && tar -xzf {archive} -C environment   # for the driver, in client mode
-  spark-submit --master {master} --archives {archive}#environment \\
-    --conf spark.pyspark.python=./environment/bin/python JOB.py
+  PYSPARK_PYTHON=./environment/bin/python spark-submit --master {master} \\
+    --archives {archive}#environment JOB.py
 or in Python:
   from odradek.spark import cluster_session
   spark = cluster_session("{master}", archive="{archive}")
