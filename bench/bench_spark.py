@@ -32,6 +32,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
@@ -135,7 +136,16 @@ def timed(bench: Bench, rows: int, work: Callable[[], object]) -> Figures:
     return {"rows_per_s": rows / elapsed, "cpu_s_per_million": cpu / rows * 1e6}
 
 
+def timed_stream(bench: Bench, rows: int, query: StreamingQuery) -> Figures:
+    """The same of a query until it ends, and its rows per second of its micro-batches alone."""
+    figures = timed(bench, rows, query.awaitTermination)
+    batches = [each for each in query.recentProgress if each.numInputRows]
+    in_triggers_ms = sum(each.durationMs["triggerExecution"] for each in batches)
+    return {**figures, "rows_per_s_in_triggers": rows / in_triggers_ms * 1e3}
+
+
 RATES = {"rows_per_s": "rows/s", "cpu_s_per_million": "CPU s/million rows"}
+STREAM_RATES = {**RATES, "rows_per_s_in_triggers": "rows/s within triggers"}
 
 
 def reads(bench: Bench, size: int, rows: int) -> None:
@@ -167,13 +177,9 @@ def micro_batches(bench: Bench, size: int, rows: int, per_trigger: int) -> None:
         with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
             writer = stream.writeStream.format("noop").trigger(availableNow=True)
             query = writer.option("checkpointLocation", checkpoint).start()
-            figures = timed(bench, rows, query.awaitTermination)
-            batches = [each for each in query.recentProgress if each.numInputRows]
-            in_triggers_ms = sum(each.durationMs["triggerExecution"] for each in batches)
-            return {**figures, "rows_per_s_in_triggers": rows / in_triggers_ms * 1e3}
+            return timed_stream(bench, rows, query)
 
-    units = {**RATES, "rows_per_s_in_triggers": "rows/s within triggers"}
-    bench.measure(f"micro-batches of {per_trigger:,} rows, {size} B", units, run)
+    bench.measure(f"micro-batches of {per_trigger:,} rows, {size} B", STREAM_RATES, run)
 
 
 def record_columns(ids: DataFrame, size: int) -> DataFrame:
@@ -247,13 +253,9 @@ def stream_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
             writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
             writer = writer.option("topic", load.new_topic(bench.broker))
             query = writer.option("checkpointLocation", checkpoint).start()
-            figures = timed(bench, rows, query.awaitTermination)
-            batches = [each for each in query.recentProgress if each.numInputRows]
-            in_triggers_ms = sum(each.durationMs["triggerExecution"] for each in batches)
-            return {**figures, "rows_per_s_in_triggers": rows / in_triggers_ms * 1e3}
+            return timed_stream(bench, rows, query)
 
-    units = {**RATES, "rows_per_s_in_triggers": "rows/s within triggers"}
-    bench.measure(f"stream write, {size} B", units, run)
+    bench.measure(f"stream write, {size} B", STREAM_RATES, run)
 
 
 def latency(bench: Bench, count: int) -> None:

@@ -86,6 +86,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.query = Query.GOES_ON
         self.target: Offsets | None = None
         self.watch: HeadWatch | None = None
+        self.group_id = group_of(options)
         self.group: ProgressGroup | None = None
         self.known = Described([], {}, [])
         self.known_until = 0.0
@@ -214,11 +215,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def show_progress(self, finished: Offsets) -> None:
         """Commit the end of the last finished micro-batch for the query's group, if it has one."""
-        name = group_of(self.options)
-        if name is None or not finished:
+        if self.group_id is None or not finished:
             return
         if self.group is None:
-            self.group = ProgressGroup(self.options, name)
+            self.group = ProgressGroup(self.options, self.group_id)
         last = self.target is not None and finished == self.heads
         self.group.show(finished, within_s=LAST_COMMIT_WAIT_SECONDS if last else 0.0)
 
