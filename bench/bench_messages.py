@@ -23,15 +23,19 @@ from typing import Any
 from uuid import UUID
 
 from odradek import leaves
-from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import FileSlice
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api import fetch, produce
-from odradek.protocol.compile import encode_bytes, open_ended_reader, writer
-from odradek.protocol.frame import request_parts, response_parts
-from odradek.protocol.header import decode_request_header, decode_response_header
-from odradek.protocol.reader import compile_reader
+from odradek.protocol.codec import encode_bytes, open_ended_reader, writer
+from odradek.protocol.frame import (
+    decode_request_header,
+    decode_response_header,
+    request_parts,
+    response_parts,
+)
+from odradek.protocol.generated_reader import compile_reader
+from odradek.protocol.generated_writer import compile_writer, joined
 from odradek.protocol.schema import fields_of
-from odradek.protocol.writer import compile_writer, joined
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -31,9 +31,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from odradek.network.clock import SystemClock
 from odradek.network.connection import Connection, Exchange
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.server import SocketServer
 from odradek.timing.timer import SystemTimer
 

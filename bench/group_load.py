@@ -23,7 +23,7 @@ from odradek.protocol.api.join_group import (
     JoinGroupResponse,
 )
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.protocol.compile import decode
+from odradek.protocol.codec import decode
 from peers import Node, cpu_s
 from raw_client import frame
 

@@ -27,12 +27,11 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.protocol.compile import decode, encode
-from odradek.protocol.frame import request_parts
-from odradek.protocol.header import decode_response_header, response_is_flexible
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.frame import decode_response_header, request_parts, response_is_flexible
+from odradek.protocol.generated_writer import joined
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.schema import declaration
-from odradek.protocol.writer import joined
 
 PRODUCE, FETCH, CREATE_TOPICS, DELETE_TOPICS = 11, 12, 7, 5
 DELETED_SOON = CreatableTopicConfig(name="file.delete.delay.ms", value="500")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from odradek.client.errors import ConfigError, KafkaError
     from odradek.client.producer.delivery import Delivery
     from odradek.client.serde import Serde
-    from odradek.model.ids import TopicPartition
+    from odradek.model.topics import TopicPartition
     from odradek.protocol.consumer_protocol import Assignment, Subscription
 
 __all__ = [
@@ -76,7 +76,7 @@ LAZY = {
     "SeekPlan": "odradek.client.admin.results",
     "Serde": "odradek.client.serde",
     "Subscription": "odradek.protocol.consumer_protocol",
-    "TopicPartition": "odradek.model.ids",
+    "TopicPartition": "odradek.model.topics",
     "read": "odradek.client.blocking.table",
 }
 """What is imported at its first use, and from where."""

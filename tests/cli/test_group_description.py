@@ -11,7 +11,7 @@ from piping import Run
 from odradek import Admin, Consumer
 from odradek.client.admin import groups
 from odradek.client.errors import GroupNotFound
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.describe_groups import DescribedGroup
 
 

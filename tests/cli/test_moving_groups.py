@@ -12,7 +12,7 @@ from piping import Run, lines
 
 from odradek import Admin, Consumer, Producer
 from odradek.cli.main import main
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 pytestmark = pytest.mark.usefixtures("admin")
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"

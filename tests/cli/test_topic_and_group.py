@@ -16,7 +16,7 @@ from processes import ODRADEK
 
 from odradek import Admin
 from odradek.cli.main import main
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek import Consumer
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 NewTopic = Callable[..., str]

@@ -16,7 +16,7 @@ from interop.differential.scripts.offsets import deleting, listing
 from interop.differential.scripts.produce import producing
 from interop.differential.scripts.reading import fetching
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
 from odradek.protocol.api.describe_topic_partitions import (
     Cursor,

@@ -16,7 +16,7 @@ from group_readers import PATIENCE_S, NewTopic, consumer, until
 import odradek.aio
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import ClientClosed
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(300)

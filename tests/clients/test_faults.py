@@ -21,7 +21,7 @@ from clients.asking import create, long_poll, produce, until
 from clients.failing_disk import FailingDisk
 from clients.wire import Wire, request_bytes
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api.create_topics import (
     CreatableTopic,

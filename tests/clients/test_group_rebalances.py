@@ -11,7 +11,7 @@ from group_readers import COOPERATIVE, EAGER, PATIENCE_S, NewTopic, Reader, cons
 
 from odradek import Producer
 from odradek.client.errors import CommitFailed, FencedInstance
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(300)

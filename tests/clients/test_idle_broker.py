@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clients.asking import create, long_poll, produce
 from clients.wire import Wire
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor
 from odradek.protocol.api.fetch import FetchResponse
 from odradek.testing.broker import Broker
 

@@ -11,7 +11,7 @@ import pytest
 from group_readers import NewTopic, consumer, until
 
 from odradek import Consumer
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(300)

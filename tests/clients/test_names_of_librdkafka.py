@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rdkafka_mock import library
 
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
 from odradek.config.setting import ConfigError

@@ -14,7 +14,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
     PartitionAssignor,
 )
 from odradek.client.errors import ConfigError
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment, Subscription
 from odradek.testing.broker import Broker
 

@@ -10,7 +10,7 @@ from group_readers import COOPERATIVE, EAGER, PATIENCE_S, NewTopic, Reader, cons
 
 import odradek.aio
 from odradek import Consumer, Producer
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(300)

@@ -19,7 +19,7 @@ from odradek.client.errors import (
     KafkaError,
     SerializationError,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 HALF, LONG, WIDE = "half\udc80", "x" * 32_768, 2**63

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from fuzz.batches import any_batch
-from odradek.protocol.messages import MESSAGES, Api
+from odradek.protocol.api_keys import MESSAGES, Api
 from odradek.protocol.schema import (
     RECORDS,
     TEXT,

@@ -35,8 +35,8 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.header import request_is_flexible
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.frame import request_is_flexible
 from odradek.testing.broker import Broker
 
 TOPICS = ("there", "here", "stamped")

@@ -26,11 +26,11 @@ from fuzz.tokens import joined, sized, tokens_of
 from odradek.model.errors import ProtocolError
 from odradek.model.spans import Span
 from odradek.protocol.api.metadata import MetadataRequest
-from odradek.protocol.compile import decode, encode_bytes
+from odradek.protocol.api_keys import MESSAGES, Api
+from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.compression import CorruptCompression, TooLarge
-from odradek.protocol.header import decode_request_header
-from odradek.protocol.messages import MESSAGES, Api
-from odradek.protocol.reader import compile_reader
+from odradek.protocol.frame import decode_request_header
+from odradek.protocol.generated_reader import compile_reader
 from odradek.protocol.record_batch import CorruptBatch, batches, records_of
 from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
 from odradek.protocol.records import InvalidRecords, Record

@@ -32,7 +32,7 @@ from odradek.client.consumer.assignor.ownership import ownership
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import BUILT_IN
 from odradek.client.consumer.assignor.sticky import claim_in_user_data
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
     NO_GENERATION,
     Subscription,

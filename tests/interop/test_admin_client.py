@@ -13,7 +13,7 @@ from odradek.client.admin.results import NewTopic
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.producer import Producer
 from odradek.client.errors import KafkaError
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.interop

@@ -19,7 +19,7 @@ from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts.committed import committing, fetching
 from interop.differential.scripts.committed_ends import deleting
 from interop.differential.scripts.group_steps import JOIN, SYNC, coordinator_found, joining, syncing
-from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.testing.broker import Broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]

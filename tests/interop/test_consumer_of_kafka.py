@@ -11,7 +11,7 @@ import pytest
 from interop.apache_kafka import ApacheKafka
 from odradek import Admin, Consumer
 from odradek.client.errors import OffsetOutOfRange
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 pytestmark = pytest.mark.interop
 

@@ -17,7 +17,7 @@ from interop.differential.known_differences import KNOWN
 from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts import SCRIPTS
 from odradek.broker.apis import ROWS
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
 from odradek.testing.broker import Broker
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from odradek.client.consumer.gathering import RecordGathering
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_fetch import ScriptedLogs
 from unit.client.consumer.application import Application

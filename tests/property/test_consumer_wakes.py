@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from odradek.client.consumer.gathering import RecordGathering
 from odradek.client.consumer.reading import run_now
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from unit.client.consumer.application import numbered
 from unit.client.consumer.waiting import FOREVER_MS, Reader
 

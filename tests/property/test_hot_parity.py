@@ -38,16 +38,16 @@ from odradek.protocol.api.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from odradek.protocol.compile import HOT_READERS, HOT_WRITERS
+from odradek.protocol.codec import HOT_READERS, HOT_WRITERS
+from odradek.protocol.generated_reader import compile_reader
+from odradek.protocol.generated_writer import compile_writer, joined
 from odradek.protocol.primitives import (
     COPIED_BYTES_MAX,
     REQUEST_OBJECTS_MAX,
     RESPONSE_OBJECTS_MAX,
     uvarint,
 )
-from odradek.protocol.reader import compile_reader
 from odradek.protocol.schema import UnsupportedVersionError, declaration, fields_of
-from odradek.protocol.writer import compile_writer, joined
 
 careful = settings(
     max_examples=15,

@@ -19,8 +19,8 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.retention import RetentionClock
 from odradek.log.truncation import truncate_to
-from odradek.model.ids import TopicIdPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, is_intact
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate

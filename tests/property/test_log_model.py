@@ -21,8 +21,8 @@ from odradek.log.memory import MemoryDisk
 from odradek.log.retention import RetentionClock
 from odradek.log.truncation import truncate_to
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicIdPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate

@@ -14,10 +14,9 @@ from message_strategies import messages
 
 from odradek.model.errors import ProtocolError
 from odradek.model.spans import Span
-from odradek.protocol.compile import decode, encode_bytes
-from odradek.protocol.messages import MESSAGES
-from odradek.protocol.schema import fields_of
-from odradek.protocol.wire_forms import form_of
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, encode_bytes
+from odradek.protocol.schema import fields_of, form_of
 
 EVERY_VERSION = [
     pytest.param(cls, version, id=f"{cls.__name__}-v{version}")

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from message_strategies import messages
 
-from odradek.protocol.compile import encode_bytes
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import encode_bytes
 from odradek.protocol.schema import ArrayOf, StructOf, fields_of
 
 with warnings.catch_warnings():

@@ -16,8 +16,7 @@ from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import CorruptBatch, RecordBatchHeader, records_of
 from odradek.protocol.record_batch_builder import RecordBatchBuilder, build
 from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
-from odradek.protocol.record_cursor import RecordCursor, decode
-from odradek.protocol.records import InvalidRecords
+from odradek.protocol.records import InvalidRecords, RecordCursor, read_records
 from odradek.protocol.validate import BatchRules, InvalidBatch, ValidBatch, validate
 
 UNBOUNDED = 2**63 - 1
@@ -136,12 +135,14 @@ def outcome(batch: bytes, rules: BatchRules = RULES) -> ValidBatch | InvalidBatc
 
 
 def read_all_ways(section: bytes, count: int, base_timestamp: int) -> list[bool]:
-    """Whether walk, decode and columns accept a section. Nothing but InvalidRecords is raised."""
+    """Whether walk, read_records and columns accept a section. Nothing but InvalidRecords is raised."""
     accepted = []
     columns = RecordColumns()
     readers = (
         lambda: records.walk(section, 0, len(section), count, base_timestamp),
-        lambda: list(decode(RecordCursor(section, 0, len(section), count, 0, base_timestamp))),
+        lambda: list(
+            read_records(RecordCursor(section, 0, len(section), count, 0, base_timestamp))
+        ),
         lambda: columns.append(
             RecordCursor(section, 0, len(section), count, 0, base_timestamp), -UNBOUNDED, UNBOUNDED
         ),

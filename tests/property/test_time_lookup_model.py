@@ -20,8 +20,8 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.log.offset_map import ENTRY_BYTES, OffsetMap
-from odradek.model.ids import TopicIdPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate

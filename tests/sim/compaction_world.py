@@ -21,7 +21,7 @@ from uuid import UUID
 from odradek.broker.node import Node
 from odradek.config.broker import BrokerConfig
 from odradek.model.env import Env
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.incremental_alter_configs import (
     AlterableConfig,

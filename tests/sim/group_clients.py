@@ -23,7 +23,7 @@ from odradek.client.errors import FencedInstance, KafkaError
 from odradek.client.waiter import Waiter
 from odradek.config.client import ClientConfig
 from odradek.config.offset_reset import EARLIEST
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.machine import HOST, PORT
 from odradek.testing.network import Fabric

@@ -27,7 +27,7 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.offset_commit import all_refused
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

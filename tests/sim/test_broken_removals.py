@@ -17,7 +17,7 @@ from odradek.log.log import Log
 from odradek.log.log_directory import LogDirectory
 from odradek.log.segment import Segment
 from odradek.model.env import File
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.replication.log_starts import LogStarts
 from odradek.replication.partition import Partition
 from odradek.testing.retention_rule import RetentionRule

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from odradek.model.env import Env, File, Transport
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import new_uuid, uuid_text
+from odradek.model.topics import new_uuid, uuid_text
 from odradek.network.framing import Framing
 from odradek.protocol import frame, record_batch
 from odradek.protocol.api import (
@@ -27,10 +27,10 @@ from odradek.protocol.api import (
     metadata,
     produce,
 )
-from odradek.protocol.compile import decode, encode
-from odradek.protocol.header import RequestHeader, decode_request_header, response_is_flexible
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.frame import RequestHeader, decode_request_header, response_is_flexible
+from odradek.protocol.generated_writer import joined
 from odradek.protocol.record_batch import RecordBatchHeader
-from odradek.protocol.writer import joined
 from odradek.testing.machine import PORT
 from odradek.testing.process import SimProcess
 

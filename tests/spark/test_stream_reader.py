@@ -8,7 +8,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from odradek import Admin
 from odradek.client.errors import ApiTimeout, UnknownTopicOrPartition
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.options import read_options, write_options
 from odradek.spark.producers import KeptProducer
 from odradek.spark.reader import BatchReader

@@ -41,7 +41,7 @@ from odradek.client.errors import Disconnected, KafkaError
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import LATEST
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.schema import declaration
 from transcripts.coordinator_answers import ANSWERS
 from transcripts.request_lines import describe

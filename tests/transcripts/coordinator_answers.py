@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.find_coordinator import Coordinator, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatResponse
 from odradek.protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember

@@ -20,7 +20,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicIdPartition, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicIdPartition, TopicPartition
 from odradek.protocol.validate import BatchRules
 from odradek.replication.partition import Durability, Partition
 from odradek.replication.replica_manager import ReplicaManager

@@ -42,7 +42,7 @@ from odradek.broker.handlers import (
     produce,
     sync_group,
 )
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker

@@ -7,7 +7,7 @@ settings of its own, as in Kafka; all others are like a CreateTopics that says n
 from __future__ import annotations
 
 from odradek.config.broker import BrokerConfig
-from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.create_topics import CreatableTopic, CreatableTopicConfig
 
 DEFAULT = -1

@@ -10,7 +10,7 @@ from odradek.timing import DelayedOperation, DelayedOperationPurgatory
 
 if TYPE_CHECKING:
     from odradek.broker.routes import Route
-    from odradek.protocol.header import RequestHeader
+    from odradek.protocol.frame import RequestHeader
 
 
 class Answerable(Protocol):

@@ -18,7 +18,7 @@ from odradek.broker.context import LATER, Answerable, NoResponse, RequestContext
 from odradek.broker.handlers import api_versions
 from odradek.broker.routes import route
 from odradek.model.errors import ProtocolError
-from odradek.protocol.header import RequestHeader, decode_request_header
+from odradek.protocol.frame import RequestHeader, decode_request_header
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker

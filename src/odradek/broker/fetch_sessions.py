@@ -29,7 +29,7 @@ from uuid import UUID
 
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
-from odradek.protocol.hot_fetch_messages import FetchRequest, FetchTopic, ForgottenTopic
+from odradek.protocol.hot_fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from odradek.log.log import Log
     from odradek.log.log_directory import LogDirectory
     from odradek.model.env import Offload
-    from odradek.model.ids import TopicIdPartition
+    from odradek.model.topics import TopicIdPartition
     from odradek.timing import SystemTimer
 
 logger = logging.getLogger(__name__)

@@ -38,9 +38,8 @@ from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log_directory import LogDirectory
 from odradek.log.meta_properties import WrongDirectory
 from odradek.model.env import Env
-from odradek.model.ids import new_uuid
-from odradek.model.topic_names import CONSUMER_OFFSETS
-from odradek.network.limits import ConnectionLimits
+from odradek.model.topics import CONSUMER_OFFSETS, new_uuid
+from odradek.network.connection import ConnectionLimits
 from odradek.network.server import BugHook, SocketServer
 from odradek.replication.partition import Durability
 from odradek.replication.replica_manager import ReplicaManager

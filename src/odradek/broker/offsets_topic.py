@@ -7,7 +7,7 @@ from uuid import UUID
 from odradek.config.broker import BrokerConfig
 from odradek.controller.metadata_log import MetadataLog
 from odradek.controller.registrations import TopicImage
-from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.model.topics import CONSUMER_OFFSETS
 
 
 class OffsetsTopic:

@@ -25,7 +25,7 @@ from odradek.config.topic import TopicConfig
 from odradek.controller.registrations import PartitionRegistration, TopicImage
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
-from odradek.model.ids import TopicIdPartition, TopicPartition
+from odradek.model.topics import TopicIdPartition, TopicPartition
 
 log = logging.getLogger(__name__)
 

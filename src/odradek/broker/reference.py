@@ -6,7 +6,7 @@ python -m odradek.broker.reference > docs/reference/protocol.md
 from __future__ import annotations
 
 from odradek.broker.apis import ROWS
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
 
 HEAD = """# Protocol
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from odradek.broker.apis import APIS, Api, Handle
-from odradek.protocol.compile import reader, writer
-from odradek.protocol.header import response_is_flexible
-from odradek.protocol.writer import Part
+from odradek.protocol.codec import reader, writer
+from odradek.protocol.frame import response_is_flexible
+from odradek.protocol.generated_writer import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,14 @@ from collections.abc import Mapping
 
 from odradek.broker.node import Node, StartFailed
 from odradek.broker.stopping import Progress
-from odradek.config.addresses import address_text
+from odradek.config.addresses import Listener, address_text
 from odradek.config.broker import BrokerConfig
-from odradek.config.listeners import Listener
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk, Env
-from odradek.network.clock import SystemClock
-from odradek.network.listener import AddressInUseError, CannotListenError
-from odradek.network.own_address import own_address
-from odradek.network.selector import Reactor
+from odradek.network.listener import AddressInUseError, CannotListenError, own_address
+from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing import SystemTimer
 

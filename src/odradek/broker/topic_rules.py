@@ -6,8 +6,8 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.log.log_config import LogConfig
 from odradek.model.env import Random
-from odradek.protocol.batch_rules import KEEP_CODEC, BatchRules
 from odradek.protocol.compression import CompressionType
+from odradek.protocol.validate import KEEP_CODEC, BatchRules
 
 CODECS = {
     "uncompressed": CompressionType.NONE,

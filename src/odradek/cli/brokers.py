@@ -26,7 +26,7 @@ import click
 
 from odradek.cli.raw_text import must_be_text
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
-from odradek.config.client_loading import arguments_of_any, known_to_any
+from odradek.config.client import arguments_of_any, known_to_any
 from odradek.config.client_names import alias_of
 
 SERVERS = "bootstrap.servers"
@@ -164,11 +164,11 @@ def properties_of(path: Path) -> dict[str, str]:
 def list_settings() -> None:
     """Every setting of producer, consumer and admin client, with its default and meaning."""
     from odradek.cli.output import Listing, show
-    from odradek.config.clients import KINDS
+    from odradek.config.client import client_kinds
 
     listing = Listing(("setting", "of", "default", "meaning"))
     for name in sorted(known_to_any()):
-        of = [kind for kind in KINDS if name in kind.declared]
+        of = [kind for kind in client_kinds() if name in kind.declared]
         setting = of[0].declared[name]
         kinds = [kind.kind for kind in of]
         listing.add(name, kinds, setting.text(setting.default), setting.doc)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from odradek.cli.brokers import Brokers, merged
 from odradek.cli.failures import said
-from odradek.config.admin import AdminConfig
+from odradek.config.client import AdminConfig
 
 if TYPE_CHECKING:
     from odradek import Admin, Consumer, Producer

@@ -29,7 +29,7 @@ from odradek.cli.record_format_help import explained
 from odradek.cli.record_output import Looks, Writer
 from odradek.cli.topic import now_ms
 from odradek.client.errors import UnknownTopicOrPartition
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 TO = "e@"
 """kcat's way to say where to stop: `-o s@TIME -o e@TIME`."""

@@ -25,7 +25,7 @@ from odradek.client.admin.group_offsets import WITHOUT_MEMBERS
 from odradek.client.admin.results import Group, GroupDescription
 from odradek.client.errors import GroupNotFound, error_for
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 STATES = (
     "Empty",

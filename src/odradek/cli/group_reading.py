@@ -21,7 +21,7 @@ from odradek.cli.output import tell
 from odradek.cli.progress import Progress
 from odradek.cli.record_output import Writer
 from odradek.client.errors import CommitFailed, RebalanceInProgress
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 AT_ONCE = 1000
 WAIT_S = 0.5

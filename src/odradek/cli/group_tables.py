@@ -10,7 +10,7 @@ from odradek import Admin
 from odradek.cli.output import Listing, counted
 from odradek.client.admin.results import Group, GroupDescription, Member
 from odradek.client.errors import GroupNotFound
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 HOW_FAR = ("group", "topic", "partition", "committed", "end", "lag")
 WHO = ("member", "client", "host", "state", "assignor")

@@ -9,7 +9,7 @@ from odradek import Admin
 from odradek.cli.moments import From, NotUnderstood, Position, is_number
 from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from odradek.cli.output import Listing
 from odradek.client.admin.results import ConfigEntry, Topic
-from odradek.model.ids import TopicPartition, uuid_text
+from odradek.model.topics import TopicPartition, uuid_text
 
 
 def topic_table(

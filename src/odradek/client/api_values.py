@@ -17,7 +17,7 @@ import odradek
 from odradek.leaves import source_of
 
 VALUES = {
-    "odradek.model.ids": ("TopicPartition",),
+    "odradek.model.topics": ("TopicPartition",),
     "odradek.client.consumer.record": ("Record", "TimestampType"),
     "odradek.client.consumer.batch": ("Batch",),
     "odradek.client.consumer.offset_and_metadata": ("OffsetAndMetadata",),

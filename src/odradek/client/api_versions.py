@@ -24,11 +24,11 @@ from odradek.client.errors.answers import InvalidRequest
 from odradek.client.errors.own import UnsupportedVersion
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.compile import decode, open_ended_reader, writer
-from odradek.protocol.header import decode_response_header, response_is_flexible
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, open_ended_reader, writer
+from odradek.protocol.frame import decode_response_header, response_is_flexible
+from odradek.protocol.generated_writer import Part
 from odradek.protocol.schema import UnsupportedVersionError, declaration
-from odradek.protocol.writer import Part
 
 API_VERSIONS = 18
 NEWEST = declaration(ApiVersionsRequest).versions[1]

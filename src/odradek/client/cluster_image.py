@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.metadata import (
     MetadataResponse,
     MetadataResponsePartition,

@@ -27,8 +27,7 @@ import msgspec
 from mypy_extensions import i64
 
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.protocol.record_cursor import RecordCursor, read_headers
-from odradek.protocol.records import Header
+from odradek.protocol.records import Header, RecordCursor, read_headers
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -19,8 +19,7 @@ from odradek.client.channel import Channel
 from odradek.model.env import Network, Transport
 from odradek.model.errors import ErrorCode, ProtocolError, error_code
 from odradek.protocol.api.api_versions import ApiVersionsRequest
-from odradek.protocol.frame import request_parts
-from odradek.protocol.header import decode_response_header
+from odradek.protocol.frame import decode_response_header, request_parts
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
 

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from odradek.client.cluster_image import NO_EPOCH, NO_LEADER, PartitionInfo, TopicInfo
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 
 
 class LastSeenEpochs:

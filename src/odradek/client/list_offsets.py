@@ -18,7 +18,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError, UnknownTopicOrPartition, error_for
 from odradek.client.waiter import Waiter, gather
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Env
-from odradek.network.clock import SystemClock
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing.timer import SystemTimer
 

@@ -36,7 +36,7 @@ from odradek.client.topics_of_interest import IDLE_MS, TopicsOfInterest
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.metadata import MetadataResponse
 
 RELIABLE_EPOCHS_VERSION = 9

@@ -29,8 +29,7 @@ from odradek.client.handshake import Handshake
 from odradek.client.in_flight_requests import ClientRequest
 from odradek.config.addresses import address_text
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.protocol.frame import request_parts
-from odradek.protocol.header import decode_response_header
+from odradek.protocol.frame import decode_response_header, request_parts
 
 if TYPE_CHECKING:
     from odradek.client.network_client import NetworkClient

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from odradek.client.topic_names import checked_topic
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 T = TypeVar("T")
 

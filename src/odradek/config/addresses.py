@@ -1,11 +1,17 @@
-"""`host:port` as people write and read it: in `bootstrap.servers`, on command lines, in messages.
+"""Addresses as text: `host:port` of brokers and `NAME://HOST:PORT` of listeners.
 
-An IPv6 address stands in brackets: `[::1]:9092`.
+`host:port` is the form in `bootstrap.servers`, on command lines and in messages. Listener addresses
+are those of `listeners` and `advertised.listeners`; their name is the security protocol, and
+`PLAINTEXT` is the only one so far. An IPv6 address stands in brackets: `[::1]:9092`. In a listener,
+no host, `0.0.0.0` and `::` mean every interface: a broker can listen there, but no client can
+connect to such an address.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from odradek.config.setting import ConfigError
 
@@ -38,3 +44,34 @@ def parse_addresses(texts: Iterable[str]) -> list[tuple[str, int]]:
     if not found:
         raise ConfigError("bootstrap.servers is empty: name a broker, such as localhost:9092")
     return list(found)
+
+
+LISTENER_PATTERN = r"(PLAINTEXT)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
+LISTENER = re.compile(LISTENER_PATTERN)
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
+
+
+class Listener(NamedTuple):
+    """One address. The name is also the security protocol."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.name}://{address_text(self.host, self.port)}"
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it means every interface, and so tells no client where to connect."""
+        return self.host in EVERY_INTERFACE
+
+
+def parse_listener(text: str) -> Listener:
+    """`PLAINTEXT://127.0.0.1:9092` in parts. Raises `ConfigError`."""
+    match = LISTENER.fullmatch(text.strip())
+    if match is None or int(match[3]) > 65535:
+        raise ConfigError(
+            f"{text!r} is not an address of the form PLAINTEXT://HOST:PORT (port 0 to 65535)"
+        )
+    return Listener(match[1], match[2].strip("[]"), int(match[3]))

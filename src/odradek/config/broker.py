@@ -1,33 +1,223 @@
-"""The settings of a broker.
+"""The settings of a broker, without those of its logs (`broker_log`), and `BrokerConfig`.
 
-`BrokerConfig.load` takes what was given from outside, `with_dynamic` adds what AlterConfigs said
-later. Names are Kafka's where they mean the same; the few of ours are marked so. There is no
-setting here that nothing looks at.
+`BrokerConfig` has all settings, those of `broker_log` included.
+
+`BrokerConfig.load` takes the values given at the start; `with_dynamic` adds those set later by
+AlterConfigs. Names are Kafka's where they mean the same; settings that Kafka does not have are
+marked `ours`. Every setting here is used by some part of the broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from odradek.config.broker_cleaner import CleanerSettings
-from odradek.config.broker_groups import GroupSettings
-from odradek.config.broker_log import LogSettings
-from odradek.config.broker_network import NetworkSettings
-from odradek.config.checks import at_least, one_of
-from odradek.config.listeners import Listener, parse_listener
+from odradek.config.addresses import LISTENER_PATTERN, Listener, parse_listener
+from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.setting import (
     HOUR_MS,
+    INT_MAX,
     MIB,
     ConfigError,
     Setting,
     Update,
+    at_least,
+    between,
     boolean,
     integer,
     long,
+    matching,
+    one_of,
     optional_string,
+    short,
     strings,
 )
 from odradek.config.settings import ConfigSource, Described, Layer, Settings
+
+
+class NetworkSettings(Settings):
+    """Listeners, connections and requests."""
+
+    listeners = strings(
+        "listeners",
+        ("PLAINTEXT://127.0.0.1:9092",),
+        matching(
+            LISTENER_PATTERN,
+            "expected PLAINTEXT://HOST:PORT, such as PLAINTEXT://127.0.0.1:9092 or "
+            "PLAINTEXT://[::1]:9092",
+            "`PLAINTEXT://HOST:PORT`",
+        ),
+        doc="Where to listen. Loopback unless told otherwise. No host and `0.0.0.0` mean every "
+        "IPv4 interface, `[::]` every interface; port 0 takes any free one.",
+    )
+    advertised_listeners = strings(
+        "advertised.listeners",
+        (),
+        matching(
+            LISTENER_PATTERN,
+            "expected PLAINTEXT://HOST:PORT as clients reach it",
+            "`PLAINTEXT://HOST:PORT`",
+        ),
+        doc="What clients are told to connect to, where that is not the address of listeners: "
+        "behind a port mapping or a proxy, or if this machine has several addresses. Empty: the "
+        "listeners themselves; where those are every interface, the address of this machine by "
+        "which it reaches others. Port 0 stands for the port that is listened on.",
+    )
+    socket_request_max_bytes = integer(
+        "socket.request.max.bytes",
+        100 * MIB,
+        at_least(1),
+        doc="The largest request. A connection that announces a larger one is closed.",
+    )
+    first_request_max_bytes = integer(
+        "first.request.max.bytes",
+        64 * 1024,
+        between(1024, INT_MAX),
+        ours=True,
+        doc="The largest first request of a connection: strangers announce what they like.",
+    )
+    first_request_timeout_ms = long(
+        "first.request.timeout.ms",
+        10_000,
+        at_least(1),
+        ours=True,
+        doc="Time for the first whole request of a connection to arrive; then it is closed.",
+    )
+    stalled_connection_timeout_ms = long(
+        "stalled.connection.timeout.ms",
+        30_000,
+        at_least(1),
+        ours=True,
+        doc="A client that takes none of its answer for this long is disconnected.",
+    )
+    max_requests_per_connection = integer(
+        "max.requests.per.connection",
+        64,
+        at_least(1),
+        ours=True,
+        doc="Requests of one connection that may wait for their answers; then it is not read from.",
+    )
+    connections_max_idle_ms = long(
+        "connections.max.idle.ms",
+        600_000,
+        doc="A connection on which nothing happens for this long is closed; -1 for never.",
+    )
+    max_connections = integer(
+        "max.connections",
+        INT_MAX,
+        at_least(0),
+        update=Update.CLUSTER_WIDE,
+        doc="Connections at one time. Above it new ones are closed at once.",
+    )
+    max_connections_per_ip = integer(
+        "max.connections.per.ip",
+        INT_MAX,
+        at_least(1),
+        update=Update.CLUSTER_WIDE,
+        doc="Connections at one time from one address.",
+    )
+    fetch_max_bytes = integer(
+        "fetch.max.bytes",
+        55 * MIB,
+        at_least(1024),
+        doc="The most a fetch response carries, whatever its request asks for; its first batch is "
+        "sent whole.",
+    )
+    max_incremental_fetch_session_cache_slots = integer(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        at_least(0),
+        doc="Incremental fetch sessions that are remembered (KIP-227).",
+    )
+    max_request_partition_size_limit = integer(
+        "max.request.partition.size.limit",
+        2000,
+        at_least(1),
+        doc="Partitions in one DescribeTopicPartitions response; the rest follow with its cursor.",
+    )
+    producer_purgatory_purge_interval_requests = integer(
+        "producer.purgatory.purge.interval.requests",
+        1000,
+        doc="Completed produce requests after which their watchers are swept out.",
+    )
+    fetch_purgatory_purge_interval_requests = integer(
+        "fetch.purgatory.purge.interval.requests",
+        1000,
+        doc="Completed fetch requests after which their watchers are swept out.",
+    )
+    delete_records_purgatory_purge_interval_requests = integer(
+        "delete.records.purgatory.purge.interval.requests",
+        1,
+        doc="Completed delete-records requests after which their watchers are swept out.",
+    )
+
+
+class GroupCoordinatorSettings(Settings):
+    """Consumer groups and their offsets."""
+
+    group_min_session_timeout_ms = integer(
+        "group.min.session.timeout.ms",
+        6_000,
+        at_least(1),
+        doc="The shortest session that a member may ask for. A shorter one finds failures sooner "
+        "and takes more heartbeats.",
+    )
+    group_max_session_timeout_ms = integer(
+        "group.max.session.timeout.ms",
+        1_800_000,
+        at_least(1),
+        doc="The longest session that a member may ask for.",
+    )
+    group_initial_rebalance_delay_ms = integer(
+        "group.initial.rebalance.delay.ms",
+        3_000,
+        at_least(0),
+        doc="How long a group that was empty waits for more members before its first generation, "
+        "and again after each that comes meanwhile.",
+    )
+    group_max_size = integer(
+        "group.max.size",
+        INT_MAX,
+        at_least(1),
+        doc="The most members that a group may have.",
+    )
+    offsets_topic_num_partitions = integer(
+        "offsets.topic.num.partitions",
+        50,
+        at_least(1),
+        doc="Partitions of __consumer_offsets, which is made when the first group asks for its "
+        "coordinator. Not to be changed afterwards: groups would be looked for elsewhere.",
+    )
+    offsets_topic_replication_factor = short(
+        "offsets.topic.replication.factor",
+        3,
+        at_least(1),
+        doc="Replicas of __consumer_offsets; as many as there are brokers, if these are fewer.",
+    )
+    offsets_topic_segment_bytes = integer(
+        "offsets.topic.segment.bytes",
+        100 * MIB,
+        at_least(1),
+        doc="Size at which a segment of __consumer_offsets is closed. Only closed segments are "
+        "compacted, and a start reads all of them.",
+    )
+    offset_metadata_max_bytes = integer(
+        "offset.metadata.max.bytes",
+        4096,
+        doc="The longest text that a client may keep with a committed offset.",
+    )
+    offsets_retention_minutes = integer(
+        "offsets.retention.minutes",
+        7 * 24 * 60,
+        at_least(1),
+        doc="How long offsets are kept after their group lost its last member, or, of groups "
+        "without members, after they were committed.",
+    )
+    offsets_retention_check_interval_ms = long(
+        "offsets.retention.check.interval.ms",
+        600_000,
+        at_least(1),
+        doc="Time between two looks for offsets that have been kept long enough.",
+    )
 
 
 class IdentitySettings(Settings):
@@ -76,7 +266,7 @@ class TopicSettings(Settings):
     )
 
 
-class MetadataSettings(Settings):
+class MetadataLogSettings(Settings):
     """The log of the cluster's metadata."""
 
     metadata_log_segment_bytes = integer(
@@ -113,8 +303,8 @@ class BrokerConfig(
     LogSettings,
     CleanerSettings,
     NetworkSettings,
-    GroupSettings,
-    MetadataSettings,
+    GroupCoordinatorSettings,
+    MetadataLogSettings,
 ):
     """All settings of a broker, with values: a snapshot."""
 

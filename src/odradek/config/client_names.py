@@ -32,7 +32,7 @@ def kibibytes(text: str) -> str:
     return str(int(text) * 1024) if text.strip().isdecimal() else text
 
 
-def offset_reset(text: str) -> str:
+def offset_reset_name(text: str) -> str:
     """librdkafka's words for where to begin."""
     words = {
         "smallest": "earliest",
@@ -44,13 +44,13 @@ def offset_reset(text: str) -> str:
     return words.get(text.strip().lower(), text.strip())
 
 
-def assignors(text: str) -> str:
+def assignor_names(text: str) -> str:
     """Java, kafka-python and aiokafka name their classes; librdkafka, and this client, what they
     do."""
-    return ",".join(assignor(name.strip()) for name in text.split(",") if name.strip())
+    return ",".join(assignor_name(name.strip()) for name in text.split(",") if name.strip())
 
 
-def assignor(name: str) -> str:
+def assignor_name(name: str) -> str:
     plain = name.rpartition(".")[2].removesuffix("Assignor").removesuffix("Partition")
     short = plain.lower().replace("_", "-")
     return {"cooperativesticky": "cooperative-sticky", "round-robin": "roundrobin"}.get(
@@ -69,12 +69,12 @@ def upper(text: str) -> str:
 ALIASES: dict[str, Alias] = {
     # Kafka's own, where a value may be written in several ways.
     "acks": Alias("acks", lambda text: "all" if text.strip() == "-1" else lower(text)),
-    "auto.offset.reset": Alias("auto.offset.reset", offset_reset),
+    "auto.offset.reset": Alias("auto.offset.reset", offset_reset_name),
     "compression.type": Alias("compression.type", lower),
     "group.protocol": Alias("group.protocol", lower),
     "isolation.level": Alias("isolation.level", lower),
     "metadata.recovery.strategy": Alias("metadata.recovery.strategy", lower),
-    "partition.assignment.strategy": Alias("partition.assignment.strategy", assignors),
+    "partition.assignment.strategy": Alias("partition.assignment.strategy", assignor_names),
     "security.protocol": Alias("security.protocol", upper),
     # librdkafka.
     "bootstrap.server": Alias("bootstrap.servers"),

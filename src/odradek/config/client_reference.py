@@ -11,11 +11,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.config.admin import AdminConfig
-from odradek.config.client import ClientConfig, ConnectionSettings, MetadataSettings
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import (
+    AdminConfig,
+    ClientConfig,
+    ClientSettings,
+    ConnectionSettings,
+    MetadataSettings,
+)
 from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT
-from odradek.config.consumer import FetchSettings, GroupSettings, OffsetSettings
+from odradek.config.consumer import FetchSettings, GroupMembershipSettings, OffsetSettings
 from odradek.config.producer import BatchingSettings, DeliverySettings, PartitioningSettings
 from odradek.config.setting import Setting
 
@@ -31,7 +35,11 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, type[ClientSettings]], ...]], ...] = (
     ),
     (
         "Consumer",
-        (("Group", GroupSettings), ("Offsets", OffsetSettings), ("Fetching", FetchSettings)),
+        (
+            ("Group", GroupMembershipSettings),
+            ("Offsets", OffsetSettings),
+            ("Fetching", FetchSettings),
+        ),
     ),
 )
 INTRODUCTION = """\

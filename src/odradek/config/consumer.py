@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from odradek.config.checks import Check, at_least, at_most_bytes, one_of, refused
-from odradek.config.client import PROTOCOL_TEXT_MAX, ClientConfig
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import PROTOCOL_TEXT_MAX, ClientConfig, ClientSettings
 from odradek.config.offset_reset import OffsetReset, is_offset_reset, offset_reset
 from odradek.config.setting import (
     MIB,
+    Check,
     ConfigError,
+    at_least,
+    at_most_bytes,
     boolean,
     choice,
     integer,
+    one_of,
     optional_string,
+    refused,
     string,
     strings,
 )
@@ -22,7 +25,7 @@ from odradek.config.setting import (
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
-class GroupSettings(ClientSettings):
+class GroupMembershipSettings(ClientSettings):
     """Being a member of a group."""
 
     group_id = optional_string(
@@ -160,7 +163,7 @@ class FetchSettings(ClientSettings):
     )
 
 
-class ConsumerConfig(ClientConfig, GroupSettings, OffsetSettings, FetchSettings):
+class ConsumerConfig(ClientConfig, GroupMembershipSettings, OffsetSettings, FetchSettings):
     """All settings of a consumer, with values: a snapshot."""
 
     kind = "consumer"

@@ -10,22 +10,16 @@ The duration is in ISO 8601 as Java's `Duration` reads it: `PT15M`, `P2D`, `P1DT
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import NamedTuple
 
-from odradek.config.checks import Check
+from odradek.config.durations import iso_duration_ms
+from odradek.config.setting import Check
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
 BY_DURATION = "by_duration:"
-DURATION = re.compile(
-    r"P(?:(?P<days>\d{1,12})D)?"
-    r"(?P<time>T(?:(?P<hours>\d{1,12})H)?(?:(?P<minutes>\d{1,12})M)?"
-    r"(?:(?P<seconds>\d{1,12})(?:[.,](?P<fraction>\d{0,9}))?S)?)?",
-    re.IGNORECASE,
-)
 
 
 class ResetStrategy(Enum):
@@ -69,20 +63,10 @@ def offset_reset(text: str) -> OffsetReset:
     if name in PLAIN:
         return PLAIN[name]
     if name.startswith(BY_DURATION):
-        return OffsetReset(ResetStrategy.BY_DURATION, duration_ms(name.removeprefix(BY_DURATION)))
+        return OffsetReset(
+            ResetStrategy.BY_DURATION, iso_duration_ms(name.removeprefix(BY_DURATION))
+        )
     raise ValueError(f"expected earliest, latest, none or {BY_DURATION}PnDTnHnMnS, not {text!r}")
-
-
-def duration_ms(text: str) -> int:
-    """An ISO 8601 duration, not negative, in milliseconds. Raises `ValueError`."""
-    match = DURATION.fullmatch(text.strip())
-    parts = match.groupdict() if match else {}
-    amounts = [parts.get(unit) for unit in ("days", "hours", "minutes", "seconds")]
-    if match is None or not any(amounts) or (parts["time"] or "").upper() == "T":
-        raise ValueError(f"{text!r} is no duration such as P1DT2H30M or PT15M")
-    days, hours, minutes, seconds = (int(amount or 0) for amount in amounts)
-    thousandths = int(((parts["fraction"] or "") + "000")[:3])
-    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + thousandths
 
 
 def is_offset_reset() -> Check[str]:

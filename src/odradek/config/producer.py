@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from odradek.config.checks import at_least, between, between_or, refused
-from odradek.config.client import ClientConfig
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import ClientConfig, ClientSettings
 from odradek.config.client_names import ALIASES, normalised
-from odradek.config.setting import INT_MAX, MIB, ConfigError, boolean, choice, integer, long
+from odradek.config.setting import (
+    INT_MAX,
+    MIB,
+    ConfigError,
+    at_least,
+    between,
+    between_or,
+    boolean,
+    choice,
+    integer,
+    long,
+    refused,
+)
 
 MAX_IDEMPOTENT_IN_FLIGHT = 5
 ELSEWHERE = dict.fromkeys(

@@ -13,14 +13,13 @@ from typing import Any
 
 from odradek.config.broker import (
     BrokerConfig,
+    GroupCoordinatorSettings,
     IdentitySettings,
-    MetadataSettings,
+    MetadataLogSettings,
+    NetworkSettings,
     TopicSettings,
 )
-from odradek.config.broker_cleaner import CleanerSettings
-from odradek.config.broker_groups import GroupSettings
-from odradek.config.broker_log import LogSettings
-from odradek.config.broker_network import NetworkSettings
+from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.setting import Setting
 from odradek.config.settings import Settings
 from odradek.config.topic import TopicConfig
@@ -31,8 +30,8 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Topics", TopicSettings),
     ("Logs", LogSettings),
     ("Log compaction", CleanerSettings),
-    ("Consumer groups", GroupSettings),
-    ("Cluster metadata", MetadataSettings),
+    ("Consumer groups", GroupCoordinatorSettings),
+    ("Cluster metadata", MetadataLogSettings),
 )
 INTRODUCTION = """\
 # Settings

@@ -1,4 +1,4 @@
-"""Declaring a setting: its name, type, default, rules and documentation on one typed line.
+"""Declare a setting: its name, type, default, rules and documentation on one typed line.
 
     class TopicConfig(Settings):
         segment_bytes = integer("segment.bytes", GIB, at_least(MIB), doc="...")
@@ -9,22 +9,27 @@ configuration files and APIs, and are parsed by the rules of Kafka's own types: 
 do not matter, `TRUE` is true, lists are separated by commas, integers are checked against the width
 of their type.
 
+A `Check` is a rule that a parsed value must satisfy beyond its type. It returns the problem in the
+words of Kafka's tools, or None, and never changes a value. Its `text` is the same rule as a phrase
+for the reference page.
+
 A setting in milliseconds may have coarser relatives (`log.roll.ms`, `log.roll.hours`): it is null
-until set, and its `fallbacks` say whose value counts then, and by how many milliseconds. Reading
-the values through a family is the business of `settings.Settings`.
+until set, and its `fallbacks` name the settings whose value counts then, each with its factor in
+milliseconds. `settings.Settings.effective` reads a value through such a family.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
 
-from odradek.config.checks import Check, one_of
-
 if TYPE_CHECKING:
     from odradek.config.settings import Settings
+
 
 T = TypeVar("T")
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
@@ -60,6 +65,87 @@ class Update(Enum):
 WIDTHS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[T]):
+    """A rule: `problem(value)` is None where it holds; `text` is the rule as a phrase.
+
+    For a list it looks at each element, unless it is about the `whole`.
+    """
+
+    text: str
+    problem: Callable[[T], str | None]
+    whole: bool = False
+
+
+def at_least(low: float) -> Check[Any]:
+    """Numbers of `low` and above."""
+    return Check(f"at least {low}", lambda value: _below(value, low))
+
+
+def between(low: float, high: float) -> Check[Any]:
+    """Numbers from `low` to `high`, both included."""
+
+    def problem(value: float) -> str | None:
+        return _below(value, low) or (
+            f"Value must be no more than {high}" if value > high else None
+        )
+
+    return Check(f"{low} to {high}", problem)
+
+
+def _below(value: float, low: float) -> str | None:
+    return f"Value must be at least {low}" if value < low else None
+
+
+def between_or(low: int, high: int, special: int) -> Check[int]:
+    """As `between`, and one value outside that means something else."""
+
+    def problem(value: int) -> str | None:
+        if value == special or low <= value <= high:
+            return None
+        return f"Value must be between {low} and {high} or equal to {special}"
+
+    return Check(f"{low} to {high}, or {special}", problem)
+
+
+def one_of(*choices: str) -> Check[str]:
+    """Exactly one of the strings, in this case of letters."""
+
+    def problem(value: str) -> str | None:
+        return None if value in choices else f"String must be one of: {', '.join(choices)}"
+
+    return Check("one of " + ", ".join(f"`{choice}`" for choice in choices), problem)
+
+
+def refused(reasons: Mapping[T, str]) -> Check[T]:
+    """Values that Kafka knows and this broker cannot honour: refused with the reason, never
+    ignored.
+    """
+    listed = ", ".join(f"`{str(value).lower()}`" for value in reasons)
+    return Check(f"not {listed} yet", lambda value: reasons.get(value))
+
+
+def at_most_bytes(most: int) -> Check[str]:
+    """Texts that take no more in UTF-8."""
+
+    def problem(value: str) -> str | None:
+        size = len(value.encode())
+        return f"{size} bytes are too long" if size > most else None
+
+    return Check(f"at most {most} bytes", problem)
+
+
+def matching(pattern: str, problem: str, text: str) -> Check[str]:
+    """Strings that the regular expression matches as a whole."""
+    compiled = re.compile(pattern)
+    return Check(text, lambda value: None if compiled.fullmatch(value) else problem)
+
+
+def exactly_one(problem: str) -> Check[tuple[str, ...]]:
+    """Lists of one element."""
+    return Check("one entry", lambda value: None if len(value) == 1 else problem, whole=True)
 
 
 class Options(TypedDict, total=False):

@@ -11,13 +11,16 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from odradek.config.broker import BrokerConfig
-from odradek.config.checks import Check, at_least, matching, refused
 from odradek.config.setting import (
+    Check,
     ConfigError,
     Setting,
     Update,
+    at_least,
     boolean,
+    matching,
     optional_integer,
+    refused,
     strings,
 )
 from odradek.config.settings import ConfigSource, Described, Layer, Settings

@@ -26,8 +26,7 @@ from odradek.controller.placement import place
 from odradek.controller.registrations import ConfigResource, PartitionRegistration, ResourceType
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import new_uuid
-from odradek.model.topic_names import METADATA_TOPIC
+from odradek.model.topics import METADATA_TOPIC, new_uuid
 from odradek.protocol.api.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_names import name_problem
+from odradek.model.topics import name_problem
 
 T = TypeVar("T")
 MAX_RECORDS_PER_DECISION = 10_000

@@ -8,7 +8,7 @@ from odradek.controller.decision import Decision, Refused
 from odradek.controller.image import MetadataImage
 from odradek.controller.registrations import TopicImage
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,

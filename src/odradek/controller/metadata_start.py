@@ -23,7 +23,7 @@ from odradek.log.opening import Known
 from odradek.log.recovery import open_log
 from odradek.model.env import Disk, Env
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import UNREADABLE, batches, is_intact
 
 METADATA_DIRECTORY = "__cluster_metadata-0"

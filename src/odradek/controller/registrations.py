@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import ZERO_UUID
-from odradek.protocol.compile import decode, encode_bytes
+from odradek.model.topics import ZERO_UUID
+from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import declaration, field, i32, i64, message, struct
 
 TYPE_BYTES = 2

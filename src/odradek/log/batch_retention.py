@@ -27,9 +27,9 @@ from typing import Final
 
 from odradek.log.offset_map import OffsetMap
 from odradek.protocol import record_batch
-from odradek.protocol.compacted_batch import emptied, rebuilt
 from odradek.protocol.record_batch import RecordBatchHeader
-from odradek.protocol.record_cursor import RecordCursor
+from odradek.protocol.record_batch_builder import emptied, rebuilt
+from odradek.protocol.records import RecordCursor
 
 LATEST_HORIZON_MS: Final = (1 << 61) - 1
 """Of the timestamps that a batch can have; a horizon beyond is none."""

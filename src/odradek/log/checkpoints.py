@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.model.ids import TopicIdPartition, uuid_from_text, uuid_text
+from odradek.model.topics import TopicIdPartition, uuid_from_text, uuid_text
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"

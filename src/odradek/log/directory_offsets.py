@@ -30,7 +30,7 @@ from odradek.log.fence import Fence
 from odradek.log.log import Log
 from odradek.log.opening import Known
 from odradek.model.env import Disk
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 Work = Callable[[], None]
 

@@ -37,7 +37,7 @@ from uuid import UUID
 import google_crc32c
 
 from odradek.model.env import Disk, File
-from odradek.model.ids import ZERO_UUID, TopicIdPartition
+from odradek.model.topics import ZERO_UUID, TopicIdPartition
 
 DURABLE_ENDS_FILE = "durable-ends"
 HALF_BYTES = 64

@@ -36,7 +36,7 @@ from odradek.log.recovery import open_log
 from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
-from odradek.model.ids import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
+from odradek.model.topics import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"

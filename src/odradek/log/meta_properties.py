@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from odradek.model.env import Disk
-from odradek.model.ids import uuid_from_text, uuid_text
+from odradek.model.topics import uuid_from_text, uuid_text
 
 META_FILE = "meta.properties"
 

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from odradek.network.selector import DAY_MS, Reactor
+from odradek.network.reactor import DAY_MS, Reactor
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""One client: requests in, responses out in the order of the requests, nothing without a bound.
+"""A client connection: requests in, responses out in the order of the requests, all bounded.
 
     receive ─► framing ─► Exchange ─► handler.received ─┬─ respond(parts) ─┐
                              │ (in progress, in order)   └─ later ──────────┤
@@ -6,45 +6,284 @@
                                                      │
                                               output queue ─► transport
 
-Several exchanges may be in progress. An answer waits until every older exchange of the connection
-is answered, then leaves with whatever else is ready: at the end of the turn that brought the
-requests, or after the current event.
+Several exchanges may be in progress. A response waits until every older exchange of the connection
+is answered, then leaves with the other responses that are ready: at the end of the round that read
+the requests, or after the current event.
 
-Reading stops (no interest, and frames already here stay uncut) while
+Reading stops (no read interest; frames already received stay uncut) while
 
 - `max_in_progress` exchanges are in progress, or
-- more than `max_queued_bytes` wait to be sent,
+- more than `max_queued_bytes` wait to be sent.
 
-and goes on when that has passed. A turn cuts at most `frames_per_turn` frames and sends about
-`bytes_per_turn` bytes; the rest is done after the other connections had theirs.
+One round of the reactor handles at most `frames_per_round` frames of a connection and sends about
+`bytes_per_round` bytes; the rest waits until the other connections were served.
 
-A connection ends, once, through `close`: at the end of the stream, on an error of the transport, a
-frame that cannot be, a `ProtocolError` or a bug in the handler, without a first request in
-`first_request_timeout_ms`, idle for `max_idle_ms` with nothing in progress, or with output waiting
-and no byte taken for `stalled_timeout_ms`. Answers that come later are dropped; the files of all
-unsent answers are released.
+A connection is closed once, through `close`: at the end of the stream, on an error of the
+transport, an invalid frame, a `ProtocolError` or a bug in the handler, without a first request in
+`first_request_timeout_ms`, after `max_idle_ms` with nothing in progress, or after
+`stalled_timeout_ms` with output waiting of which the client took no byte. Responses that come later
+are dropped; the files of all unsent responses are released.
 
-Invariants: each answer is queued once; the transport is read only when no whole frame waits;
-interest in writing is registered only while the transport is full.
+The deadlines are timers that traffic never touches. A connection notes when it was last active; a
+timer that fires checks that and, if there was activity, starts again for the remaining time. So a
+request costs no timer operation, and a connection closes at its deadline, not at a multiple of it.
+
+Invariants: each response is queued once; the transport is read only when no whole frame waits;
+write interest is registered only while the transport is full.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.config.addresses import address_text
 from odradek.model.env import Transport
 from odradek.model.errors import ProtocolError
-from odradek.network.deadlines import Deadlines
-from odradek.network.exchange import Exchange, Handler, InProgress
 from odradek.network.framing import Framing
 from odradek.network.output import BLOCKED, YIELDED, OutputQueue, Part, release_all
 from odradek.network.transport import is_lost
+from odradek.timing.timer import SystemTimer
+from odradek.timing.timer_task import TimerTask
 
 if TYPE_CHECKING:
     from odradek.network.server import SocketServer
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionLimits:
+    """Bytes and milliseconds; the defaults suit a broker that trusts its clients as Kafka does."""
+
+    max_request_bytes: int = 100 * 1024 * 1024
+    """Kafka's `socket.request.max.bytes`."""
+    max_first_request_bytes: int = 64 * 1024
+    """The same, until a first request was taken."""
+    first_request_timeout_ms: int = 10_000
+    """For the first whole request to arrive."""
+    max_idle_ms: int = 600_000
+    """Kafka's `connections.max.idle.ms`; below 0: never."""
+    stalled_timeout_ms: int = 30_000
+    """With output waiting and no byte taken by the client."""
+    max_in_progress: int = 64
+    """Requests of one connection not yet answered."""
+    max_queued_bytes: int = 1024 * 1024
+    """Output of one connection, above which its requests are no longer read."""
+    frames_per_turn: int = 64
+    bytes_per_turn: int = 1024 * 1024
+    """Output sent for one connection before the others have their turn."""
+    max_connections: int = 2**31 - 1
+    """Kafka's `max.connections`."""
+    max_connections_per_ip: int = 2**31 - 1
+    """Kafka's `max.connections.per.ip`."""
+
+
+@dataclass(slots=True)
+class NetworkCounters:
+    """Totals since the start, for metrics."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    requests: int = 0
+    connections_accepted: int = 0
+    connections_closed: int = 0
+    connections_refused: int = 0
+    """Above a limit on connections."""
+    violations: int = 0
+    """Connections closed for what the client sent."""
+    idle_closed: int = 0
+    stalled_closed: int = 0
+    bugs: int = 0
+
+
+class Handler(Protocol):
+    """What is done with requests. Called on the owner thread."""
+
+    def received(self, exchange: Exchange) -> None:
+        """A request. Raises `ProtocolError` to have the connection closed with that reason."""
+        ...
+
+    def connected(self, connection: Connection) -> None: ...
+
+    def disconnected(self, connection: Connection) -> None:
+        """Once for each `connected`; the exchanges in progress will never be sent."""
+        ...
+
+
+class Exchange:
+    """One request and its answer, which is exactly one of `respond`, `no_response` and
+    `close_connection`, now or later.
+    """
+
+    __slots__ = ("_answer", "abandoned", "behind", "connection", "frame")
+
+    def __init__(self, connection: Connection, frame: bytes) -> None:
+        self.connection = connection
+        self.frame = frame
+        """The request without its length; empty once it is not needed any more."""
+        self.abandoned: Callable[[], None] | None = None
+        """Called after the event in which the connection ended, if this was not answered by then:
+        what waits to answer it need not wait any longer.
+        """
+        self.behind: Exchange | None = None
+        """The next one of the connection, while both are in progress."""
+        self._answer: Sequence[Part] | None = None
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Address and port of the client."""
+        return self.connection.peer
+
+    @property
+    def answered(self) -> bool:
+        return self._answer is not None
+
+    def respond(self, parts: Sequence[Part]) -> None:
+        """The whole response, its length included. File slices are released when they are sent, or
+        cannot be.
+        """
+        assert self._answer is None, "answered twice"
+        self._answer = parts
+        # What waited knows the way here: without this, each would keep the other, and the request,
+        # until the collector comes by.
+        self.abandoned = None
+        self.frame = b""
+        self.connection._answered(self, parts)
+
+    def no_response(self) -> None:
+        """Done, and the client expects nothing (`acks=0`)."""
+        self.respond(())
+
+    def close_connection(self, reason: str) -> None:
+        """The client sent what it must not. Older answers that are ready are sent if the transport
+        takes them.
+        """
+        self.connection.close_violation(reason)
+
+
+class InProgress:
+    """The exchanges of one connection, oldest first: those that are not answered, and those whose
+    answers wait for them.
+
+    They are linked to each other, not held in a list: one is there most often, and a connection
+    that has no list has less to be fetched into the processor's caches when its request comes.
+    """
+
+    __slots__ = ("_count", "_newest", "_oldest")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._oldest: Exchange | None = None
+        self._newest: Exchange | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, exchange: Exchange) -> None:
+        """The newest."""
+        if self._newest is None:
+            self._oldest = exchange
+        else:
+            self._newest.behind = exchange
+        self._newest = exchange
+        self._count += 1
+
+    def answered(self, exchange: Exchange, answer: Sequence[Part], output: OutputQueue) -> bool:
+        """Queue an answer and those behind it; False if an older exchange has none."""
+        if self._oldest is not exchange:
+            return False
+        following = self._take_oldest(exchange)
+        output.append(answer)
+        while following is not None and (behind := following._answer) is not None:
+            following = self._take_oldest(following)
+            output.append(behind)
+        return True
+
+    def _take_oldest(self, oldest: Exchange) -> Exchange | None:
+        """Let it go; the one that is the oldest now."""
+        following = oldest.behind
+        oldest.behind = None
+        self._oldest = following
+        self._count -= 1
+        if following is None:
+            self._newest = None
+        return following
+
+    def abandon(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        """None of them will be sent: release their files, and tell what waits to answer."""
+        exchange = self._oldest
+        while exchange is not None:
+            release_all(exchange._answer or ())
+            if exchange.abandoned is not None and not exchange.answered:
+                call_soon(exchange.abandoned)
+            exchange = self._take_oldest(exchange)
+
+
+class Deadlines:
+    """Closes its connection when it must; made when the connection starts."""
+
+    __slots__ = ("_connection", "_counters", "_idle", "_limits", "_progress_ms", "_stall", "_timer")
+
+    def __init__(
+        self,
+        connection: Connection,
+        timer: SystemTimer,
+        limits: ConnectionLimits,
+        counters: NetworkCounters,
+    ) -> None:
+        self._connection = connection
+        self._timer = timer
+        self._limits = limits
+        self._counters = counters
+        self._progress_ms = timer.now_ms
+        self._stall: TimerTask | None = None
+        self._idle = timer.call_later(limits.first_request_timeout_ms, self._check_idle)
+
+    def blocked(self, progress: bool) -> None:
+        """The client does not take more now; `progress`: it took something, or waited for nothing
+        before.
+        """
+        if progress:
+            self._progress_ms = self._timer.now_ms
+        if self._stall is None:
+            self._stall = self._timer.call_later(self._limits.stalled_timeout_ms, self._check_stall)
+
+    def cancel(self) -> None:
+        """The connection ended."""
+        self._idle.cancel()
+        if self._stall is not None:
+            self._stall.cancel()
+
+    def _check_idle(self) -> None:
+        connection, limits = self._connection, self._limits
+        if not connection.requests:
+            connection.close("no request in time", logging.INFO)
+            return
+        if limits.max_idle_ms < 0:
+            return
+        left_ms = connection.active_ms + limits.max_idle_ms - self._timer.now_ms
+        if connection.in_progress or connection.queued_bytes:
+            left_ms = limits.max_idle_ms
+        if left_ms > 0:
+            self._idle = self._timer.call_later(left_ms, self._check_idle)
+        else:
+            self._counters.idle_closed += 1
+            connection.close("idle")
+
+    def _check_stall(self) -> None:
+        self._stall = None
+        connection = self._connection
+        if not connection.blocked:
+            return
+        left_ms = self._progress_ms + self._limits.stalled_timeout_ms - self._timer.now_ms
+        if left_ms > 0:
+            self._stall = self._timer.call_later(left_ms, self._check_stall)
+        else:
+            self._counters.stalled_closed += 1
+            connection.close(
+                f"nothing taken in time, {connection.queued_bytes} bytes waiting", logging.INFO
+            )
 
 
 __all__ = ["Connection", "Exchange", "Handler"]

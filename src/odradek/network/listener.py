@@ -1,14 +1,16 @@
-"""A bound server socket: accepting, and living with too few descriptors.
+"""A listening socket: accepting connections, also when descriptors run out.
 
 When the process (or the system) is out of descriptors, `accept` fails and the pending connection
-keeps the socket readable: a level-triggered loop would spin on it, and its client would hang. So a
-spare descriptor is held; it is closed to take what is pending and close it, which the client sees
-at once, and opened again. Then accepting pauses, each time twice as long up to a second, until it
-succeeds.
+keeps the socket readable: a level-triggered loop would spin, and the client would hang. So a spare
+descriptor is held. It is closed to accept the pending connection and close it, which the client
+sees at once, and opened again. Then accepting pauses, each time twice as long up to a second, until
+it succeeds.
 
-    accepting ──out of descriptors──► turn pending ones away ──► paused ──100 ms .. 1 s──► accepting
+    accepting ──out of descriptors──► reject pending ones ──► paused ──100 ms .. 1 s──► accepting
 
-Who may connect is decided above (`server`).
+`SocketServer` decides which connections are admitted. `port_holder` finds the process that holds a
+port, for the error message, and `own_address` the address under which clients on other machines
+reach this one.
 """
 
 from __future__ import annotations
@@ -18,15 +20,92 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from odradek.config.addresses import address_text
 from odradek.model.env import Transport
 from odradek.network.poller import READ
-from odradek.network.port_holder import port_holder
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
+
+LISTENING = "0A"
+
+
+def port_holder(port: int, proc: Path = Path("/proc")) -> str | None:
+    """`name (pid n)` of a process listening on the port, None if it cannot be found."""
+    inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
+    if not inodes:
+        return None
+    for process in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
+        if _holds(process / "fd", inodes):
+            return f"{_name(process)} (pid {process.name})"
+    return None
+
+
+def _listening_inodes(port: int, proc: Path) -> list[str]:
+    rows = _rows(proc / "net" / "tcp") + _rows(proc / "net" / "tcp6")
+    return [
+        fields[9]
+        for fields in rows
+        if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port
+    ]
+
+
+def _rows(table: Path) -> list[list[str]]:
+    try:
+        lines = table.read_text().splitlines()[1:]
+    except OSError:  # Not Linux, or no IPv6: nobody is found there.
+        return []
+    return [fields for line in lines if len(fields := line.split()) > 9]
+
+
+def _holds(descriptors: Path, sockets: set[str]) -> bool:
+    try:
+        links = list(descriptors.iterdir())
+    except OSError:  # Another user's process, or one that just ended.
+        return False
+    return any(_target(link) in sockets for link in links)
+
+
+def _target(link: Path) -> str | None:
+    try:
+        return os.readlink(link)
+    except OSError:  # Closed since it was listed.
+        return None
+
+
+def _name(process: Path) -> str:
+    try:
+        return (process / "comm").read_text().strip()
+    except OSError:  # It ended just now.
+        return "a process"
+
+
+LOOPBACK = "127.0.0.1"
+ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses of nobody, kept for documentation (RFC 5737, RFC 3849)."""
+
+
+def own_address(listens_on: str) -> str:
+    """An IPv4 address; else, if `listens_on` is `::`, an IPv6 one. A machine that knows no way out
+    has only the loopback address, and is told so. Nothing is sent.
+    """
+    for family, elsewhere in ELSEWHERE[: 2 if listens_on == "::" else 1]:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as unsent:
+                unsent.connect((elsewhere, 9))  # Of a datagram socket this only chooses the route.
+                return str(unsent.getsockname()[0])
+        except OSError as error:
+            log.debug("no way to %s: %s", elsewhere, error)
+    log.warning(
+        "this machine knows no way to others, so clients are told %s. What to do: if others are to "
+        "connect, say how in advertised.listeners",
+        LOOPBACK,
+    )
+    return LOOPBACK
+
 
 log = logging.getLogger(__name__)
 

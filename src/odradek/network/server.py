@@ -15,8 +15,7 @@ import logging
 from collections.abc import Callable
 
 from odradek.model.env import Listening, Network, Transport
-from odradek.network.connection import Connection, Handler
-from odradek.network.limits import ConnectionLimits, NetworkCounters
+from odradek.network.connection import Connection, ConnectionLimits, Handler, NetworkCounters
 from odradek.timing.timer import SystemTimer
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import TopicPartition
-from odradek.protocol.compile import decode, encode_bytes
+from odradek.model.topics import TopicPartition
+from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import field, i32, message, struct
 
 PROTOCOL_TYPE: Final = "consumer"

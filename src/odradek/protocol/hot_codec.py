@@ -1,32 +1,238 @@
-"""Codecs by hand: what those of Produce, Fetch and Heartbeat have in common (`hot_produce`,
-`hot_fetch`, `hot_heartbeat`).
+"""Base of the codecs written by hand: `hot_produce`, `hot_fetch` and `hot_heartbeat`.
 
 Brokers and clients read and write little else. The declarations in `api.produce`, `api.fetch` and
-`api.heartbeat` say what the bytes mean, and the readers and writers made from them are the
-reference: those by hand yield the same objects and the same parts in every version, and refuse the
-same frames with a `ProtocolError` and the same values with an `UnsupportedVersionError`. A parity
-test holds them to it. They exist because they can be compiled to native code, and made code cannot;
-`compile` hands them out where they are compiled, for interpreted the made code is the faster one.
+`api.heartbeat` define the encoding, and the readers and writers generated from them are the
+reference. The codecs written by hand yield the same objects and the same parts in every version,
+and refuse the same frames with `ProtocolError` and the same values with `UnsupportedVersionError`;
+`tests/property/test_hot_parity.py` compares the two. They exist because mypyc can compile them and
+cannot compile generated code. `codec` uses them only where they are compiled: interpreted, the
+generated code is faster.
 
-What is rare is left to the reference, which then begins anew: `LeftToReference` is how a codec says
-so, wherever it meets a tagged field, the array of a case that hardly occurs, or a value that the
-version cannot carry.
+Rare cases are left to the reference. Where a codec meets a tagged field, a rarely used array, or a
+value that the version cannot carry, it raises `UseReference`, and the reference reads or writes the
+message from its beginning.
+
+The messages are classes written by hand too, so that compiled code accesses their attributes
+directly: one of each is made per request, and a generated dataclass would cost a tenth of the
+request. Their wire form is declared in `api`, like that of all other messages. Import them from
+there, except in compiled modules, which need the native classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from mypy_extensions import i64
+from librt.strings import (
+    BytesWriter,
+    read_i16_be,
+    read_i32_be,
+    read_i64_be,
+    write_i16_be,
+    write_i32_be,
+)
+from mypy_extensions import i16, i32, i64, u8
 
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import ZERO_UUID
-from odradek.protocol.code import minimum_size, objects_max
-from odradek.protocol.hot_input import Input
-from odradek.protocol.hot_output import Output
-from odradek.protocol.schema import StructOf, declaration
+from odradek.model.spans import FileSlice, Span
+from odradek.model.topics import ZERO_UUID
+from odradek.protocol.codegen import minimum_size, objects_max
+from odradek.protocol.primitives import (
+    COPIED_BYTES_MAX,
+    MAX_STRING_BYTES,
+    read_uvarint,
+    skip_tags,
+    uuid_of,
+)
+from odradek.protocol.schema import StructOf, declaration, fields_of
+
+
+class Input:
+    """A frame, the position in it, and how many objects more the message may have."""
+
+    def __init__(self, data: bytes, pos: i64, flexible: bool, objects_max: i64) -> None:
+        self.data = data
+        self.pos: i64 = pos
+        self.end: i64 = len(data)
+        self.flexible = flexible
+        self.left: i64 = objects_max
+
+    def int8(self) -> i64:
+        at: i64 = self.step(1)
+        value: i64 = self.data[at]
+        return value - 256 if value > 127 else value
+
+    def int16(self) -> i64:
+        return i64(read_i16_be(self.data, self.step(2)))
+
+    def int32(self) -> i64:
+        return i64(read_i32_be(self.data, self.step(4)))
+
+    def int64(self) -> i64:
+        return read_i64_be(self.data, self.step(8))
+
+    def step(self, size: i64) -> i64:
+        """Pass over `size` bytes; where they begin."""
+        at: i64 = self.pos
+        if size > self.end - at:
+            raise ProtocolError("a message runs past the end of its frame")
+        self.pos = at + size
+        return at
+
+    def length(self, narrow: bool) -> i64:
+        """The length before a value, -1 for null; `narrow` where the old encoding has 2 bytes."""
+        if not self.flexible:
+            return self.int16() if narrow else self.int32()
+        at: i64 = self.step(1)
+        value: i64 = self.data[at]
+        if value > 127:
+            value, self.pos = read_uvarint(self.data, at)
+        return value - 1
+
+    def text(self) -> str:
+        """A text that is not null."""
+        return self.text_of(self.length(True))
+
+    def nullable_text(self) -> str | None:
+        size: i64 = self.length(True)
+        return None if size == -1 else self.text_of(size)
+
+    def text_of(self, size: i64) -> str:
+        if size < 0 or size > MAX_STRING_BYTES:
+            raise ProtocolError(f"a text of {size} bytes")
+        at: i64 = self.step(size)
+        try:
+            return self.data[at : at + size].decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("a message has text that is not UTF-8") from None
+
+    def identifier(self) -> UUID:
+        at: i64 = self.step(16)
+        return uuid_of(self.data[at : at + 16])
+
+    def records(self) -> Any:
+        """Record batches: a span of the frame, or null."""
+        size: i64 = self.length(False)
+        if size == -1:
+            return None
+        if size < 0:
+            raise ProtocolError(f"records of {size} bytes")
+        at: i64 = self.step(size)
+        return Span(self.data, at, at + size)
+
+    def count(self, smallest: i64) -> i64:
+        """The number of elements of an array, which the remaining bytes can hold."""
+        found: i64 = self.length(False)
+        self.left -= found
+        if found < 0 or self.left < 0 or found * smallest > self.end - self.pos:
+            raise ProtocolError(f"an array of {found} elements, {self.end - self.pos} bytes left")
+        return found
+
+    def skip_tags(self) -> None:
+        """Pass over a tag section of which no field is known."""
+        if self.flexible:
+            at: i64 = self.step(1)
+            if self.data[at] != 0:
+                self.pos, self.left = skip_tags(self.data, at, self.left)
+
+    def has_tags(self) -> bool:
+        """Pass over an empty tag section; whether it has fields instead."""
+        return self.flexible and self.data[self.step(1)] != 0
+
+
+class Output:
+    """Bytes being written, and the parts that are finished."""
+
+    def __init__(self, flexible: bool) -> None:
+        self.flexible = flexible
+        self.out = BytesWriter()
+        self.parts: list[Any] = []
+
+    def length(self, size: i64, narrow: bool) -> None:
+        """The length before a value, -1 for null; `narrow` where the old encoding has 2 bytes."""
+        if self.flexible:
+            rest: i64 = size + 1
+            while rest > 127:
+                self.out.append(u8((rest & 0x7F) | 0x80))
+                rest >>= 7
+            self.out.append(u8(rest))
+        elif narrow:
+            write_i16_be(self.out, i16(size))
+        else:
+            write_i32_be(self.out, i32(size))
+
+    def text(self, value: str) -> None:
+        data = value.encode()
+        if len(data) > MAX_STRING_BYTES:
+            raise ValueError(f"a text takes {len(data)} bytes, the protocol allows 32767")
+        self.length(len(data), True)
+        self.out.write(data)
+
+    def nullable_text(self, value: str | None) -> None:
+        if value is None:
+            self.length(-1, True)
+        else:
+            self.text(value)
+
+    def identifier(self, value: UUID) -> None:
+        # `UUID.bytes` is a property that does the same, interpreted.
+        self.out.write(value.int.to_bytes(16, "big"))
+
+    def no_tags(self) -> None:
+        """An empty tag section."""
+        if self.flexible:
+            self.out.append(0)
+
+    def records(self, records: Any) -> None:
+        """Record batches in memory, in a stretch of a file or in several; or null."""
+        if records is None:
+            self.length(-1, False)
+        elif isinstance(records, bytes):
+            if len(records) > COPIED_BYTES_MAX:
+                self.part(len(records), records)
+            else:
+                self.length(len(records), False)
+                self.out.write(records)
+        elif isinstance(records, Span):
+            size: i64 = records.end - records.start
+            if size > COPIED_BYTES_MAX:
+                self.part(size, records.view())
+            else:
+                self.length(size, False)
+                self.out.write(records.data[records.start : records.end])
+        elif isinstance(records, FileSlice):
+            self.part(records.length, records)
+        else:
+            self.pieces(records)
+
+    def part(self, size: i64, part: Any) -> None:
+        """Bytes that are a part of their own, behind their length."""
+        self.length(size, False)
+        self.split()
+        self.parts.append(part)
+
+    def pieces(self, pieces: Sequence[FileSlice]) -> None:
+        """Stretches of files that follow each other, behind the length of all."""
+        size: i64 = 0
+        for piece in pieces:
+            size += piece.length
+        self.length(size, False)
+        if pieces:
+            self.split()
+            self.parts.extend(pieces)
+
+    def split(self) -> None:
+        """End the part of bytes that is being written."""
+        self.parts.append(self.out.getvalue())
+        self.out = BytesWriter()
+
+    def finish(self) -> list[Any]:
+        """All parts."""
+        if len(self.out) > 0:
+            self.parts.append(self.out.getvalue())
+        return self.parts
+
 
 FIRST_VERSION_BY_ID: Final = 13
 """From here on both APIs name topics by their ids (KIP-516)."""
@@ -34,6 +240,26 @@ FIRST_VERSION_BY_ID: Final = 13
 
 class LeftToReference(Exception):
     """The message has what is not read or written by hand."""
+
+
+class HotMessage:
+    """Equality and representation as generated dataclasses have them."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(
+            getattr(self, each.name) == getattr(other, each.name) for each in fields_of(type(self))
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError(f"{type(self).__name__} is mutable: it has no hash")
+
+    def __repr__(self) -> str:
+        inside = (f"{each.name}={getattr(self, each.name)!r}" for each in fields_of(type(self)))
+        return f"{type(self).__name__}({', '.join(inside)})"
 
 
 class HotReader:

@@ -1,6 +1,6 @@
-"""Heartbeat by hand: its request and its response, read and written (see `hot_codec`).
+"""Heartbeat, written by hand: its messages, readers and writers (see `hot_codec`).
 
-Left to the reference: a static member in a version that knows none.
+The generated codec handles a static member in a version that cannot carry one.
 """
 
 from __future__ import annotations
@@ -10,10 +10,44 @@ from typing import Final
 from librt.strings import write_i16_be, write_i32_be
 from mypy_extensions import i16, i32, i64
 
-from odradek.protocol.hot_codec import HotReader, HotWriter, LeftToReference
-from odradek.protocol.hot_heartbeat_messages import HeartbeatRequest, HeartbeatResponse
-from odradek.protocol.hot_input import Input
-from odradek.protocol.hot_output import Output
+from odradek.protocol.hot_codec import (
+    HotMessage,
+    HotReader,
+    HotWriter,
+    Input,
+    LeftToReference,
+    Output,
+)
+
+
+class HeartbeatRequest(HotMessage):
+    """Say that a member of a generation is alive."""
+
+    __slots__ = ("generation_id", "group_id", "group_instance_id", "member_id")
+
+    def __init__(
+        self,
+        *,
+        group_id: str,
+        generation_id: int,
+        member_id: str,
+        group_instance_id: str | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+
+
+class HeartbeatResponse(HotMessage):
+    """No error, or why to join again."""
+
+    __slots__ = ("error_code", "throttle_time_ms")
+
+    def __init__(self, *, throttle_time_ms: int = 0, error_code: int) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+
 
 FIRST_VERSION_WITH_THROTTLING: Final = 1
 FIRST_VERSION_WITH_STATIC_MEMBERS: Final = 3

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.model.errors import ProtocolError
-from odradek.protocol.compile import decode, encode_bytes
+from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.primitives import read_uvarint, uvarint
 from odradek.protocol.schema import declaration, field, i8, i16, i32, i64, message, struct, u16
 

@@ -46,8 +46,7 @@ from mypy_extensions import i64
 
 from odradek.protocol import compression
 from odradek.protocol.compression import CorruptCompression, TooLarge
-from odradek.protocol.record_cursor import RecordCursor, decode
-from odradek.protocol.records import InvalidRecords, Record
+from odradek.protocol.records import InvalidRecords, Record, RecordCursor, read_records
 
 MAGIC: Final = 2
 LOG_OVERHEAD: Final[i64] = 12
@@ -288,5 +287,5 @@ def cursor_of(
 def records_of(
     data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> Iterator[Record]:
-    """The batch's records, lazily. Raises what `cursor_of` and `record_cursor.decode` raise."""
-    return decode(cursor_of(data, header, max_bytes))
+    """The batch's records, lazily. Raises what `cursor_of` and `records.read_records` raise."""
+    return read_records(cursor_of(data, header, max_bytes))

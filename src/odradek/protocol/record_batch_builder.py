@@ -1,7 +1,21 @@
-"""Building record batches: what producers, tests and the rewriting validator make.
+"""Building record batches: from records, and from the records that compaction keeps.
 
-`RecordBatchBuilder` takes records one by one, `build` all at once, `assemble` a records section
-that is already encoded. The format stands in `record_batch.py`.
+`RecordBatchBuilder` takes records one by one, `build` all at once, `assemble` an encoded records
+section. The format is described in `record_batch`.
+
+Log compaction takes records out of batches:
+
+    all records kept   the bytes stay as they are
+    `rebuild_batch`    the kept records' bytes in a new records section; offsets, sequence,
+                       producer, leader epoch and the last offset delta are the old batch's,
+                       `records` counts the kept records, and the maximum timestamp is theirs
+    `empty_batch`      a header without records: the offset range and the last sequence of the
+                       producer outlive the records
+
+A batch with tombstones gets a *delete horizon* the first time it is compacted: the wall time after
+which its tombstones may be removed. It replaces the base timestamp (attribute bit 6), and the
+records' timestamp deltas are rewritten to match, so that timestamps read as before. Kafka reads and
+writes the same since 3.1.
 """
 
 from __future__ import annotations
@@ -12,10 +26,14 @@ import google_crc32c
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
-from odradek.protocol import compression, record_writer
+from odradek.protocol import compression
+__R__
 from odradek.protocol.record_batch import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
+    DELETE_HORIZON_BIT,
     HEADER_BYTES,
+    LOG_APPEND_TIME_BIT,
     MAGIC,
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -23,8 +41,9 @@ from odradek.protocol.record_batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
+    RecordBatchHeader,
 )
-from odradek.protocol.records import Header
+from odradek.protocol.records import Header, varint, varint_size, varlong, write_varint
 
 
 def assemble(
@@ -126,7 +145,7 @@ class RecordBatchBuilder:
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.last_offset_delta += 1
-        record_writer.encode_raw(
+        record_writer.write_record_raw(
             self._writer,
             self.last_offset_delta,
             timestamp - self.base_timestamp,
@@ -181,3 +200,74 @@ def build(
     for key, value, headers, timestamp in contents:
         builder.append(key, value, headers, timestamp)
     return builder.build()
+
+
+KEPT_BITS = COMPRESSION_MASK | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+
+
+def rebuilt(
+    header: RecordBatchHeader,
+    section: bytes,
+    kept: list[tuple[int, int]],
+    max_timestamp: int,
+    delete_horizon_ms: int,
+) -> bytes:
+    """The batch with those records of its decompressed `section` that lie at `kept`.
+
+    `max_timestamp` is theirs, as the batch's own timestamps have it; with LogAppendTime the batch's
+    stays. `delete_horizon_ms` -1: it has none.
+    """
+    attributes = header.attributes & KEPT_BITS
+    base_timestamp = header.base_timestamp
+    if delete_horizon_ms >= 0:
+        attributes |= DELETE_HORIZON_BIT
+    if delete_horizon_ms >= 0 and delete_horizon_ms != base_timestamp:
+        records = _moved(section, kept, base_timestamp - delete_horizon_ms)
+        base_timestamp = delete_horizon_ms
+    else:
+        records = b"".join([section[start:end] for start, end in kept])
+    return assemble(
+        compression.compress(header.compression_type, records),
+        len(kept),
+        base_offset=header.base_offset,
+        leader_epoch=header.partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+
+
+def _moved(section: bytes, kept: list[tuple[int, int]], difference_ms: int) -> bytes:
+    """The records with timestamp deltas that are larger by `difference_ms`."""
+    writer = BytesWriter()
+    for start, end in kept:
+        _, position = varint(section, start)
+        attributes = section[position]
+        delta, position = varlong(section, position + 1)
+        moved: i64 = delta + difference_ms
+        write_varint(writer, 1 + varint_size(moved) + end - position)
+        writer.append(attributes)
+        write_varint(writer, moved)
+        writer.write(section[position:end])
+    return writer.getvalue()
+
+
+def emptied(header: RecordBatchHeader) -> bytes:
+    """The batch without any record."""
+    return assemble(
+        b"",
+        0,
+        base_offset=header.base_offset,
+        leader_epoch=header.partition_leader_epoch,
+        attributes=header.attributes & KEPT_BITS & ~COMPRESSION_MASK,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )

@@ -30,8 +30,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
 from mypy_extensions import i64
 
 from odradek.protocol.record_batch import MAX_SECTION_BYTES, RecordBatchHeader, cursor_of
-from odradek.protocol.record_cursor import RecordCursor
-from odradek.protocol.records import varint
+from odradek.protocol.records import RecordCursor, varint
 
 MAX_DATA_BYTES: Final[i64] = (1 << 31) - 1
 MAX_COUNT: Final[i64] = (1 << 31) - 1

@@ -1,4 +1,4 @@
-"""The records inside a batch: their encoding, and what reads them one by one.
+"""The encoding of records inside a batch: checking, reading and writing them.
 
 One record, all varints zigzag as in protocol buffers:
 
@@ -13,24 +13,36 @@ One record, all varints zigzag as in protocol buffers:
     headers         varint   count, then each: keyLength varint, key in UTF-8,
                              valueLength varint (negative: null), value
 
-A compiled leaf: the inner loop of the broker and of the clients. `walk` checks every field and
-makes no object per record; the broker needs nothing else. `record_cursor` reads records one after
-the other, `record_columns` makes columns of them, `record_writer` writes. Records are read in
-place, from `start` to `end` of larger `bytes`.
+`check_records` checks every field and makes no object per record; the broker needs nothing else. A
+`RecordCursor` reads records one after the other, also without objects:
 
-Bounds. All movement is forward, so one test at the end of a record (`pos == record_end`) proves
-that none of its fields ran over. Reading past the data itself raises IndexError, which becomes
-`InvalidRecords` at the door.
+    cursor = RecordCursor(data, start, end, count, base_offset, base_timestamp)
+    while cursor.advance():
+        cursor.offset, cursor.timestamp
+        data[cursor.key : cursor.key + cursor.key_size]          negative size: null
+        data[cursor.value : cursor.value + cursor.value_size]    the same
+        data[cursor.headers : cursor.end_of_record]              cursor.header_count of them
 
-Stricter than Kafka, where it would store what readers understand differently: offset deltas must
-be 0, 1, 2, ...; varints that do not fit 32 bits and timestamps beyond 61 bits are refused instead
-of wrapped.
+A reader can stop and go on later, so a consumer can return a batch in pieces. `advance` has checked
+its record, headers included, so the positions never leave it. A cursor accepts gaps between offset
+deltas, because compaction leaves gaps. `read_records` makes an object of each record;
+`record_columns` makes columns. `write_record` and what it calls are the inner loop of producers.
+
+Records are read in place, from `start` to `end` of larger `bytes`. All movement is forward, so one
+test at the end of a record (`pos == record_end`) proves that none of its fields ran over. Reading
+past the data itself raises IndexError, which becomes `InvalidRecords`.
+
+`check_records` is stricter than Kafka, which would store records that consumers read differently:
+offset deltas must be 0, 1, 2, ...; varints that do not fit 32 bits and timestamps beyond 61 bits
+are refused instead of wrapped.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 Header = tuple[str, bytes | None]
@@ -242,3 +254,214 @@ def check_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> 
             raise InvalidRecords("a record header runs past the end of its record", index)
         headers -= 1
     return pos
+
+
+@final
+class RecordCursor:
+    """Stands before the first of the `count` records in `data[start:end]`.
+
+    `append_time` other than -1 (LogAppendTime) takes the place of every timestamp. Raises
+    `InvalidRecords` for bounds that cannot be.
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        start: i64,
+        end: i64,
+        count: i64,
+        base_offset: i64,
+        base_timestamp: i64,
+        append_time: i64 = -1,
+    ) -> None:
+        check_bounds(data, start, end, base_timestamp)
+        self.data = data
+        self.end = end
+        self.count = count
+        self.index: i64 = -1
+        """Which record this stands on."""
+        self.offset: i64 = -1
+        self.timestamp: i64 = -1
+        self.key: i64 = 0
+        self.key_size: i64 = -1
+        self.value: i64 = 0
+        self.value_size: i64 = -1
+        self.headers: i64 = 0
+        self.header_count: i64 = 0
+        self.end_of_record = start
+        self._base_offset = base_offset
+        self._base_timestamp = base_timestamp
+        self._append_time = append_time
+
+    def advance(self) -> bool:
+        """To the next record; False after the last. Raises `InvalidRecords` for one that is not
+        right, and for bytes after the last.
+        """
+        index = self.index + 1
+        if index >= self.count:
+            if self.end_of_record != self.end:
+                raise InvalidRecords("bytes remain after the declared number of records")
+            return False
+        try:
+            self._read(index)
+        except IndexError:
+            raise InvalidRecords("a record runs past the end of the data", index) from None
+        self.index = index
+        return True
+
+    def _read(self, index: i64) -> None:
+        data = self.data
+        length, pos = varint(data, self.end_of_record)
+        end = pos + length
+        if length < 0 or end > self.end:
+            raise InvalidRecords(f"record of {length} bytes runs past the end of the batch", index)
+        timestamp_delta, pos = varlong(data, pos + 1)
+        offset_delta, pos = varint(data, pos)
+        size, pos = varint(data, pos)
+        self.key = pos
+        self.key_size = size
+        if size > 0:
+            pos += size
+        size, pos = varint(data, pos)
+        self.value = pos
+        self.value_size = size
+        if size > 0:
+            pos += size
+        headers, pos = varint(data, pos)
+        self.headers = pos
+        self.header_count = headers
+        if headers != 0:
+            pos = check_headers(data, pos, end, headers, index)
+        if pos != end:
+            raise InvalidRecords("the fields of a record do not add up to its length", index)
+        append_time = self._append_time
+        self.offset = self._base_offset + offset_delta
+        self.timestamp = append_time if append_time >= 0 else self._base_timestamp + timestamp_delta
+        self.end_of_record = end
+
+
+def read_headers(data: bytes, pos: i64, count: i64) -> list[Header]:
+    """The `count` headers at `pos`, which a cursor has checked."""
+    headers: list[Header] = []
+    while count > 0:
+        size, pos = varint(data, pos)
+        name = data[pos : pos + size].decode("utf-8", "replace")
+        size, pos = varint(data, pos + size)
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, data[pos : pos + size]))
+            pos += size
+        count -= 1
+    return headers
+
+
+def read_records(cursor: RecordCursor) -> Iterator[Record]:
+    """The records behind where the cursor stands, one object each, lazily.
+
+    Raises `InvalidRecords` when it comes to a record that is not right.
+    """
+    data = cursor.data
+    while cursor.advance():
+        key = None if cursor.key_size < 0 else data[cursor.key : cursor.key + cursor.key_size]
+        at = cursor.value
+        value = None if cursor.value_size < 0 else data[at : at + cursor.value_size]
+        headers = read_headers(data, cursor.headers, cursor.header_count)
+        yield Record(cursor.offset, cursor.timestamp, key, value, headers)
+
+
+MAX_OVERHEAD_BYTES: Final[i64] = 31
+"""What a record takes beside the contents of its fields, at most: length 5, attributes 1, deltas
+10 and 5, sizes of key and value 5 each."""
+NO_HEADERS: Final = b"\0"
+"""What `encode_headers` makes of none."""
+
+
+def write_varint(writer: BytesWriter, value: i64) -> None:
+    """Zigzag varint of `value`, which fits 63 bits."""
+    raw: i64 = (value << 1) ^ (value >> 63)
+    byte: int  # not i64: only an int goes to the compiled `append`, an i64 to a method call
+    while raw > 0x7F:
+        byte = (raw & 0x7F) | 0x80
+        writer.append(byte)
+        raw >>= 7
+    byte = raw
+    writer.append(byte)
+
+
+def varint_size(value: i64) -> i64:
+    """How many bytes `write_varint` writes."""
+    raw: i64 = (value << 1) ^ (value >> 63)
+    size: i64 = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+def size_upper_bound(key: bytes | None, value: bytes | None, encoded_headers: bytes) -> i64:
+    """What `write_record_raw` writes at most, wherever in a batch the record comes to stand."""
+    size: i64 = MAX_OVERHEAD_BYTES + len(encoded_headers)
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    return size
+
+
+def write_record(
+    writer: BytesWriter,
+    offset_delta: i64,
+    timestamp_delta: i64,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+) -> None:
+    """Append one record."""
+    encoded = encode_headers(headers) if headers else NO_HEADERS
+    write_record_raw(writer, offset_delta, timestamp_delta, key, value, encoded)
+
+
+def write_record_raw(
+    writer: BytesWriter,
+    offset_delta: i64,
+    timestamp_delta: i64,
+    key: bytes | None,
+    value: bytes | None,
+    encoded_headers: bytes,
+) -> None:
+    """Append one record whose headers are encoded already."""
+    length: i64 = 1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+    length += _field_size(key) + _field_size(value) + len(encoded_headers)
+    write_varint(writer, length)
+    writer.append(0)
+    write_varint(writer, timestamp_delta)
+    write_varint(writer, offset_delta)
+    _write_field(writer, key)
+    _write_field(writer, value)
+    writer.write(encoded_headers)
+
+
+def _field_size(content: bytes | None) -> i64:
+    if content is None:
+        return 1
+    size: i64 = len(content)
+    return varint_size(size) + size
+
+
+def _write_field(writer: BytesWriter, content: bytes | None) -> None:
+    if content is None:
+        writer.append(1)
+    else:
+        write_varint(writer, len(content))
+        writer.write(content)
+
+
+def encode_headers(headers: Sequence[Header]) -> bytes:
+    """The headers of a record, their number first."""
+    writer = BytesWriter()
+    write_varint(writer, len(headers))
+    for name, content in headers:
+        _write_field(writer, name.encode())
+        _write_field(writer, content)
+    return writer.getvalue()

@@ -9,20 +9,34 @@
     @message(api=0, versions=(3, 13), flexible=9)
     class ProduceRequest:
         transactional_id: str | None = field(default=None, doc="Null unless transactional.")
-        acks: i16 = field(doc="0 nobody, 1 the leader, -1 the in-sync replicas.")
+        acks: i16 = field(doc="0 none, 1 the leader, -1 the in-sync replicas.")
         timeout_ms: i32
         topic_data: list[TopicProduceData]
 
 Field order is wire order. Types: `i8 i16 i32 i64 u16 u32 f64 bool str bytes UUID Records`, structs,
-`list[...]` of these, and `| None` where a version allows null. Versions in a struct are those of
-the message it is part of; a struct is encoded flexibly where its message is.
+`list[...]` of these, and `| None` where a version allows null. The versions in a struct are those
+of the message that contains it; a struct is encoded flexibly where its message is.
 
-Invariants, checked when a class is declared or first compiled:
+Two rules are checked when a class is declared or first compiled:
 
-- a field that some version lacks has a default, which is what a reader of that version yields;
-- a tagged struct is `T | None`: None means that the tag is absent. No other struct has a tag.
+- A field that some version lacks has a default. A reader of that version yields the default.
+- A tagged struct is `T | None`, where None means that the tag is absent. No other struct has a tag.
 
-This module knows nothing of bytes: `compile` turns declarations into readers and writers.
+A declaration normally makes its own class. The messages of Produce, Fetch and Heartbeat are written
+by hand as plain classes, because compiled code handles those faster (see `hot_codec`); each gets
+its declaration from a second class:
+
+    @wire_form(PartitionProduceData)
+    @struct
+    class PartitionProduceDataForm:
+        index: i32
+        records: Records | None
+
+Readers, writers and other declarations then use `PartitionProduceData`. The form is never
+instantiated. Its fields are the constructor's arguments, with the same defaults.
+
+This module does not know how values are encoded: `codec` makes readers and writers from the
+declarations.
 """
 
 from __future__ import annotations
@@ -31,6 +45,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -46,10 +61,84 @@ from typing import (
 from uuid import UUID
 
 from odradek.model.spans import FileSlice, Span
-from odradek.protocol.plain_class import attach
-from odradek.protocol.wire_forms import form_of
+
+
+def attach(cls: type[Any], names: list[str]) -> None:
+    """Give a class its constructor, equality and representation."""
+
+    def __init__(self: Any, **values: Any) -> None:
+        cls.__init__ = compile_constructor(cls)
+        cls.__init__(self, **values)
+
+    if len(names) > 1:
+        values_of: Callable[[Any], Any] = attrgetter(*names)
+    elif names:
+        values_of = attrgetter(names[0])
+    else:
+        values_of = type
+
+    def __eq__(self: Any, other: object) -> bool:
+        if type(other) is not cls:
+            return NotImplemented
+        return bool(values_of(self) == values_of(other))
+
+    def __repr__(self: Any) -> str:
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{cls.__name__}({inside})"
+
+    cls.__init__ = __init__
+    cls.__eq__ = __eq__  # type: ignore[assignment]
+    cls.__repr__ = __repr__  # type: ignore[assignment]
+    cls.__hash__ = None  # type: ignore[assignment]
+
+
+def compile_constructor(cls: type[Any]) -> Callable[..., None]:
+    """`__init__` with keyword-only arguments, one plain assignment each."""
+    parameters, body = [], []
+    scope: dict[str, Any] = {"MISSING": MISSING}
+    for item in dataclasses.fields(cls):
+        name = item.name
+        if item.default_factory is not MISSING:
+            scope[f"make_{name}"] = item.default_factory
+            parameters.append(f"{name}=MISSING")
+            body.append(f"self.{name} = make_{name}() if {name} is MISSING else {name}")
+            continue
+        if item.default is not MISSING:
+            scope[f"default_{name}"] = item.default
+            parameters.append(f"{name}=default_{name}")
+        else:
+            parameters.append(name)
+        body.append(f"self.{name} = {name}")
+    arguments = "self, *, " + ", ".join(parameters) if parameters else "self"
+    source = f"def __init__({arguments}):\n " + ("\n ".join(body) or "pass")
+    exec(source, scope)
+    made: Callable[..., None] = scope["__init__"]
+    return made
+
 
 T = TypeVar("T")
+
+_forms: dict[type[Any], type[Any]] = {}
+
+
+def wire_form(of: type[Any]) -> Callable[[type[T]], type[T]]:
+    """Let the decorated declaration be that of a class that is written out."""
+
+    def declare(declared: type[T]) -> type[T]:
+        _forms[of] = declared
+        return declared
+
+    return declare
+
+
+def form_of(cls: type[Any]) -> type[Any]:
+    """The declaration of a class: its form, or itself."""
+    return _forms.get(cls, cls)
+
+
+def is_written_out(cls: type[Any]) -> bool:
+    """Whether its declaration is another class: then only its constructor makes one."""
+    return cls in _forms
 
 
 class UnsupportedVersionError(Exception):

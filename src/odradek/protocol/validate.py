@@ -1,23 +1,24 @@
-"""Kafka's checks on a produced batch: what a leader makes sure of before it appends.
+"""Kafka's checks on a produced batch, made by the leader before it appends.
 
-In Kafka's order, which decides the answer when several things are wrong:
+They run in Kafka's order, which decides the answer when several things are wrong:
 
-    whole     one v2 batch, nothing after it; zstd only from Produce version 7
+    framing   exactly one v2 batch; zstd only from Produce version 7
     header    base offset 0; size within max.message.bytes; CRC-32C; known codec
     batch     count > 0 and equal to the offset range; no control batch; a sequence if there
               is a producer id
-    records   every one is walked: structure, offset deltas 0, 1, ..., header counts, nothing left
-              over; compressed ones are decompressed for it, under a cap
+    records   every record is checked: structure, offset deltas 0, 1, ..., header counts, no bytes
+              left over; compressed records are decompressed for this, under a cap
     record    a key on compacted topics; the timestamp within its window: reported per record
 
-The outcome is a `ValidBatch`, whose bytes are the producer's own wherever Kafka keeps them, or an
-`InvalidBatch`, the answer to the producer. Nothing else is ever raised, whatever the bytes.
+`validate` takes the batch and the topic's `BatchRules` and returns a `ValidBatch`, whose bytes are
+the producer's own wherever Kafka keeps them, or an `InvalidBatch`, the answer to the producer. It
+raises nothing, whatever the bytes are.
 
-Bytes change in two cases. The maximum timestamp or timestamp type is not what the topic says
-(LogAppendTime, or a header that lies): 10 bytes and the CRC are rewritten. The topic's
-`compression.type` names another codec: the batch is compressed anew.
+The bytes change in two cases. If the maximum timestamp or timestamp type is not the topic's
+(LogAppendTime, or a wrong header), 10 bytes and the CRC are rewritten. If the topic's
+`compression.type` names another codec, the batch is compressed again.
 
-Where the answer differs from Kafka 4.3's, on purpose:
+The answer differs from Kafka 4.3's on purpose in these cases:
 
 - Offset deltas other than 0, 1, 2, ... are INVALID_RECORD. Kafka stores them if uncompressed (its
   consumers then skip or repeat) and answers UNKNOWN_SERVER_ERROR if compressed.
@@ -25,10 +26,10 @@ Where the answer differs from Kafka 4.3's, on purpose:
   Kafka answers UNKNOWN_SERVER_ERROR for both, and accepts bytes after a gzip or lz4 stream.
 - Decompression is capped: MESSAGE_TOO_LARGE where Kafka would go on.
 - Varints wider than 32 bits are INVALID_RECORD; Kafka lets them wrap.
-- On a CreateTime topic a batch that claims LogAppendTime is judged and stored by its records' own
-  timestamps; Kafka goes by the header's, whatever the records say.
+- On a CreateTime topic a batch that claims LogAppendTime is checked and stored by its records' own
+  timestamps; Kafka uses the header's, whatever the records contain.
 
-Not here: what needs the log (sequence continuity, epochs, transactions, segment size).
+Checks that need the log are elsewhere: sequence continuity, epochs, transactions, segment size.
 """
 
 from __future__ import annotations
@@ -41,18 +42,108 @@ from mypy_extensions import i64
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
 from odradek.protocol import compression, record_batch, record_batch_builder, records
-from odradek.protocol.batch_rules import (
-    KEEP_CODEC,
-    BatchRules,
-    InvalidBatch,
-    RecordError,
-    ValidBatch,
-)
 from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, RecordBatchHeader
-from odradek.protocol.record_cursor import RecordCursor, decode
-from odradek.protocol.records import InvalidRecords, InvalidTimestamp, Walk
+from odradek.protocol.records import (
+    InvalidRecords,
+    InvalidTimestamp,
+    RecordCursor,
+    Walk,
+    read_records,
+)
 
-__all__ = ["BatchRules", "InvalidBatch", "RecordError", "ValidBatch", "validate"]
+UNBOUNDED_MS: Final[i64] = (1 << 63) - 1
+MIN_DECOMPRESSED_CAP: Final[i64] = 16 * 1024 * 1024
+KEEP_CODEC: Final = -1
+
+
+class BatchRules:
+    """The settings of a topic that decide on a batch. Times in ms.
+
+    `codec`: the topic's `compression.type`, -1 for `producer` (keep what comes); `level` None is
+    the codec's default.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: i64 = 1048588,
+        log_append_time: bool = False,
+        timestamp_before_max_ms: i64 = UNBOUNDED_MS,
+        timestamp_after_max_ms: i64 = 3_600_000,
+        compacted: bool = False,
+        segment_bytes: i64 = 1 << 30,
+        codec: i64 = KEEP_CODEC,
+        level: int | None = None,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.log_append_time = log_append_time
+        self.timestamp_before_max_ms = timestamp_before_max_ms
+        self.timestamp_after_max_ms = timestamp_after_max_ms
+        self.compacted = compacted
+        self.segment_bytes = segment_bytes
+        self.codec = codec
+        self.level = level
+
+    @property
+    def decompressed_cap(self) -> i64:
+        """The most a batch may decompress to."""
+        cap = 10 * self.max_message_bytes
+        return cap if cap > MIN_DECOMPRESSED_CAP else MIN_DECOMPRESSED_CAP
+
+
+class ValidBatch:
+    """A batch fit to append: the bytes `start..end` of `data`, not yet stamped.
+
+    `max_timestamp_delta` is the offset delta of the first record with `max_timestamp`.
+    `rewritten` says that `data` is no longer the producer's frame.
+    """
+
+    def __init__(
+        self, data: bytes, header: RecordBatchHeader, max_timestamp_delta: i64, rewritten: bool
+    ) -> None:
+        self.data = data
+        self.start = header.position
+        self.end = header.end
+        self.header = header
+        self.count = header.count
+        self.size = header.size
+        self.max_timestamp = header.max_timestamp
+        self.max_timestamp_delta = max_timestamp_delta
+        self.rewritten = rewritten
+
+
+class RecordError:
+    """One refused record, as Produce reports it from version 8 on."""
+
+    def __init__(self, batch_index: int, message: str) -> None:
+        self.batch_index = batch_index
+        self.message = message
+
+    def __repr__(self) -> str:
+        return f"RecordError({self.batch_index}, {self.message!r})"
+
+
+class InvalidBatch:
+    """A refused batch: the answer to its producer.
+
+    `log_start_known` says whether Kafka's answer shows the log start offset (else -1).
+    """
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        message: str,
+        record_errors: list[RecordError] | None = None,
+        log_start_known: bool = False,
+    ) -> None:
+        self.error = error
+        self.message = message
+        self.record_errors: list[RecordError] = [] if record_errors is None else record_errors
+        self.log_start_known = log_start_known
+
+    def __repr__(self) -> str:
+        return f"InvalidBatch({self.error!r}, {self.message!r}, {self.record_errors!r})"
+
 
 MIN_LEGACY_LENGTH: Final[i64] = 14
 MAGIC_END: Final[i64] = 17
@@ -192,7 +283,7 @@ def _refuse_records(
     errors: list[RecordError] = []
     timestamps = False
     cursor = RecordCursor(section, start, end, header.count, 0, header.base_timestamp)
-    for record in decode(cursor):
+    for record in read_records(cursor):
         if rules.compacted and record.key is None:
             errors.append(
                 RecordError(record.offset, "A compacted topic takes no record without a key")

@@ -28,8 +28,8 @@ from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import Log
 from odradek.log.results import LogOffsetMetadata, LogRead, TimestampAndOffset
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules, InvalidBatch, RecordError, validate
 
 logger = logging.getLogger(__name__)

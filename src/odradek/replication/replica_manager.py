@@ -21,8 +21,8 @@ from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
 from odradek.replication.delayed_delete_records import DeleteRecordsStatus
 from odradek.replication.flusher import Flusher

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import ClientSettings
 from odradek.config.setting import ConfigError
 from odradek.spark.option_table import FIXED, PREFIX, names
 

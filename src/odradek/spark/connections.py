@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odradek import Admin
-from odradek.config.admin import AdminConfig
+from odradek.config.client import AdminConfig
 from odradek.spark.client_settings import those_of
 from odradek.spark.options import ClientOptions
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Set
 from typing import NamedTuple
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.offsets import Offsets
 from odradek.spark.options import Subscription
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.client_settings import Pairs, client_settings
 from odradek.spark.java_regex import compile_java
 from odradek.spark.json.schema import SchemaError, parse_schema

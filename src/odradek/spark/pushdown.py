@@ -41,7 +41,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.offsets import Offsets
 from odradek.spark.topics import NO_OFFSET, Topics
 

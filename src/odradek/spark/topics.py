@@ -17,7 +17,7 @@ from odradek import Admin, TopicPartition
 from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.list_offsets import LATEST as END
-from odradek.model.ids import ZERO_UUID, uuid_text
+from odradek.model.topics import ZERO_UUID, uuid_text
 from odradek.spark.gone import text_of
 from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.history import Content, History, Read, Send
 from odradek.testing.removals import FSYNC, Clocks, Removals
 from odradek.testing.retention_rule import RetentionRule

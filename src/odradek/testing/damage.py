@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from odradek.log.durable_ends import DURABLE_ENDS_FILE, DurableEnd, DurableEnds
 from odradek.log.memory import MemoryDisk
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.testing.disk import SimDisk

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.model.ids import uuid_text
+from odradek.model.topics import uuid_text
 from odradek.protocol import record_batch
 from odradek.testing.disk import SimDisk
 

@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 Header = tuple[str, bytes | None]
 

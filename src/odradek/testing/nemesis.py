@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from odradek.log.durable_ends import DURABLE_ENDS_FILE
 from odradek.log.log_directory import CLEAN_SHUTDOWN_FILE
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 from odradek.testing.damage import flip_derived_bit, flip_durable_bit
 from odradek.testing.history import Fault
 from odradek.testing.machine import Machine

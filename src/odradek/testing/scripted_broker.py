@@ -10,15 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.model.errors import ErrorCode
-from odradek.network.connection import Connection
-from odradek.network.exchange import Exchange
+from odradek.network.connection import Connection, Exchange
 from odradek.network.server import SocketServer
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.metadata import MetadataRequest
-from odradek.protocol.compile import decode, encode
-from odradek.protocol.frame import response_parts
-from odradek.protocol.header import API_VERSIONS, decode_request_header, response_is_flexible
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.frame import (
+    API_VERSIONS,
+    decode_request_header,
+    response_is_flexible,
+    response_parts,
+)
 from odradek.testing.network import SimNetwork
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, SimClock, SimulationError

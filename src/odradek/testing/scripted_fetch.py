@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,

@@ -20,7 +20,7 @@ import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from odradek.model.ids import TopicIdPartition, TopicPartition
+from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.testing.checker import Checker
 from odradek.testing.clients import Clients
 from odradek.testing.durable import is_durable

@@ -1,4 +1,4 @@
-"""DelayedOperationPurgatory: where operations wait, by the keys whose events may complete them.
+"""DelayedOperationPurgatory: delayed operations, found by the keys whose events may complete them.
 
     try_complete_else_watch(operation, keys)      check_and_complete(key)    the timer
         try -> done                                        |                   |
@@ -6,35 +6,36 @@
         try again -> done           key -> Watchers --> safe_try_complete   force_complete
         start the timer
 
-The second try closes the gap between the first one and the watch: an event in between has either
-found the operation in the watch lists, or happened early enough for the second try to see it. So
-no event is lost, and a check by key and the deadline are all that is needed to wake an operation.
+The second try closes the gap between the first try and the watch: an event in between has either
+found the operation in the watch lists, or happened early enough for the second try to see it. So no
+event is lost: checks by key and the deadline are enough to complete every operation.
 
 An operation that completes leaves its timer at once, but stays in the watch lists of its keys:
-taking it out of the middle of each would cost more than all the rest. Those entries go
+removing it from the middle of each list would cost more than all the rest. Those entries are
+removed
 
-- for one key, whenever `check_and_complete` comes across them;
+- for one key, whenever `check_and_complete` finds them;
 - for all keys, by a purge, when more than `purge_interval` operations have completed since the
-  last one (the number ever watched since then, less those that wait on the timer).
+  last purge (the number watched since then, less those that wait on the timer).
 
-A purge of up to `PURGE_AT_ONCE` entries is done on the spot. A larger one waits until half of
-the operations have completed, so that its work per completed operation is bounded, and then goes
-on a piece at a time, so that no caller waits long. The lists therefore never hold much more than
-twice what waits, plus `purge_interval` operations.
+A purge of up to `PURGE_AT_ONCE` entries runs immediately. A larger one waits until half of the
+operations have completed, which bounds its work per completed operation, and then runs in pieces,
+so that no caller waits long. The lists therefore never hold much more than twice the waiting
+operations, plus `purge_interval`.
 
-Checks may be nested: what `try_complete` or `on_complete` calls may check any key, the same one
-included, or watch new operations. Each call counts what it completed itself. Lists only grow
-while they are walked; finished entries leave by putting a new list in the place of the old one,
-so a walk that is under way is not disturbed.
+Checks may be nested: `try_complete` and `on_complete` may check any key, the same one included, or
+watch new operations. Each call counts the operations that it completed itself. A list only grows
+while it is walked; completed entries are removed by replacing the list, so a walk in progress is
+not disturbed. A key whose last operation leaves is removed too.
 
 If `try_complete` or `on_complete` raises, `check_and_complete` still tries the rest of the list,
-then raises that error (an `ExceptionGroup` if there were several). If it raises in the second try
-of `try_complete_else_watch`, the timer is started nevertheless: an operation in the watch lists
-always has a deadline or is completed.
+then raises that error (an `ExceptionGroup` for several). If it raises in the second try of
+`try_complete_else_watch`, the timer is started nevertheless: an operation in the watch lists always
+has a deadline or is completed.
 
-`shards`, `new_lock` and the locks here are for `threaded`; an owner loop has one shard and no
-lock. What a lock guards is the dictionary and the lists, never a call of an operation, so they
-order below every operation's own lock.
+`shards`, `new_lock` and the locks here are for `threaded`; an owner loop has one shard and no lock.
+A lock guards the dictionary and the lists, never a call of an operation, so it orders below every
+operation's own lock.
 """
 
 from __future__ import annotations
@@ -48,7 +49,107 @@ from mypy_extensions import i64, mypyc_attr
 from odradek.timing.delayed_operation import DelayedOperation, safe_try_complete
 from odradek.timing.timer import ClockListener, SystemTimer
 from odradek.timing.timer_task import TaskCounter, cancel
-from odradek.timing.watchers import WatcherList, Watchers
+
+
+class Watchers:
+    """The operations watching one key, in order of arrival."""
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.operations: list[DelayedOperation] = []
+        self.has_completed = False
+
+    def try_complete_watched(self, errors: list[Exception]) -> i64:
+        """Try them all; how many this call completed. Notes whether there is something to purge."""
+        operations = self.operations
+        completed: i64 = 0
+        # Operations that are added while this runs have been tried by whoever added them.
+        for index in range(len(operations)):
+            operation = operations[index]
+            if not operation.is_completed:
+                try:
+                    if safe_try_complete(operation):
+                        completed += 1
+                except Exception as error:
+                    errors.append(error)
+            if operation.is_completed:
+                self.has_completed = True
+        return completed
+
+    def purge_completed(self) -> int:
+        """Let go of the completed ones; how many."""
+        self.has_completed = False
+        before = self.operations
+        waiting = [operation for operation in before if not operation.is_completed]
+        if len(waiting) < len(before):
+            self.operations = waiting
+        return len(before) - len(waiting)
+
+
+class WatcherList:
+    """One shard of the keys."""
+
+    def __init__(self, lock: AbstractContextManager[object] | None) -> None:
+        self.lock = lock
+        self.watchers_by_key: dict[Hashable, Watchers] = {}
+        self.watched: i64 = 0
+
+    def watch(self, key: Hashable, operation: DelayedOperation) -> None:
+        """Enter the operation under the key."""
+        if self.lock is None:
+            self._watch(key, operation)
+        else:
+            with self.lock:
+                self._watch(key, operation)
+
+    def _watch(self, key: Hashable, operation: DelayedOperation) -> None:
+        watchers = self.watchers_by_key.get(key)
+        if watchers is None:
+            watchers = Watchers(key)
+            self.watchers_by_key[key] = watchers
+        watchers.operations.append(operation)
+        self.watched += 1
+
+    def find(self, key: Hashable) -> Watchers | None:
+        if self.lock is None:
+            return self.watchers_by_key.get(key) if self.watched else None
+        with self.lock:
+            return self.watchers_by_key.get(key)
+
+    def purge(self, watchers: Watchers) -> None:
+        """Let go of what completed under one key, and of the key if nothing is left."""
+        if self.lock is None:
+            self._purge(watchers)
+        else:
+            with self.lock:
+                self._purge(watchers)
+
+    def _purge(self, watchers: Watchers) -> None:
+        if self.watchers_by_key.get(watchers.key) is not watchers:
+            return  # taken out meanwhile, by cancel_for_key or by another purge
+        self.watched -= watchers.purge_completed()
+        if not watchers.operations:
+            del self.watchers_by_key[watchers.key]
+
+    def remove(self, key: Hashable) -> Watchers | None:
+        """Take the key out with all its operations."""
+        if self.lock is None:
+            return self._remove(key)
+        with self.lock:
+            return self._remove(key)
+
+    def _remove(self, key: Hashable) -> Watchers | None:
+        watchers = self.watchers_by_key.pop(key, None)
+        if watchers is not None:
+            self.watched -= len(watchers.operations)
+        return watchers
+
+    def all_watchers(self) -> list[Watchers]:
+        if self.lock is None:
+            return list(self.watchers_by_key.values())
+        with self.lock:
+            return list(self.watchers_by_key.values())
+
 
 PURGE_AT_ONCE: Final = 4096
 """Watch-list entries that one call looks at without a thought (some tens of microseconds)."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from clients.asking import BATCH
 from fuzz.tokens import Tokens
-from odradek.protocol.header import request_is_flexible
+from odradek.protocol.frame import request_is_flexible
 from odradek.protocol.schema import (
     RECORDS,
     TEXT,

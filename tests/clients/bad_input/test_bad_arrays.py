@@ -12,7 +12,7 @@ from clients.wire import Wire
 from fuzz.tokens import Token, joined, sized
 from odradek.broker.apis import ROWS, Api
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.testing.broker import Broker

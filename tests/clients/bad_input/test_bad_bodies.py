@@ -11,7 +11,7 @@ from clients.bad_input.memory import MIB
 from clients.wire import Wire, request_bytes
 from odradek.broker.apis import ROWS, Api
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -21,7 +21,7 @@ from odradek.protocol.api.describe_topic_partitions import (
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.list_offsets import ListOffsetsRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.compile import encode_bytes
+from odradek.protocol.codec import encode_bytes
 from odradek.protocol.primitives import uvarint
 from odradek.testing.broker import Broker
 

@@ -10,7 +10,7 @@ from written import A_BATCH, LONG_S, NewTopic, Produce
 
 from odradek.client.aio.consumer import Consumer as AwaitedConsumer
 from odradek.client.errors import ClientClosed
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 

@@ -22,7 +22,7 @@ from odradek.client.errors import (
     OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 

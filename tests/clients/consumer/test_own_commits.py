@@ -6,7 +6,7 @@ import pytest
 from written import LONG_S, NewTopic, Produce
 
 from odradek.client.blocking.consumer import Consumer
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 

@@ -13,7 +13,7 @@ from written import A_BATCH, LONG_S, T0, NewTopic, Produce
 
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.errors import ClientClosed
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
 

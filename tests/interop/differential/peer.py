@@ -24,7 +24,7 @@ from uuid import UUID
 
 from interop.differential.plain import Names, Plain, plain
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.create_topics import (
     CreatableReplicaAssignment,
@@ -40,12 +40,11 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsTopic,
 )
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
-from odradek.protocol.compile import decode, encode_bytes
-from odradek.protocol.frame import request_parts
-from odradek.protocol.header import decode_response_header, response_is_flexible
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, encode_bytes
+from odradek.protocol.frame import decode_response_header, request_parts, response_is_flexible
+from odradek.protocol.generated_writer import joined
 from odradek.protocol.schema import declaration
-from odradek.protocol.writer import joined
 
 CLOSED, SILENCE, NO_ANSWER = "closed", "silence", "no answer"
 PATIENCE_S = 20.0

@@ -22,13 +22,12 @@ from typing import Any
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import Span
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of
 from odradek.protocol.records import InvalidRecords
-from odradek.protocol.schema import fields_of
-from odradek.protocol.wire_forms import form_of
+from odradek.protocol.schema import fields_of, form_of
 
 Plain = Any
 NOW_WITHIN_MS = 3 * 3_600_000

@@ -9,7 +9,7 @@ from serving import Serving
 
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,

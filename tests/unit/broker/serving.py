@@ -23,10 +23,9 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.protocol.compile import decode, encode
-from odradek.protocol.frame import request_parts
-from odradek.protocol.header import decode_response_header, response_is_flexible
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.frame import decode_response_header, request_parts, response_is_flexible
 from odradek.protocol.record_batch_builder import build
 from odradek.timing import SystemTimer
 

@@ -25,7 +25,7 @@ from serving import Serving
 
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.join_group import JoinGroupResponse
 

@@ -11,8 +11,7 @@ from serving import Serving
 
 from odradek.log.memory import MemoryDisk
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import uuid_text
-from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.model.topics import CONSUMER_OFFSETS, uuid_text
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -10,8 +10,8 @@ from serving import Serving
 
 from odradek.log.log import Log
 from odradek.log.memory import MemoryDisk, MemoryFile
-from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import Span
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.delete_topics import (
     DeleteTopicsRequest,

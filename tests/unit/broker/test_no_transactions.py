@@ -9,7 +9,7 @@ from odradek.broker.apis import APIS
 from odradek.model.errors import ERRORS, ErrorCode
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
 
 TRANSACTION = 1
 FOR_TRANSACTIONS_ONLY = ("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers")

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.context import RequestContext
-from odradek.network.exchange import Exchange
+from odradek.network.connection import Exchange
 from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.compile import encode
+from odradek.protocol.codec import encode
 from odradek.protocol.frame import request_parts
+from odradek.protocol.generated_writer import joined
 from odradek.protocol.record_batch_builder import build
-from odradek.protocol.writer import joined
 from odradek.testing.broker import Broker
 
 REQUESTS = 40

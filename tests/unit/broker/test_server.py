@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.server import BadSettings, Server
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor
 
 
 def test_while_it_runs_a_signal_ends_the_sleep_at_once() -> None:

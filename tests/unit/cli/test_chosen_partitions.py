@@ -7,7 +7,7 @@ import pytest
 from odradek.cli.moments import NotUnderstood
 from odradek.cli.positions import chosen_partitions, partition_ranges
 from odradek.client.errors import UnknownTopicOrPartition
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 KNOWN = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(4)]
 

@@ -14,7 +14,7 @@ from odradek.cli.group_reading import WrittenOut, read_as_member
 from odradek.cli.progress import Progress
 from odradek.client.consumer.record import RecordSource, TimestampType
 from odradek.client.errors import CommitFailed, RebalanceInProgress
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

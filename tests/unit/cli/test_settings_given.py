@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 import odradek
 from odradek.cli.main import main
 from odradek.config.addresses import ENVIRONMENT
-from odradek.config.client_loading import ClientSettings
-from odradek.config.clients import AdminConfig, ConsumerConfig, ProducerConfig
+from odradek.config.client import AdminConfig, ClientSettings
+from odradek.config.consumer import ConsumerConfig
+from odradek.config.producer import ProducerConfig
 from odradek.config.setting import ConfigError
 
 KINDS: dict[str, type[ClientSettings]] = {

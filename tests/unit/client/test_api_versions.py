@@ -17,7 +17,7 @@ from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, Ap
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest
-from odradek.protocol.compile import encode_bytes
+from odradek.protocol.codec import encode_bytes
 from odradek.protocol.schema import declaration
 from odradek.testing.scripted import ScriptedCluster
 

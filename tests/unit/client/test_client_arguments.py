@@ -19,7 +19,7 @@ from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError
 from odradek.client.list_offsets import milliseconds
 from odradek.client.producer.arguments import ProducerArguments, producer_arguments
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 BROKERS = {"bootstrap.servers": "localhost:1"}
 FIRST = TopicPartition("t", 0)

@@ -12,8 +12,7 @@ import pytest
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError
 from odradek.protocol.record_batch_builder import build
-from odradek.protocol.record_cursor import RecordCursor
-from odradek.protocol.records import Header
+from odradek.protocol.records import Header, RecordCursor
 
 
 def read(wanted: object, value: bytes | None) -> object:

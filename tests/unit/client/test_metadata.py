@@ -8,7 +8,7 @@ from knowing_metadata import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
 
 from odradek.client.cluster_image import NO_LEADER, Node
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 def test_an_answer_becomes_the_image() -> None:

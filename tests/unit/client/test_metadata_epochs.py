@@ -11,7 +11,7 @@ from knowing_metadata import Knowing, response, topic
 from odradek.client.cluster_image import NO_EPOCH, NO_LEADER, Node
 from odradek.client.metadata import LeaderChange
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 
 
 def test_a_leader_epoch_never_goes_back() -> None:

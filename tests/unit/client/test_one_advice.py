@@ -14,7 +14,7 @@ from odradek.client.errors.answers import error_for
 from odradek.client.metadata import Metadata
 from odradek.client.producer.pending_send import topic_unknown
 from odradek.model.errors import ErrorCode
-from odradek.network.clock import SystemClock
+from odradek.network.reactor import SystemClock
 
 MARK = "What to do"
 

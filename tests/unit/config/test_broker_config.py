@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.config.addresses import Listener, parse_listener
 from odradek.config.broker import BrokerConfig
-from odradek.config.listeners import Listener, parse_listener
 from odradek.config.setting import ConfigError
 from odradek.config.settings import ConfigSource, Synonym
 

@@ -21,11 +21,8 @@ from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.consumer.arguments import ConsumerOptions
-from odradek.config.admin import AdminConfig
-from odradek.config.client import ClientConfig
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import AdminConfig, ClientConfig, ClientSettings, client_kinds
 from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT, normalised
-from odradek.config.clients import KINDS
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.producer import ProducerConfig
@@ -68,7 +65,7 @@ def test_kafkas_settings_are_known_and_have_kafkas_defaults(
         assert ("null" if text is None else text) == default.strip("[]")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", client_kinds())
 def test_our_settings_are_kafkas_or_marked_as_ours(kind: type[ClientSettings]) -> None:
     known = {name for _, name, _, _ in OF_KAFKA}
     for setting in kind.declared.values():
@@ -221,7 +218,8 @@ def test_so_is_a_misspelt_argument_of_a_constructor(
 
 
 @pytest.mark.parametrize(
-    ("config", "argument"), [(config, each) for config in KINDS for each in config.arguments]
+    ("config", "argument"),
+    [(config, each) for config in client_kinds() for each in config.arguments],
 )
 def test_an_argument_of_a_constructor_is_no_setting_and_not_its_own_correction(
     config: type[ClientSettings], argument: str, caplog: pytest.LogCaptureFixture
@@ -237,11 +235,11 @@ def test_an_argument_of_a_constructor_is_no_setting_and_not_its_own_correction(
         assert str(told.value) == (
             f"{name} is no setting, but an argument of the constructor of a {config.kind}"
         )
-        others = [kind for kind in KINDS if argument not in kind.arguments]
+        others = [kind for kind in client_kinds() if argument not in kind.arguments]
         assert all(kind.resolve(name, "json") is None for kind in others)
 
 
-@pytest.mark.parametrize("config", KINDS)
+@pytest.mark.parametrize("config", client_kinds())
 def test_the_nearest_may_be_another_clients_as_those_are_taken_too(
     config: type[ClientSettings],
 ) -> None:
@@ -301,7 +299,7 @@ def test_two_names_for_the_same_must_say_the_same() -> None:
 
 
 def test_the_table_of_names_is_consistent() -> None:
-    declared = {name for kind in KINDS for name in kind.declared}
+    declared = {name for kind in client_kinds() for name in kind.declared}
     for name, alias in ALIASES.items():
         assert name == normalised(name) and alias.name in declared
     for name in (*WITHOUT_EFFECT, *REFUSED):

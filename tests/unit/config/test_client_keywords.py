@@ -6,8 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from odradek.config.admin import AdminConfig
-from odradek.config.client_loading import ClientSettings
+from odradek.config.client import AdminConfig, ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import AdminKeywords, ConsumerKeywords, ProducerKeywords
 from odradek.config.producer import ProducerConfig

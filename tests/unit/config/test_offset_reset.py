@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.config.durations import iso_duration_ms
 from odradek.config.offset_reset import (
     EARLIEST,
     LATEST,
     NONE,
     OffsetReset,
     ResetStrategy,
-    duration_ms,
     is_offset_reset,
     offset_reset,
 )
@@ -39,14 +39,14 @@ def test_the_plain_ones() -> None:
     ],
 )
 def test_durations_are_those_of_java(text: str, expected: int) -> None:
-    assert duration_ms(text) == expected
+    assert iso_duration_ms(text) == expected
     assert offset_reset(f"by_duration:{text}") == OffsetReset(ResetStrategy.BY_DURATION, expected)
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "15M", "PT15", "P1M", "-PT1S", "PT1.S1S"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="no duration"):
-        duration_ms(text)
+        iso_duration_ms(text)
 
 
 def test_what_is_asked_of_the_log() -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config.checks import at_least, between, between_or, exactly_one, one_of, refused
 from odradek.config.setting import (
     ConfigError,
     Setting,
+    at_least,
+    between,
+    between_or,
     boolean,
     choice,
     double,
+    exactly_one,
     integer,
     long,
+    one_of,
+    refused,
     string,
     strings,
 )

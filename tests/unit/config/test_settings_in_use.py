@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.config.broker import BrokerConfig
-from odradek.config.clients import KINDS
+from odradek.config.client import client_kinds
 from odradek.config.topic import TopicConfig
 
 SOURCES = Path(__file__).parents[3] / "src" / "odradek"
@@ -60,7 +60,9 @@ OF_CLIENTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted({name for kind in KINDS for name in kind.declared}))
+@pytest.mark.parametrize(
+    "name", sorted({name for kind in client_kinds() for name in kind.declared})
+)
 def test_every_setting_of_a_client_is_looked_at(name: str) -> None:
     attribute = name.replace(".", "_")
     assert f".{attribute}" in CODE or name in OF_CLIENTS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odradek.config import client_reference, reference
 from odradek.config.broker import BrokerConfig
-from odradek.config.clients import KINDS
+from odradek.config.client import client_kinds
 from odradek.config.topic import TopicConfig
 
 PAGES = Path(__file__).parents[3] / "docs" / "reference"
@@ -24,14 +24,14 @@ def test_the_page_of_the_clients_is_fresh() -> None:
 
 
 def test_every_setting_of_a_client_is_on_its_page() -> None:
-    for kind in KINDS:
+    for kind in client_kinds():
         for name in kind.declared:
             assert f"#### `{name}`" in client_reference.page()
 
 
 def test_every_argument_of_a_client_is_on_its_page() -> None:
     _, _, section = client_reference.page().partition("## Arguments")
-    for kind in KINDS:
+    for kind in client_kinds():
         listed = section.partition(f"- {kind.kind}:")[2].partition("\n- ")[0].partition("\n\n")[0]
         for argument in kind.arguments:
             assert f"`{argument}`" in listed

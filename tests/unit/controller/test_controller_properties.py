@@ -21,7 +21,7 @@ from odradek.controller.create_topics import create_topics
 from odradek.controller.delete_topics import delete_topics
 from odradek.controller.image import MetadataImage
 from odradek.controller.snapshot import snapshots
-from odradek.model.ids import new_uuid
+from odradek.model.topics import new_uuid
 from odradek.protocol.api import incremental_alter_configs as incremental
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsAssignment,

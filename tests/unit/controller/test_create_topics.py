@@ -11,7 +11,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.controller.create_topics import create_topics
 from odradek.controller.placement import place
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
 

@@ -12,8 +12,8 @@ from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, Gro
 from odradek.coordinator.turn import Reply, Turn
 from odradek.log.fence import LogDirFailure
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.record_batch_builder import build
 from transcripts.group_stage import NOW_MS, Stage

@@ -8,7 +8,7 @@ from uuid import UUID
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 TOPIC = UUID("e4db0fc8-5d12-4aa0-9093-d1ea987aa815")
 

@@ -12,7 +12,7 @@ from odradek.log.durable_ends import SLOT_BYTES, DurableEnds
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.memory import MemoryDisk
 from odradek.log.meta_properties import MetaProperties, WrongDirectory
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 TOPIC = UUID("e4db0fc8-5d12-4aa0-9093-d1ea987aa815")
 ZERO = TopicIdPartition(TOPIC, 0)

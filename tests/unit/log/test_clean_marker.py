@@ -12,7 +12,7 @@ from odradek.log.fence import LogDamaged
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 MARKER = "data/.kafka_cleanshutdown"
 DAMAGED, SOUND = (TopicIdPartition(UUID(int=7), number) for number in (0, 1))

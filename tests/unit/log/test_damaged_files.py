@@ -26,7 +26,7 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.log.meta_properties import META_FILE, WrongDirectory
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import records_of
 
 KEY = TopicIdPartition(UUID(int=7 << 64), 0)

@@ -27,7 +27,7 @@ from odradek.log.memory import MemoryDisk
 from odradek.log.offset_map import OffsetMap
 from odradek.log.retention import RetentionClock
 from odradek.log.segment_swap import Cut
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 KEY = TopicIdPartition(UUID(int=7 << 64), 0)
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, retention_ms=-1)

@@ -16,7 +16,7 @@ from log_making import batch, fill, headers, new_log, offsets, read, reopen
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 KEY = TopicIdPartition(UUID(int=7), 0)
 DENSE = LogConfig(index_interval_bytes=1)

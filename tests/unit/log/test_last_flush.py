@@ -15,7 +15,7 @@ from odradek.log.last_flush import LastFlush
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 
 class FailingDisk(MemoryDisk):

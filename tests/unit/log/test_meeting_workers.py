@@ -18,7 +18,7 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.log.retention import RetentionClock, delete_old_segments
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 SMALL = LogConfig(segment_bytes=1000, retention_bytes=0)
 

@@ -15,7 +15,7 @@ from odradek.log.files import LocalDisk
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk
-from odradek.model.ids import TopicIdPartition, uuid_from_text
+from odradek.model.topics import TopicIdPartition, uuid_from_text
 
 KEY = TopicIdPartition(uuid_from_text("5NsPyF0SSqCQk9HqmHqoFQ"), 0)
 

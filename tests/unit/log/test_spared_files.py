@@ -13,7 +13,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.log.retention import RetentionClock
 from odradek.log.truncation import truncate_to
-from odradek.model.ids import TopicIdPartition
+from odradek.model.topics import TopicIdPartition
 
 KEY = TopicIdPartition(UUID(int=5), 0)
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=1000)

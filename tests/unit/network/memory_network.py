@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 
 from odradek.model.env import Buffer, File, Transport
 from odradek.model.spans import FileSlice
-from odradek.network.connection import Connection
-from odradek.network.exchange import Exchange
-from odradek.network.limits import ConnectionLimits
+from odradek.network.connection import Connection, ConnectionLimits, Exchange
 from odradek.network.server import SocketServer
 from odradek.timing.timer import SystemTimer
 

@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from memory_network import Recorder
 
-from odradek.network.clock import SystemClock
-from odradek.network.limits import ConnectionLimits
-from odradek.network.selector import Reactor
+from odradek.network.connection import ConnectionLimits
+from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.server import SocketServer
 from odradek.timing.timer import SystemTimer
 

@@ -8,8 +8,7 @@ import pytest
 from memory_network import Recorder, framed, others_are_served, serve
 
 from odradek.model.errors import ProtocolError
-from odradek.network.connection import Exchange
-from odradek.network.limits import ConnectionLimits
+from odradek.network.connection import ConnectionLimits, Exchange
 
 
 @pytest.mark.parametrize(

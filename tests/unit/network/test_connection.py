@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from memory_network import PinnedFile, Recorder, framed, serve
 
-from odradek.network.connection import Connection
-from odradek.network.limits import ConnectionLimits
+from odradek.network.connection import Connection, ConnectionLimits
 
 # Order.
 

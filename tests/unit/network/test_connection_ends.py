@@ -8,8 +8,7 @@ import logging
 import pytest
 from memory_network import PinnedFile, Recorder, framed, others_are_served, serve
 
-from odradek.network.connection import Exchange
-from odradek.network.limits import ConnectionLimits
+from odradek.network.connection import ConnectionLimits, Exchange
 from odradek.network.output import INLINE_BYTES
 
 LONG = INLINE_BYTES + 1

@@ -12,9 +12,8 @@ import pytest
 
 from odradek.model.env import Transport
 from odradek.network import connector
-from odradek.network.clock import SystemClock
 from odradek.network.connector import ATTEMPT_DELAY_MS, Attempt, Connector, numeric_address
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing.timer import SystemTimer
 

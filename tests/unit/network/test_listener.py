@@ -21,9 +21,9 @@ from odradek.network.listener import (
     CannotListenError,
     SocketListening,
     bound_socket,
+    port_holder,
 )
 from odradek.network.poller import READ
-from odradek.network.port_holder import port_holder
 from odradek.timing.timer import SystemTimer
 
 

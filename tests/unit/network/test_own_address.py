@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from odradek.network.own_address import LOOPBACK, own_address
+from odradek.network.listener import LOOPBACK, own_address
 
 
 @pytest.mark.parametrize("listens_on", ["", "0.0.0.0", "::"])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
 

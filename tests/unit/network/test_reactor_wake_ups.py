@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from odradek.network.clock import SystemClock
 from odradek.network.poller import Poller, SelectorPoller, default_poller
-from odradek.network.selector import Reactor
+from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
 

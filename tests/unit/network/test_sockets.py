@@ -14,8 +14,7 @@ from memory_network import Recorder, framed
 from reactor_thread import ServerThread, read_exactly, read_frame, serving
 
 from odradek.model.spans import FileSlice
-from odradek.network.connection import Exchange
-from odradek.network.limits import ConnectionLimits
+from odradek.network.connection import ConnectionLimits, Exchange
 
 
 class DiskFile:

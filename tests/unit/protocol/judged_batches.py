@@ -8,7 +8,7 @@ from librt.strings import BytesWriter
 
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
-from odradek.protocol import record_batch, record_writer
+from odradek.protocol import record_batch, records
 from odradek.protocol.record_batch import is_intact
 from odradek.protocol.record_batch_builder import assemble
 from odradek.protocol.validate import BatchRules, InvalidBatch, ValidBatch, validate
@@ -21,14 +21,14 @@ def encoded(*rows: tuple[int, int, bytes | None, bytes | None]) -> bytes:
     """A records section from (offset delta, timestamp delta, key, value)."""
     writer = BytesWriter()
     for offset_delta, timestamp_delta, key, value in rows:
-        record_writer.encode(writer, offset_delta, timestamp_delta, key, value, ())
+        records.write_record(writer, offset_delta, timestamp_delta, key, value, ())
     return writer.getvalue()
 
 
 def varints(*values: int) -> bytes:
     writer = BytesWriter()
     for value in values:
-        record_writer.write_varint(writer, value)
+        records.write_varint(writer, value)
     return writer.getvalue()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import ZERO_UUID
 from odradek.model.spans import FileSlice, Span
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.api.describe_log_dirs import (
@@ -46,7 +46,7 @@ from odradek.protocol.api.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.api.sync_group import SyncGroupRequest
-from odradek.protocol.compile import (
+from odradek.protocol.codec import (
     decode,
     encode,
     encode_bytes,
@@ -54,9 +54,9 @@ from odradek.protocol.compile import (
     reader,
     source,
 )
+from odradek.protocol.generated_writer import joined
 from odradek.protocol.primitives import COPIED_BYTES_MAX, REQUEST_OBJECTS_MAX, uvarint
 from odradek.protocol.schema import UnsupportedVersionError
-from odradek.protocol.writer import joined
 
 
 def produce(records: Any, name: str = "t") -> ProduceRequest:

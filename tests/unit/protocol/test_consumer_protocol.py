@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
     NO_GENERATION,
     Assignment,

@@ -10,15 +10,16 @@ from odradek.protocol.api.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
-from odradek.protocol.compile import encode
-from odradek.protocol.frame import request_parts, response_parts
-from odradek.protocol.header import (
+from odradek.protocol.codec import encode
+from odradek.protocol.frame import (
     decode_request_header,
     decode_response_header,
     request_is_flexible,
+    request_parts,
     response_is_flexible,
+    response_parts,
 )
-from odradek.protocol.writer import joined
+from odradek.protocol.generated_writer import joined
 
 ANSWER = ApiVersionsResponse(
     error_code=0, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=5)]

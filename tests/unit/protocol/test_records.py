@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 from librt.strings import BytesWriter
 
-from odradek.protocol import record_writer, records
+from odradek.protocol import records
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.record_columns import RecordColumns
-from odradek.protocol.record_cursor import RecordCursor, decode, read_headers
-from odradek.protocol.records import InvalidRecords, InvalidTimestamp
+from odradek.protocol.records import (
+    InvalidRecords,
+    InvalidTimestamp,
+    RecordCursor,
+    read_headers,
+    read_records,
+)
 
 LIMITS_32 = [0, -1, 1, 63, -64, 64, 8191, -8192, 8192, 2**31 - 1, -(2**31)]
 LIMITS_62 = [*LIMITS_32, 2**31, 2**61, -(2**61), 2**62 - 1, -(2**62)]
@@ -18,8 +23,8 @@ LIMITS_62 = [*LIMITS_32, 2**31, 2**61, -(2**61), 2**62 - 1, -(2**62)]
 
 def written(value: int) -> bytes:
     writer = BytesWriter()
-    record_writer.write_varint(writer, value)
-    assert record_writer.varint_size(value) == len(writer.getvalue())
+    records.write_varint(writer, value)
+    assert records.varint_size(value) == len(writer.getvalue())
     return writer.getvalue()
 
 
@@ -60,7 +65,7 @@ class TestVarints:
 
 def test_a_record_byte_by_byte() -> None:
     writer = BytesWriter()
-    record_writer.encode(writer, 1, 300, b"k", None, [("h", b"v"), ("n", None)])
+    records.write_record(writer, 1, 300, b"k", None, [("h", b"v"), ("n", None)])
     assert writer.getvalue().hex(" ") == "1e 00 d8 04 02 02 6b 01 04 02 68 02 76 02 6e 01"
 
 
@@ -96,7 +101,7 @@ class TestWalk:
 class TestDecode:
     def test_lazily(self) -> None:
         good = build([(b"k", b"v", (), 5)])[61:]
-        found = decode(RecordCursor(good + b"\x7f", 0, len(good) + 1, 2, 10, 5))
+        found = read_records(RecordCursor(good + b"\x7f", 0, len(good) + 1, 2, 10, 5))
         first = next(found)
         assert (first.offset, first.timestamp, first.key, first.value) == (10, 5, b"k", b"v")
         with pytest.raises(InvalidRecords):
@@ -105,18 +110,18 @@ class TestDecode:
     def test_gaps_of_compaction_are_kept(self) -> None:
         writer = BytesWriter()
         for delta in (0, 4, 9):
-            record_writer.encode(writer, delta, 0, b"k", b"v", ())
+            records.write_record(writer, delta, 0, b"k", b"v", ())
         section = writer.getvalue()
-        found = decode(RecordCursor(section, 0, len(section), 3, 100, 0))
+        found = read_records(RecordCursor(section, 0, len(section), 3, 100, 0))
         assert [record.offset for record in found] == [100, 104, 109]
 
     def test_header_keys_that_are_not_utf_8_are_replaced_as_in_java(self) -> None:
         section = b"\x14\x00\x00\x00\x01\x01\x02\x04\xff\x41\x01"
-        [record] = decode(RecordCursor(section, 0, len(section), 1, 0, 0))
+        [record] = read_records(RecordCursor(section, 0, len(section), 1, 0, 0))
         assert record.headers == [("�A", None)]
 
     def test_a_record_shows_itself(self) -> None:
-        [record] = decode(RecordCursor(*self.section(), 1, 7, 5))
+        [record] = read_records(RecordCursor(*self.section(), 1, 7, 5))
         assert repr(record) == "Record(offset=7, timestamp=5, key=b'k', value=None, headers=[])"
 
     @staticmethod

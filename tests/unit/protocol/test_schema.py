@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.protocol.messages import MESSAGES
+from odradek.protocol.api_keys import MESSAGES
 from odradek.protocol.schema import (
     TEXT,
     ArrayOf,

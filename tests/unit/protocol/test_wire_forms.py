@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.protocol.api import fetch, produce
-from odradek.protocol.schema import fields_of
-from odradek.protocol.wire_forms import form_of, is_written_out
+from odradek.protocol.schema import fields_of, form_of, is_written_out
 
 WRITTEN_OUT = [
     cls

@@ -11,8 +11,8 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk
 from odradek.model.env import Disk, Env
-from odradek.model.ids import TopicIdPartition, TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
 from odradek.replication.partition import AppendResult, Durability, Partition

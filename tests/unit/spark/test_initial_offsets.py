@@ -5,7 +5,7 @@ import json
 import pytest
 from pyarrow import fs
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark import initial_offsets
 from odradek.spark.initial_offsets import DIRECTORY, InitialOffsets
 from odradek.spark.options import read_options

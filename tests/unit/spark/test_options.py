@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.config.admin import AdminConfig
-from odradek.model.ids import TopicPartition
+from odradek.config.client import AdminConfig
+from odradek.model.topics import TopicPartition
 from odradek.spark import option_table
 from odradek.spark.client_settings import those_of
 from odradek.spark.offsets import EARLIEST, LATEST

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.offsets import OffsetRange
 from odradek.spark.pushdown import EPOCH, Narrowing, PushFilters, bounds
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.stream_offset import StreamOffset
 
 NAMES = st.text("abz._-09", min_size=1, max_size=8)

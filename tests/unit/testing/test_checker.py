@@ -1,6 +1,6 @@
 """Each promise of a broker, broken once: the checker says so, and says nothing else."""
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.checker import Checker
 from odradek.testing.history import Content, Ending, History, Read, Send, Start, Trim
 from odradek.testing.removals import Clocks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.controller.delete_topics import delete_topics
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_names import name_problem
+from odradek.model.topics import name_problem
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

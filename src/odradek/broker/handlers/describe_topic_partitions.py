@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.operations import ON_TOPIC
 from odradek.controller.registrations import PartitionRegistration, TopicImage
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
-from odradek.model.topic_names import INTERNAL_TOPICS, name_problem
+from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
 from odradek.protocol.api.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

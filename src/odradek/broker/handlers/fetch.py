@@ -17,9 +17,9 @@ from uuid import UUID
 from odradek.broker.context import Waiting
 from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, FetchPlan, Wanted
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch
-from odradek.protocol.hot_fetch_messages import (
+from odradek.protocol.hot_fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.context import Waiting
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_names import CONSUMER_OFFSETS
+from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

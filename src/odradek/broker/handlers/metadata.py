@@ -17,8 +17,7 @@ from uuid import UUID
 from odradek.broker.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from odradek.controller.registrations import TopicImage
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
-from odradek.model.topic_names import INTERNAL_TOPICS, name_problem
+from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
 from odradek.protocol.api.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.produce import BatchIndexAndErrorMessage
-from odradek.protocol.hot_messages import (
+from odradek.protocol.hot_produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

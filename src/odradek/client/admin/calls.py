@@ -22,7 +22,7 @@ from odradek.client.errors.own import ApiTimeout
 from odradek.client.topic_names import text_of
 from odradek.client.waiter import Waiter, spawn
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.find_coordinator import FindCoordinatorResponse
 from odradek.protocol.api.metadata import (
     MetadataRequest,

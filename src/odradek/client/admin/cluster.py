@@ -7,7 +7,7 @@ from collections.abc import Collection
 from odradek.client.admin.calls import Calls, check, check_broker
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.cluster_image import Node
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -18,7 +18,7 @@ from odradek.client.partition_arguments import (
     by_partition,
 )
 from odradek.client.partition_arguments import partitions_of as several
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -12,7 +12,7 @@ from odradek.client.errors.base import KafkaError
 from odradek.client.topic_names import texts_of
 from odradek.client.waiter import gather, spawn
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.describe_groups import (
     DescribedGroup,

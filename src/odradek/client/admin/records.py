@@ -21,7 +21,7 @@ from odradek.client.partition_arguments import (
 from odradek.client.partition_arguments import partitions_of as several
 from odradek.client.topic_names import checked_topics
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

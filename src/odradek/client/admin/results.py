@@ -9,7 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.client.cluster_image import Node
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from odradek.client.errors.base import KafkaError
 from odradek.client.topic_names import checked_topic, checked_topics, several
 from odradek.config.setting import setting_text
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -17,8 +17,7 @@ from odradek.client.admin.admin import AdminCalls
 from odradek.client.aio.calls import Awaited, Steps
 from odradek.client.aio.client import Client
 from odradek.client.engine import Engine
-from odradek.config.admin import AdminConfig
-from odradek.config.client_loading import together
+from odradek.config.client import AdminConfig, together
 from odradek.config.keywords import AdminKeywords
 
 R = TypeVar("R")

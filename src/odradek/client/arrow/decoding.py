@@ -27,7 +27,7 @@ from pyarrow import json as arrow_json
 from odradek.client.arrow.types import ArrowSchema, Decode
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.protocol.record_writer import encode_headers, varint_size
+from odradek.protocol.records import encode_headers, varint_size
 
 EMPTY_OBJECT = b"{}"
 

@@ -19,7 +19,7 @@ from odradek.client.errors import ConfigError
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
 from odradek.config.client_names import alias_of
 from odradek.config.durations import duration_ms
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.client.arrow.types import ArrowTable, Decode

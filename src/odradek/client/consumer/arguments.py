@@ -31,12 +31,11 @@ from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.client.partition_arguments import ByPartition, one_or_several, partition_of
-from odradek.config.client_loading import either, taken
+from odradek.config.client import either, taken
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
-from odradek.model.ids import TopicPartition
-from odradek.model.topic_names import name_problem
+from odradek.model.topics import TopicPartition, name_problem
 
 log = logging.getLogger(__name__)
 

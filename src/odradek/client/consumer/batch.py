@@ -7,7 +7,7 @@ from typing import Generic, TypeVar, overload
 
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.record import Record
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -36,7 +36,7 @@ from odradek.client.timeouts import limit_ms
 from odradek.client.topic_names import checked_topics
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import OffsetReset
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from odradek.client.errors.answers import UnknownTopicOrPartition
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import ApiTimeout, CommitFailed
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.offset_commit import OffsetCommitResponse
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from odradek.client.errors.answers import error_for
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import ApiTimeout
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.offset_fetch import OffsetFetchResponse
 
 Found = dict[TopicPartition, OffsetAndMetadata | None]

@@ -35,7 +35,7 @@ from odradek.client.deserializers import Deserializers
 from odradek.client.errors import DecodeError, KafkaError
 from odradek.protocol.api.fetch import AbortedTransaction
 from odradek.protocol.record_columns import RecordColumns
-from odradek.protocol.record_cursor import RecordCursor
+from odradek.protocol.records import RecordCursor
 
 Records = list[Record[Any, Any]]
 

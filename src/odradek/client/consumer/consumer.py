@@ -50,7 +50,7 @@ from odradek.client.errors import KafkaError
 from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 MAX_ERRORS = 100
 """That wait for the application; further ones are dropped, for they will come again."""

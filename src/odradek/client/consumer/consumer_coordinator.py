@@ -47,7 +47,7 @@ from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import IllegalState
 from odradek.client.waiter import Waiter
 from odradek.model.env import Random
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 class ConsumerCoordinator:

@@ -46,7 +46,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors.own import Disconnected
 from odradek.client.in_flight_requests import ClientRequest
 from odradek.client.waiter import Waiter
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 class ConsumerGroup:

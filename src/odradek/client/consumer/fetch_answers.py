@@ -26,8 +26,8 @@ from odradek.client.errors import error_for
 from odradek.client.metadata import LeaderChange, Metadata
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.fetch import FetchResponse, PartitionData
 from odradek.protocol.record_batch import CorruptBatch, batches
 

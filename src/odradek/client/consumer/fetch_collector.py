@@ -33,7 +33,7 @@ from odradek.client.consumer.position import Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers
 from odradek.client.errors import DecodeError
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
 
 AHEAD: Final[i64] = 500

@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,

@@ -33,8 +33,7 @@ from odradek.protocol.record_batch import (
     cursor_of,
     is_intact,
 )
-from odradek.protocol.record_cursor import RecordCursor
-from odradek.protocol.records import InvalidRecords
+from odradek.protocol.records import InvalidRecords, RecordCursor
 
 DAMAGES: Final = (CorruptBatch, CorruptCompression, InvalidRecords, TooLarge)
 """What walking, and reading records, may raise because of the batch's bytes."""

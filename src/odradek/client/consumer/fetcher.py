@@ -43,7 +43,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, KafkaTimeout
 from odradek.client.in_flight_requests import ClientRequest
 from odradek.config.consumer import ConsumerConfig
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 
 log = logging.getLogger(__name__)

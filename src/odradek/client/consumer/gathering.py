@@ -19,7 +19,7 @@ from odradek.client.consumer.completed_fetch import Run
 from odradek.client.consumer.fetch_collector import FetchCollector
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.client.consumer.record import Record
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
 
 MAX_ARROW_BYTES = 256 * 1024 * 1024

@@ -23,7 +23,7 @@ from odradek.client.consumer.generation import Generation
 from odradek.client.errors.base import KafkaError
 from odradek.client.waiter import Waiter
 from odradek.config.addresses import address_text
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 AnswerHandler = Callable[["GroupCall", Any, KafkaError | None], None]
 

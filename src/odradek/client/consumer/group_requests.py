@@ -16,7 +16,7 @@ from odradek.client.consumer.group_config import GroupConfig
 from odradek.client.consumer.group_effects import CoordinatorNode
 from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol

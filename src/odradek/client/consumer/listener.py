@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.client.consumer.group_effects import Occasion
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 RebalanceCallback = Callable[[Any, list[TopicPartition]], Any]
 

@@ -23,7 +23,7 @@ from odradek.client.consumer.subscription_state import SubscriptionState, Subscr
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, UnknownTopicOrPartition, error_for
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 CLUSTER = ""
 """Stands for the cluster among the names of what is missing."""

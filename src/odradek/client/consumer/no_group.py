@@ -20,7 +20,7 @@ from odradek.client.consumer.subscription_state import SubscriptionState, Subscr
 from odradek.client.engine import Engine
 from odradek.client.errors import InvalidGroupId
 from odradek.client.waiter import Waiter, completed, failed
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 NEEDS_GROUP = "give the consumer a group.id"
 

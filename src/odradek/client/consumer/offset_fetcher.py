@@ -40,7 +40,7 @@ from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset, ResetStrategy
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.list_offsets import ListOffsetsResponse
 from odradek.protocol.api.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -23,7 +23,7 @@ from odradek.client.errors import (
 from odradek.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
 from odradek.client.waiter import Waiter, spawn
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from odradek.client.consumer.position import NO_EPOCH, NO_OFFSET, Position
 from odradek.config.offset_reset import OffsetReset
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 class FetchState(Enum):

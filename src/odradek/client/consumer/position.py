@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.client.consumer.completed_fetch import CompletedFetch

@@ -36,7 +36,7 @@ from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn, withou
 from odradek.client.consumer.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.errors.base import KafkaError
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
     Assignment,
     Subscription,

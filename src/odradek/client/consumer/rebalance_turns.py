@@ -30,7 +30,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
 from odradek.client.consumer.group_effects import Callback, Occasion
 from odradek.client.consumer.group_member import GroupMember
 from odradek.client.consumer.subscription_state import SubscriptionState
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment
 
 Turn = Generator[Callback, BaseException | None, BaseException | None]

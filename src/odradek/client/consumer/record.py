@@ -15,9 +15,8 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from mypy_extensions import i64
 
-from odradek.model.ids import TopicPartition
-from odradek.protocol.record_cursor import read_headers
-from odradek.protocol.records import Header
+from odradek.model.topics import TopicPartition
+from odradek.protocol.records import Header, read_headers
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -30,7 +30,7 @@ from odradek.client.consumer.partition_state import (
 from odradek.client.consumer.position import NO_END
 from odradek.client.errors import IllegalState
 from odradek.config.offset_reset import NONE, OffsetReset
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 class SubscriptionType(Enum):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from odradek.client.errors.base import KafkaError
 from odradek.client.errors.own import Disconnected, RequestTimeout, UnsupportedVersion, WrongCluster
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 class BrokerError(KafkaError):

@@ -11,7 +11,7 @@ from odradek.client.producer.producer_settings import Partitioner, ProducerSetti
 from odradek.client.producer.record_appender import AccumulatorSettings
 from odradek.client.producer.sender_settings import SenderSettings
 from odradek.client.serializers import Serializer, serializer
-from odradek.config.client_loading import either, taken, together
+from odradek.config.client import either, taken, together
 from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
 from odradek.protocol.compression import CompressionType

@@ -25,8 +25,7 @@ from odradek.client.producer.routing import ANY_PARTITION, RecordRouting
 from odradek.client.serializers import Serializer, headers_of
 from odradek.client.topic_names import text_of
 from odradek.model.env import Clock
-from odradek.protocol.record_writer import NO_HEADERS, encode_headers
-from odradek.protocol.records import Header
+from odradek.protocol.records import NO_HEADERS, Header, encode_headers
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """Headers as users give them."""

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from odradek.client.producer.built_in_partitioner import BuiltInPartitioner
 from odradek.client.producer.producer_batch import NO_LEADER_EPOCH, ORDINAL_STEP, ProducerBatch
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 NO_LEADER: Final = -1
 

@@ -15,7 +15,7 @@ from odradek.client.cluster_image import ClusterImage, Node
 from odradek.client.metadata import LeaderChange
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

@@ -31,7 +31,7 @@ from odradek.client.producer.delivery import (
     ProduceRequestResult,
     call,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -40,7 +40,7 @@ from odradek.protocol.record_batch import (
     with_producer_state,
 )
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.record_writer import size_upper_bound
+from odradek.protocol.records import size_upper_bound
 
 DeliveryCallback = Callable[[KafkaError | None, Delivery], object]
 

@@ -35,7 +35,7 @@ from odradek.client.producer.record_appender import AccumulatorSettings, RecordA
 from odradek.client.producer.splitting import split
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.env import Clock, Random
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 NEVER_MS: Final[i64] = 1 << 60
 

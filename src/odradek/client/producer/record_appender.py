@@ -27,7 +27,7 @@ from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBat
 from odradek.model.env import Clock, Random
 from odradek.protocol.record_batch import HEADER_BYTES
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.record_writer import size_upper_bound
+from odradek.protocol.records import size_upper_bound
 
 
 class AccumulatorSettings:

@@ -17,8 +17,7 @@ from mypy_extensions import i64
 
 from odradek.client.errors import SerializationError
 from odradek.client.serializers import Serializer
-from odradek.protocol.record_writer import NO_HEADERS, encode_headers
-from odradek.protocol.records import Header
+from odradek.protocol.records import NO_HEADERS, Header, encode_headers
 
 NO_PARTITION: Final[i64] = -1
 NO_TIMESTAMP: Final[i64] = -1

@@ -29,7 +29,7 @@ from odradek.client.producer.producer_settings import Partitioner, ProducerSetti
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.record_source import RecordSource
 from odradek.protocol.record_batch import HEADER_BYTES
-from odradek.protocol.record_writer import size_upper_bound
+from odradek.protocol.records import size_upper_bound
 
 ANY_PARTITION: Final[i64] = -1
 """Not decided yet."""

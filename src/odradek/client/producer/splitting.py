@@ -14,7 +14,7 @@ from odradek.client.producer.delivery import ProduceRequestResult
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.protocol.record_batch import HEADER_BYTES, RecordBatchHeader, records_of
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.record_writer import encode_headers
+from odradek.protocol.records import encode_headers
 
 
 def split(big: ProducerBatch, codec: int, level: int | None) -> list[ProducerBatch]:

@@ -59,7 +59,7 @@ from odradek.client.producer.txn_partition_entry import (
     TxnPartitionEntry,
 )
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 EPOCH_MAX: Final = 32767
 REMEMBERED_BATCHES: Final[i64] = 5

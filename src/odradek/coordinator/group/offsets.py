@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 
 Partitions = dict[int, OffsetCommitValue]
 TopicId = Callable[[str], UUID | None]

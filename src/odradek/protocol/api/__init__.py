@@ -1,3 +1,3 @@
 """One module per API: its request and its response, in all versions, with Kafka's names in Python's
-case. `odradek.protocol.messages` lists them by key.
+case. `odradek.protocol.api_keys` lists them by key.
 """

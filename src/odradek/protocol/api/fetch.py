@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.model.ids import ZERO_UUID
-from odradek.protocol.hot_fetch_messages import (
+from odradek.model.topics import ZERO_UUID
+from odradek.protocol.hot_fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -25,8 +25,7 @@ from odradek.protocol.hot_fetch_messages import (
     ForgottenTopic,
     PartitionData,
 )
-from odradek.protocol.schema import Records, field, i8, i16, i32, i64, message, struct
-from odradek.protocol.wire_forms import wire_form
+from odradek.protocol.schema import Records, field, i8, i16, i32, i64, message, struct, wire_form
 
 __all__ = [
     "AbortedTransaction",

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from odradek.protocol.hot_heartbeat_messages import HeartbeatRequest, HeartbeatResponse
-from odradek.protocol.schema import field, i16, i32, message
-from odradek.protocol.wire_forms import wire_form
+from odradek.protocol.hot_heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.schema import field, i16, i32, message, wire_form
 
 __all__ = ["HeartbeatRequest", "HeartbeatResponse"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.model.ids import ZERO_UUID
-from odradek.protocol.hot_messages import (
+from odradek.model.topics import ZERO_UUID
+from odradek.protocol.hot_produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -27,8 +27,7 @@ from odradek.protocol.hot_messages import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from odradek.protocol.schema import Records, field, i16, i32, i64, message, struct
-from odradek.protocol.wire_forms import wire_form
+from odradek.protocol.schema import Records, field, i16, i32, i64, message, struct, wire_form
 
 __all__ = [
     "BatchIndexAndErrorMessage",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.client.consumer.record import Record
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.consuming import ConsumingApplication, ConsumingPlan
 from odradek.testing.engines.seen import Seen

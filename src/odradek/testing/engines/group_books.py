@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 Surprise = Callable[[str, str], None]
 

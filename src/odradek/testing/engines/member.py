@@ -18,7 +18,7 @@ from odradek.client.consumer.group_member import GroupMember, MemberState
 from odradek.client.consumer.listener import RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.errors import KafkaError
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.consuming import ConsumingApplication, ConsumingPlan
 from odradek.testing.engines.group_books import GroupBooks

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.engines.assigned import AssignedPlan
 from odradek.testing.engines.consuming import ConsumingPlan
 from odradek.testing.engines.member import ASYNC, AUTO, SYNC, MemberPlan

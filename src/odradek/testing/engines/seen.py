@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.client.consumer.record import Record
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.history import Content, History
 from odradek.testing.scheduler import Scheduler
 

@@ -30,7 +30,7 @@ from odradek.client.producer.intake import Intake
 from odradek.client.producer.producer import ProducerCore
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_record import ProducerRecord
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
 from odradek.testing.history import Content, Header, History, Send

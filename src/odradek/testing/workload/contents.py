@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol import record_batch
 from odradek.testing.history import Content, Header, History
 from odradek.testing.prng import SplitMix64

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.retention_rule import RetentionRule
 from odradek.testing.scheduler import MS

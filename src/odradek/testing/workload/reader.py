@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,

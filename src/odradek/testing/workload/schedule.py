@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.offload import Pace
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

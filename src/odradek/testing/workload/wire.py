@@ -19,10 +19,10 @@ from typing import Any
 
 from odradek.network.framing import Framing
 from odradek.protocol import frame
-from odradek.protocol.compile import decode, encode
-from odradek.protocol.header import decode_response_header, response_is_flexible
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.frame import decode_response_header, response_is_flexible
+from odradek.protocol.generated_writer import joined
 from odradek.protocol.schema import declaration
-from odradek.protocol.writer import joined
 from odradek.testing.network import SimNetwork
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess

@@ -7,7 +7,7 @@ from uuid import UUID
 from interop.differential.batches import good
 from interop.differential.peer import Peer
 from interop.differential.scripts.produce import producing
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.protocol.api.describe_log_dirs import (

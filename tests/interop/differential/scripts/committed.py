@@ -21,7 +21,7 @@ from interop.differential.scripts.group_steps import (
     pair,
     until_rebalancing,
 )
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

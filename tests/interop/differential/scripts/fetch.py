@@ -8,7 +8,7 @@ from interop.differential.batches import good
 from interop.differential.peer import Peer
 from interop.differential.scripts.produce import UNKNOWN_ID, producing
 from interop.differential.scripts.reading import LATEST_FETCH, fetching
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

@@ -8,11 +8,11 @@ from interop.differential.batches import good
 from interop.differential.peer import CLOSED, NO_ANSWER, SILENCE, Peer
 from interop.differential.scripts.produce import producing
 from interop.differential.scripts.reading import fetching
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.protocol.compile import encode_bytes
+from odradek.protocol.codec import encode_bytes
 from odradek.protocol.frame import request_parts
-from odradek.protocol.writer import joined
+from odradek.protocol.generated_writer import joined
 
 HIGHEST = {0: 13, 1: 18, 2: 10, 3: 13, 18: 4, 19: 7, 20: 6, 21: 2, 22: 5, 23: 4, 32: 4, 33: 2}
 HIGHEST |= {35: 4, 37: 3, 44: 1, 60: 1, 61: 0, 75: 0}

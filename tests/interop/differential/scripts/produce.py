@@ -7,7 +7,7 @@ from uuid import UUID
 from interop.differential.batches import CODECS, bad, damaged_records, good, odd, sequenced
 from interop.differential.peer import Peer
 from interop.differential.scripts.reading import LATEST_FETCH, fetching, read_all
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest
 from odradek.protocol.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from interop.differential.peer import Peer, creatable
-from odradek.model.ids import ZERO_UUID
+from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

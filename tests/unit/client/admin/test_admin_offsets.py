@@ -14,7 +14,7 @@ from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.errors import GroupNotFound, OffsetOutOfRange, UnknownTopicOrPartition
 from odradek.config.keywords import ConsumerKeywords
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing import Broker
 
 STAYING: ConsumerKeywords = {

@@ -16,7 +16,7 @@ from odradek.client.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 def names(admin: Admin) -> list[str]:

@@ -11,7 +11,7 @@ from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.engine import Engine
 from odradek.client.errors import DecodeError, KafkaError
 from odradek.config.consumer import ConsumerConfig
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ClientSide, ScriptedCluster
 from odradek.testing.scripted_broker import raise_bug
 from odradek.testing.scripted_fetch import ScriptedLogs

@@ -22,7 +22,7 @@ from odradek.client.consumer.assignor.range import RangeAssignor
 from odradek.client.consumer.assignor.registry import assignors, rebalance_protocol
 from odradek.client.consumer.assignor.roundrobin import RoundRobinAssignor
 from odradek.client.consumer.assignor.sticky import StickyAssignor
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment, Subscription
 
 

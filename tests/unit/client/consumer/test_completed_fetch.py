@@ -10,7 +10,7 @@ from odradek.client.consumer.record import TimestampType
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import DecodeError, InvalidRecord
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.fetch import AbortedTransaction
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.control_records import ControlRecordType, marker_key, marker_value

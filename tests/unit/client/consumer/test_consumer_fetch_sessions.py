@@ -15,7 +15,7 @@ from odradek.client.consumer.fetch_sessions import (
     next_epoch,
 )
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import ZERO_UUID, TopicPartition
+from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import FetchResponse, FetchTopic, ForgottenTopic
 
 BY_NAME, BY_ID = 12, 13

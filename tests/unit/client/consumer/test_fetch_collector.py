@@ -11,7 +11,7 @@ from odradek.client.consumer.fetch_collector import FetchCollector
 from odradek.client.consumer.position import NO_OFFSET, Position
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import InvalidRecord, KafkaError, OffsetOutOfRange
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import stamp
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.record_columns import RecordColumns

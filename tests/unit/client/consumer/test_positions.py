@@ -13,7 +13,7 @@ from odradek.client.errors import (
 from odradek.client.list_offsets import EARLIEST, LATEST
 from odradek.config.offset_reset import EARLIEST as RESET_EARLIEST
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartitionResponse,

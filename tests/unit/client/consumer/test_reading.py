@@ -14,7 +14,7 @@ from odradek.client.consumer.reading import run_now
 from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorizationError
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_fetch import ScriptedLogs
 from unit.client.consumer.application import Application, numbered, rows

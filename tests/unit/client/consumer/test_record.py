@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 SOURCE = RecordSource("orders", 3, 7, TimestampType.CREATE_TIME)
 

@@ -13,7 +13,7 @@ from odradek.client.consumer.partition_state import FetchPosition, FetchState, L
 from odradek.client.consumer.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.errors import IllegalState
 from odradek.config.offset_reset import EARLIEST, LATEST, NONE, OffsetReset
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 ORDERS, OTHER, BILLS = (
     TopicPartition("orders", 0),

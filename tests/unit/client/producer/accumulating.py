@@ -13,7 +13,7 @@ from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.record_appender import AccumulatorSettings
 from odradek.protocol.record_batch import RecordBatchHeader, records_of
-from odradek.protocol.record_writer import NO_HEADERS
+from odradek.protocol.records import NO_HEADERS
 
 BATCH_BYTES = 1_000
 ROOMY = 1 << 20

@@ -29,7 +29,7 @@ from odradek.protocol.api.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.record_batch import RecordBatchHeader, is_intact, records_of
-from odradek.protocol.record_writer import NO_HEADERS, encode_headers
+from odradek.protocol.records import NO_HEADERS, encode_headers
 from odradek.testing.scripted import NO_ANSWER, ClientSide, ScriptedCluster
 
 Answers = Callable[[ProduceRequest, int], Any]

@@ -12,7 +12,7 @@ from accumulating import (
 
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.record_accumulator import NEVER_MS
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 
 class TestAppending:

@@ -10,7 +10,7 @@ from odradek.client.producer.producer_record import ProducerRecord
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest
-from odradek.protocol.record_writer import NO_HEADERS
+from odradek.protocol.records import NO_HEADERS
 from odradek.testing.scripted import SILENT, Later
 
 PRODUCE = 0

@@ -9,7 +9,7 @@ from odradek.client.producer.delivery import ProduceRequestResult, WaiterFace
 from odradek.client.producer.producer_batch import ORDINAL_STEP, ProducerBatch
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.errors import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

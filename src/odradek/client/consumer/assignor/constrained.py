@@ -24,7 +24,7 @@ from operator import itemgetter
 from odradek.client.consumer.assignor.hash_order import utf16_order
 from odradek.client.consumer.assignor.ownership import Ownership
 from odradek.client.consumer.assignor.partition_assignor import partitions_of
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 partition_first = itemgetter(1, 0)
 """Orders partitions by number, then topic: of many topics each member keeps a slice across."""

@@ -17,7 +17,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
     PartitionAssignor,
     RebalanceProtocol,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
     NO_GENERATION,
     Assignment,

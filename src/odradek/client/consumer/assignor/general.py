@@ -26,7 +26,7 @@ from odradek.client.consumer.assignor.hash_order import utf16_order
 from odradek.client.consumer.assignor.ownership import Ownership
 from odradek.client.consumer.assignor.partition_assignor import partitions_of
 from odradek.client.consumer.assignor.partition_movements import PartitionMovements
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Subscription
 
 

@@ -8,8 +8,8 @@ of the contract. How a table orders its keys stands in `model.java_hash`.
 
 from __future__ import annotations
 
-from odradek.model.ids import TopicPartition
 from odradek.model.java_hash import FIRST_SIZE, bucket, hash_ordered, string_hash, table_size
+from odradek.model.topics import TopicPartition
 
 __all__ = ["PartitionHashSet", "hash_ordered", "partition_hash", "utf16_order"]
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from odradek.client.consumer.assignor.hash_order import hash_ordered
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import NO_GENERATION, Subscription
 
 Claim = tuple[list[TopicPartition], int]

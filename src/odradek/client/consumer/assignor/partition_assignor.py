@@ -26,7 +26,7 @@ from enum import IntEnum
 from typing import Final
 
 from odradek.client.consumer.assignor.hash_order import utf16_order
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import NO_GENERATION, Assignment, Subscription
 
 NO_MEMBER_ID: Final = ""

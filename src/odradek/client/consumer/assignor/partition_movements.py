@@ -8,7 +8,7 @@ same, and two partitions fewer change their owner.
 from __future__ import annotations
 
 from odradek.client.consumer.assignor.hash_order import PartitionHashSet
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 
 Pair = tuple[str, str]
 """From whom, to whom."""

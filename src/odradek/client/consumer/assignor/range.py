@@ -21,7 +21,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
     partitions_of,
     subscribed_topics,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment, Subscription
 
 

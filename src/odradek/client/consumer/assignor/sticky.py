@@ -19,7 +19,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
     ConsumerGroupMetadata,
     PartitionAssignor,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
     NO_GENERATION,
     Assignment,

@@ -30,7 +30,7 @@ from struct import pack
 from typing import Any
 
 from odradek.model.spans import FileSlice, Span
-from odradek.protocol.code import Code, layout_of
+from odradek.protocol.codegen import Code, layout_of
 from odradek.protocol.primitives import COPIED_BYTES_MAX, MAX_STRING_BYTES, SINGLE, uvarint
 from odradek.protocol.schema import (
     RECORDS,

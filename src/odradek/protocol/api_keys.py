@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.api.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-)
+from odradek.protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse

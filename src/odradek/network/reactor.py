@@ -1,24 +1,24 @@
-"""The reactor: one thread, one sleep, and every callback of the broker.
+"""The reactor: one thread that sleeps until I/O or a deadline and runs every callback.
 
     forever:
         sleep until I/O, the timer's next deadline, or a wake-up from another thread
-        timer.advance_clock(now)            whatever is due
+        timer.advance_clock(now)            due tasks
         for each ready transport: readable, writable
         callbacks of call_soon              those that were there when this began
 
-There is no tick: with nothing to do it sleeps until something happens, and `wakeups` counts how
-often it woke. `call_soon_threadsafe` and `stop` may be called from any thread and from a signal
-handler; everything else belongs to the thread that runs `run`, which need not be the main one.
+There is no tick: an idle reactor sleeps until something happens, and `wakeups` counts how often it
+woke. `call_soon_threadsafe` and `stop` may be called from any thread and from a signal handler;
+everything else belongs to the thread that runs `run`, which need not be the main one.
 
-A callback that raises is a bug: it is logged with its traceback, counted in `bugs`, and told to
+A callback that raises is a bug: it is logged with its traceback, counted in `bugs`, and reported to
 `on_bug`, and the loop goes on; a transport whose callback raised is closed. `SystemExit` and
 `KeyboardInterrupt` end `run`.
 
-Another loop (asyncio's) may do the sleeping: it watches `fileno` and sleeps no longer than
-`wait_ms`, then calls `turn`, which is a round that does not sleep.
+Another loop (asyncio's) can do the sleeping: it watches `fileno`, sleeps no longer than `wait_ms`,
+and then calls `run_ready`, a round that does not sleep.
 
-A descriptor number may be used again within one round of events; then its new owner may get an
-event that was the old one's. So readiness is a hint: who gets one looks what is really there.
+A descriptor number may be reused within one round of events; its new owner may then get an event of
+the old one. So readiness is a hint: a callback checks what is really there.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import contextlib
 import logging
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, cast
@@ -36,6 +37,17 @@ from odradek.network.connector import Connector
 from odradek.network.listener import SocketListening
 from odradek.network.poller import READ, WRITE, Poller, default_poller
 from odradek.timing.timer import SystemTimer
+
+
+class SystemClock:
+    """`CLOCK_MONOTONIC` and the wall clock, in milliseconds."""
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
-"""Python source while it is being written: lines, indentation, constants, and runs of fixed fields.
+"""Generates Python source: lines, indentation, constants, and runs of fixed-width fields.
 
-Readers and writers are straight-line Python made from declarations. What both need is here: unique
-local names, a scope for the constants they refer to, and `struct.Struct`s shared by format. The
-finished source is kept in `linecache`, so a traceback through it shows its lines.
+`generated_reader` and `generated_writer` build straight-line Python from declarations with it. It
+provides unique local names, a scope for the constants that the source refers to, and one
+`struct.Struct` per format. The finished source is kept in `linecache`, so that a traceback shows
+its lines.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The entry points: read and write any version of any declared message.
+"""Entry points to read and write any version of any declared message.
 
-The reader and the writer of a version are made when they are first asked for (in about a
-millisecond) and kept. A broker's dispatch asks once per (api, version) and calls them directly;
-everybody else uses `decode` and `encode`.
+The reader and the writer of a version are generated at first use (in about a millisecond) and kept.
+A broker's dispatch looks them up once per (api, version) and calls them directly; other code uses
+`decode` and `encode`.
 
-For the messages of Produce, Fetch and Heartbeat there are readers and writers by hand, faster than
-the made ones where they run compiled: they are taken then, with the made ones behind them for what
-is rare.
+The messages of Produce, Fetch and Heartbeat also have readers and writers written by hand
+(`hot_codec`). Compiled, they are faster than the generated ones and are used instead of them; they
+call the generated ones for rare cases.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, TypeVar, cast
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.generated_reader import compile_reader
+from odradek.protocol.generated_writer import Part, compile_writer, joined
 from odradek.protocol.hot_codec import HotReader, HotWriter
 from odradek.protocol.hot_fetch import (
     FetchRequestReader,
@@ -37,9 +39,7 @@ from odradek.protocol.hot_produce import (
     ProduceResponseReader,
     ProduceResponseWriter,
 )
-from odradek.protocol.reader import compile_reader
 from odradek.protocol.schema import declaration, is_open_ended
-from odradek.protocol.writer import Part, compile_writer, joined
 
 T = TypeVar("T")
 Reader = Callable[[bytes, int], T]

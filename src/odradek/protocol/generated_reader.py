@@ -37,7 +37,7 @@ from typing import Any
 
 from odradek.model.errors import ProtocolError
 from odradek.model.spans import Span
-from odradek.protocol.code import Code, layout_of, minimum_size, objects_max
+from odradek.protocol.codegen import Code, layout_of, minimum_size, objects_max
 from odradek.protocol.primitives import (
     MAX_STRING_BYTES,
     read_uvarint,
@@ -56,8 +56,8 @@ from odradek.protocol.schema import (
     WireType,
     fields_of,
     is_open_ended,
+    is_written_out,
 )
-from odradek.protocol.wire_forms import is_written_out
 
 Compiled = tuple[Callable[[bytes, int], Any], str]
 
