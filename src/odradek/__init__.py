@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from odradek.client.blocking.producer import Producer
     from odradek.client.blocking.table import read
     from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
-    from odradek.client.consumer.batch import Batch
-    from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+    from odradek.client.consumer.batch import Batch, OffsetAndMetadata
     from odradek.client.consumer.record import Record
     from odradek.client.errors import ConfigError, KafkaError
     from odradek.client.producer.delivery import Delivery
@@ -69,7 +68,7 @@ LAZY = {
     "Delivery": "odradek.client.producer.delivery",
     "KafkaError": "odradek.client.errors",
     "NewTopic": "odradek.client.admin.results",
-    "OffsetAndMetadata": "odradek.client.consumer.offset_and_metadata",
+    "OffsetAndMetadata": "odradek.client.consumer.batch",
     "PartitionAssignor": "odradek.client.consumer.assignor.partition_assignor",
     "Producer": "odradek.client.blocking.producer",
     "Record": "odradek.client.consumer.record",

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from odradek import Consumer, TopicPartition
 from odradek.client.aio.consumer import Consumer as AwaitedConsumer
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.testing.broker import Broker
 
 LONG_S = 60.0

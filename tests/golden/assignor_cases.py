@@ -26,12 +26,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.client.consumer.assignor.cooperative_sticky import claim_in_subscription
 from odradek.client.consumer.assignor.hash_order import hash_ordered
 from odradek.client.consumer.assignor.ownership import ownership
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import BUILT_IN
-from odradek.client.consumer.assignor.sticky import claim_in_user_data
+from odradek.client.consumer.assignor.sticky import claim_in_subscription, claim_in_user_data
 from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
     NO_GENERATION,

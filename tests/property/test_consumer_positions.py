@@ -10,7 +10,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client.consumer.gathering import RecordGathering
+from odradek.client.consumer.application.poll_loop import RecordGathering
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster

@@ -11,8 +11,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client.consumer.gathering import RecordGathering
-from odradek.client.consumer.reading import run_now
+from odradek.client.consumer.application.poll_loop import RecordGathering, run_now
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from unit.client.consumer.application import numbered

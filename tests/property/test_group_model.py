@@ -19,8 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from odradek.coordinator.group.classic_group import ClassicGroup
-from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.group.classic_group import ClassicGroup, GroupState
 from transcripts.group_stage import Stage
 
 WHO = st.integers(0, 4)

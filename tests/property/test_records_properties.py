@@ -135,7 +135,7 @@ def outcome(batch: bytes, rules: BatchRules = RULES) -> ValidBatch | InvalidBatc
 
 
 def read_all_ways(section: bytes, count: int, base_timestamp: int) -> list[bool]:
-    """Whether walk, read_records and columns accept a section. Nothing but InvalidRecords is raised."""
+    """True per reader (`check_records`, cursor, columns) that accepts the section."""
     accepted = []
     columns = RecordColumns()
     readers = (

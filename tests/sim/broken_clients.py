@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odradek.client.consumer.fetch_collector import FetchCollector
-from odradek.client.consumer.position import Position
-from odradek.client.consumer.rebalance_turns import RebalanceTurns, Turn
-from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.consumer.fetch.collector import FetchCollector
+from odradek.client.consumer.group.rebalance import RebalanceTurns, Turn
+from odradek.client.consumer.position.position import Position
+from odradek.client.consumer.position.subscription_state import SubscriptionState
 from odradek.client.producer.completion import Completion
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.transaction_manager import (

@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from odradek.client.consumer.assignor.registry import assignors
-from odradek.client.consumer.consumer_coordinator import ConsumerCoordinator
-from odradek.client.consumer.consumer_group import ConsumerGroup
-from odradek.client.consumer.group_config import GroupConfig
-from odradek.client.consumer.group_effects import Callback, Occasion, Raise
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
-from odradek.client.consumer.partition_state import FetchPosition
-from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.consumer.group.coordinator import ConsumerCoordinator
+from odradek.client.consumer.group.member import Callback, GroupConfig, Occasion, Raise
+from odradek.client.consumer.group.runner import ConsumerGroup
+from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
 from odradek.client.engine import Engine
 from odradek.client.errors import FencedInstance, KafkaError
 from odradek.client.waiter import Waiter

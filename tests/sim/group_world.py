@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from odradek.broker.node import Node
-from odradek.client.consumer.group_member import MemberState
+from odradek.client.consumer.group.member import MemberState
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.coordinator import GroupCoordinator

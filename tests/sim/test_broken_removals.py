@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.broker import stopping
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.partitions import Partitions
 from odradek.log import retention, scan, verification
@@ -18,7 +17,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.segment import Segment
 from odradek.model.env import File
 from odradek.model.topics import TopicPartition
-from odradek.replication.log_starts import LogStarts
+from odradek.replication.delete_records import LogStarts
 from odradek.replication.partition import Partition
 from odradek.testing.retention_rule import RetentionRule
 from odradek.testing.scheduler import MS, SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.consumer.group_effects import Occasion
+from odradek.client.consumer.group.member import Occasion
 from odradek.model.topics import TopicPartition
 from sim.group_clients import HEARTBEAT_MS, MAX_POLL_MS, SESSION_MS
 from sim.group_world import GroupWorld

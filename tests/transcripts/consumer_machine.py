@@ -21,22 +21,20 @@ from typing import Any
 
 from odradek.client.alarm import NEVER_MS
 from odradek.client.consumer.assignor.registry import assignors
-from odradek.client.consumer.closing import MembershipOperation
-from odradek.client.consumer.consumer_coordinator import ConsumerCoordinator
-from odradek.client.consumer.group_config import GroupConfig
-from odradek.client.consumer.group_effects import (
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.consumer.group.coordinator import ConsumerCoordinator, MembershipOperation
+from odradek.client.consumer.group.member import (
     Callback,
     Effect,
     GroupCall,
+    GroupConfig,
     PollWanted,
     Raise,
     Resolve,
     Send,
     WatchTopics,
 )
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
-from odradek.client.consumer.partition_state import FetchPosition
-from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
 from odradek.client.errors import Disconnected, KafkaError
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import LATEST

@@ -27,9 +27,9 @@ from collections.abc import Callable
 
 from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.member import Caller, Member
-from odradek.coordinator.loading import Loading
+from odradek.coordinator.operation import CANCELLED, TimerKey
 from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
-from odradek.coordinator.turn import CANCELLED, TimerKey
+from odradek.coordinator.shard import Loading
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

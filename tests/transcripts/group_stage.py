@@ -11,10 +11,10 @@ from uuid import UUID
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
+from odradek.coordinator.operation import TimerKey, Turn
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.shard import Shard
-from odradek.coordinator.turn import TimerKey, Turn
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory import MemoryDisk

@@ -2,22 +2,26 @@
 
 It holds what `node` has wired and adds what several handlers need: answers that wait for a commit,
 topics created in passing, producer ids.
+
+DelayedCommit: an answer that is true once metadata records are committed and acted on.
+
+Producer ids, handed out of blocks that committed records grant, so that none is given twice.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from odradek.broker.auto_topics import creatable_topic
 from odradek.broker.context import RequestContext, Waiting
-from odradek.broker.delayed_commit import METADATA, DelayedCommit
 from odradek.broker.fetch_sessions import FetchSessionCache
-from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.offsets_topic import creatable_topic
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
+from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.create_topics import create_topics
 from odradek.controller.decision import Decision
 from odradek.controller.image import MetadataImage
@@ -30,7 +34,7 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.replica_manager import ReplicaManager
-from odradek.timing import DelayedOperationPurgatory, SystemTimer
+from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -188,3 +192,60 @@ class Broker:
         except OSError as error:
             log.error("the size of the volume: %s", error)
             return -1, -1
+
+
+METADATA = "metadata"
+"""The key these operations watch: checked when the committed offset moved, or a topic is open."""
+
+
+class DelayedCommit(DelayedOperation):
+    """Calls `committed` when `is_done`; at its deadline `timed_out`."""
+
+    def __init__(
+        self,
+        delay_ms: int,
+        is_done: Callable[[], bool],
+        committed: Callable[[], None],
+        timed_out: Callable[[], None],
+    ) -> None:
+        super().__init__(max(1, delay_ms))
+        self.is_done = is_done
+        self.committed = committed
+        self.timed_out = timed_out
+
+    def try_complete(self) -> bool:
+        return self.is_done() and self.force_complete()
+
+    def on_complete(self) -> None:
+        if self.is_done():
+            self.committed()
+        else:
+            self.timed_out()
+
+    def on_expiration(self) -> None:
+        """`on_complete` has said it."""
+
+
+class ProducerIds:
+    """The ids of this broker. A block is used only once its record is committed."""
+
+    def __init__(self, metadata: MetadataLog, node_id: int) -> None:
+        self._metadata = metadata
+        self._node_id = node_id
+        self._granted: deque[int] = deque()
+        self._pending: deque[tuple[int, range]] = deque()
+
+    def take(self) -> int | None:
+        """The next id; None if there is none until a block is committed (see `refill`)."""
+        while self._pending and self._pending[0][0] <= self._metadata.committed_offset:
+            self._granted.extend(self._pending.popleft()[1])
+        return self._granted.popleft() if self._granted else None
+
+    def refill(self) -> int:
+        """Ask for a block if none is on its way; the offset whose commit brings one."""
+        if not self._pending:
+            decision = allocate_producer_ids(self._metadata.pending, self._node_id)
+            block = decision.response
+            offset = self._metadata.submit(decision.records)
+            self._pending.append((offset, range(block.first, block.first + block.size)))
+        return self._pending[-1][0]

@@ -9,7 +9,7 @@ from odradek.protocol.frame import response_parts
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory
 
 if TYPE_CHECKING:
-    from odradek.broker.routes import Route
+    from odradek.broker.dispatch import Route
     from odradek.protocol.frame import RequestHeader
 
 

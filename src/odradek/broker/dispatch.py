@@ -1,4 +1,6 @@
-"""From a frame to its handler and back: header, row of the table, decode, handle, respond or park.
+"""From (key, version) to what is done with it: reader, handler, writer. Made at first use.
+
+From a frame to its handler and back: header, row of the table, decode, handle, respond or park.
 
 Errors, by kind: an *answer* is part of a response; a *peer violation* (`ProtocolError`: an unknown
 key, a version that is not served, a malformed body) closes that connection with one log line, as
@@ -11,18 +13,59 @@ version 0, listing the range of key 18, because every client falls back by that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from odradek.broker.apis import APIS
+from odradek.broker.apis import APIS, Api, Handle
 from odradek.broker.context import LATER, Answerable, NoResponse, RequestContext, Waiting
 from odradek.broker.handlers import api_versions
-from odradek.broker.routes import route
 from odradek.model.errors import ProtocolError
-from odradek.protocol.frame import RequestHeader, decode_request_header
+from odradek.protocol.codec import reader, writer
+from odradek.protocol.frame import RequestHeader, decode_request_header, response_is_flexible
+from odradek.protocol.generated_writer import Part
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.network.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One version of one API."""
+
+    api: Api
+    version: int
+    read: Callable[[bytes, int], Any]
+    handle: Handle
+    write: Callable[[Any], list[Part]]
+    flexible_response: bool
+
+
+_routes: Final[dict[int, Route]] = {}
+
+
+def route(key: int, version: int) -> Route | None:
+    """The route of a request; None if this version of this API is not served."""
+    found = _routes.get(key << 16 | version)
+    return found if found is not None else _new_route(key, version)
+
+
+def _new_route(key: int, version: int) -> Route | None:
+    api = APIS.get(key)
+    if api is None or not api.min_version <= version <= api.max_version:
+        return None
+    made = Route(
+        api,
+        version,
+        reader(api.request, version),
+        api.handle,
+        writer(api.response, version),
+        response_is_flexible(key, version),
+    )
+    _routes[key << 16 | version] = made
+    return made
+
 
 API_VERSIONS_KEY = 18
 

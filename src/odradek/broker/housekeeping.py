@@ -14,6 +14,18 @@ directory, as everywhere; a full one does not end a task, least of all the one t
 | metadata snapshot | 1 min | if one is due by its age |
 | producers | 10 min | idle producer ids are forgotten |
 | compaction | log.cleaner.backoff.ms | see `log_cleaner` |
+
+Flushes that no request waits for: `flush.ms`, `flush.messages`, and segments that were rolled.
+
+For `log.durability=os`; with `fsync` whatever is written is flushed at once.
+
+                    written             looked, nothing is due
+    (asleep) ───────────────► in 3 s ───────────────────────────► asleep until flush.ms, if ever
+                                 ▲   looked, flushes are wanted
+                                 └── look again, for those that found no room
+
+Kafka looks every three seconds, come what may. Here an append says when there is something to look
+at, so that a broker to which nobody writes does not wake.
 """
 
 from __future__ import annotations
@@ -23,7 +35,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.background import InTurn
-from odradek.broker.late_flushes import LateFlushes
 from odradek.broker.log_cleaner import LogCleaner
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
@@ -33,10 +44,11 @@ if TYPE_CHECKING:
     from odradek.controller.metadata_log import MetadataLog
     from odradek.log.log_directory import LogDirectory
     from odradek.log.retention import RetentionPass
-    from odradek.model.env import Env
+    from odradek.model.env import Clock, Env
     from odradek.replication.partition import Partition
     from odradek.replication.replica_manager import ReplicaManager
-    from odradek.timing import SystemTimer
+    from odradek.timing import SystemTimer, TimerTask
+
 
 log = logging.getLogger(__name__)
 
@@ -180,3 +192,55 @@ class Housekeeping:
             log.error("housekeeping: %s", error)
         else:
             raise error
+
+
+CHECK_MS = 3_000
+LONGEST_MS = 3_600_000
+
+
+class LateFlushes:
+    """`wake` when something was written, or when settings changed; `stop` when there is no more."""
+
+    def __init__(self, clock: Clock, timer: SystemTimer, replicas: ReplicaManager) -> None:
+        self._clock = clock
+        self._timer = timer
+        self._replicas = replicas
+        self._task: TimerTask | None = None
+        self._soon = False
+        self._stopped = False
+        replicas.unflushed = self.wake
+        self.wake()
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def wake(self) -> None:
+        """There may be something to flush: look in a while."""
+        if not self._soon:
+            self._look_in(CHECK_MS)
+
+    def _look_in(self, delay_ms: int) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._soon = delay_ms <= CHECK_MS
+        self._task = self._timer.call_later(delay_ms, self._look)
+
+    def _look(self) -> None:
+        self._task, self._soon = None, False
+        if self._stopped or self._replicas.directory_failed:
+            return
+        now_ms = self._clock.wall_ms()
+        waits = [LONGEST_MS]
+        dirty = False
+        for partition in self._replicas:
+            log = partition.log if not partition.failure else None
+            if log is None or not log.dirty:
+                continue
+            dirty = True
+            if log.flush_due(now_ms):
+                self._replicas.flusher.wants(partition)
+                waits.append(CHECK_MS)
+            else:
+                waits.append(log.unflushed_since_ms + log.config.flush_ms - now_ms)
+        if dirty:
+            self._look_in(max(CHECK_MS, min(waits)))

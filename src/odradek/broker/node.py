@@ -22,7 +22,7 @@ from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
-from odradek.broker.stopping import Progress, Stopping
+from odradek.broker.shutdown import Progress, Stopping
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.controller.brokers import bootstrap, register_broker

@@ -8,24 +8,36 @@ A few partitions are opened in the event that commits them. Of many the rest com
 (`slices`): until one has come, requests for it are answered as for one that is not known, and the
 answer to its creation waits. Files are removed one partition after the other, so that a large topic
 leaves workers for those who wait.
+
+Much work for the owner thread, a little per turn of its loop.
+
+Creating 10,000 partitions is 20,000 system calls that each wait for nobody and together hold up
+everybody. Here they wait in line; each turn does as many as fit in `TURN_MS`, at most `TURN_JOBS`,
+and what else the loop has to do comes in between. Jobs run in the order they were added.
+
+A topic's settings, in the form that its logs and its produce checks take them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from uuid import UUID
 
 from odradek.broker.background import InTurn
 from odradek.broker.broker import Broker
-from odradek.broker.slices import Slices
-from odradek.broker.topic_rules import batch_rules, log_config
+from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.controller.registrations import PartitionRegistration, TopicImage
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.model.env import Clock, Random
 from odradek.model.topics import TopicIdPartition, TopicPartition
+from odradek.protocol.compression import CompressionType
+from odradek.protocol.validate import KEEP_CODEC, BatchRules
 
 log = logging.getLogger(__name__)
 
@@ -226,3 +238,104 @@ class Partitions:
         for problem in problems:
             log.error("a setting of topic %s is not in force: %s", name, problem)
         return config
+
+
+TURN_JOBS = 16
+TURN_MS = 5
+
+
+class Slices:
+    """A line of jobs. A job that raises is told to the loop; the rest goes on."""
+
+    def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._clock = clock
+        self._call_soon = call_soon
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._scheduled = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._jobs
+
+    def add(self, job: Callable[[], None]) -> None:
+        self._jobs.append(job)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._jobs and not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        end_ms = self._clock.monotonic_ms() + TURN_MS
+        try:
+            for _ in range(min(TURN_JOBS, len(self._jobs))):
+                self._jobs.popleft()()
+                if self._clock.monotonic_ms() >= end_ms:
+                    break
+        finally:
+            self._schedule()
+
+    def finish(self) -> None:
+        """All that is left, now."""
+        while self._jobs:
+            self._jobs.popleft()()
+
+
+CODECS = {
+    "uncompressed": CompressionType.NONE,
+    "gzip": CompressionType.GZIP,
+    "snappy": CompressionType.SNAPPY,
+    "lz4": CompressionType.LZ4,
+    "zstd": CompressionType.ZSTD,
+}
+
+GZIP_DEFAULT_LEVEL = -1
+
+
+def log_config(topic: TopicConfig, broker: BrokerConfig, random: Random) -> LogConfig:
+    """What the log of a new or reconfigured partition goes by; its jitter is drawn here."""
+    jitter = topic.segment_jitter_ms
+    compact = "compact" in topic.cleanup_policy
+    return LogConfig(
+        segment_bytes=topic.roll_bytes,
+        segment_ms=min(topic.segment_ms, topic.max_compaction_lag_ms)
+        if compact
+        else topic.segment_ms,
+        segment_jitter_ms=random.getrandbits(62) % jitter if jitter > 0 else 0,
+        segment_index_bytes=topic.segment_index_bytes,
+        index_interval_bytes=topic.index_interval_bytes,
+        retention_ms=topic.retention_ms,
+        retention_bytes=topic.retention_bytes,
+        delete="delete" in topic.cleanup_policy,
+        compact=compact,
+        delete_retention_ms=topic.delete_retention_ms,
+        min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=topic.min_compaction_lag_ms,
+        max_compaction_lag_ms=topic.max_compaction_lag_ms,
+        file_delete_delay_ms=topic.file_delete_delay_ms,
+        flush_messages=topic.flush_messages,
+        flush_ms=topic.flush_ms,
+        producer_id_expiration_ms=broker.producer_id_expiration_ms,
+    )
+
+
+def batch_rules(topic: TopicConfig) -> BatchRules:
+    """What a produced batch is held to."""
+    codec = CODECS.get(topic.compression_type)
+    gzip_level = topic.compression_gzip_level
+    levels = {
+        CompressionType.GZIP: None if gzip_level == GZIP_DEFAULT_LEVEL else gzip_level,
+        CompressionType.LZ4: topic.compression_lz4_level,
+        CompressionType.ZSTD: topic.compression_zstd_level,
+    }
+    return BatchRules(
+        max_message_bytes=topic.max_message_bytes,
+        log_append_time=topic.message_timestamp_type == "LogAppendTime",
+        timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
+        compacted="compact" in topic.cleanup_policy,
+        codec=KEEP_CODEC if codec is None else codec,
+        level=None if codec is None else levels.get(codec),
+    )

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Mapping
 
 from odradek.broker.node import Node, StartFailed
-from odradek.broker.stopping import Progress
+from odradek.broker.shutdown import Progress
 from odradek.config.addresses import Listener, address_text
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError

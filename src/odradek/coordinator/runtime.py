@@ -15,13 +15,12 @@ from typing import Final, Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
 
+from odradek.coordinator.operation import Turn
 from odradek.coordinator.shard import Shard, StateMachine
-from odradek.coordinator.turn import Turn
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
 from odradek.model.java_hash import partition_for
-from odradek.replication.listener import PartitionListener
-from odradek.replication.partition import Partition
+from odradek.replication.partition import Partition, PartitionListener
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
 

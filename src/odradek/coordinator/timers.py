@@ -21,7 +21,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from odradek.coordinator.turn import TimerKey
+from odradek.coordinator.operation import TimerKey
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
 

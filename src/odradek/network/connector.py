@@ -20,11 +20,11 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from odradek.config.addresses import address_text
 from odradek.model.env import Offload, Transport
-from odradek.network.poller import WRITE
+from odradek.network.poller import WRITE, DescriptorWatcher
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
@@ -36,18 +36,6 @@ PENDING = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY})
 
 Address = tuple[int, Any]
 """Family and socket address."""
-
-
-class Watcher(Protocol):
-    """The reactor, as far as connecting needs it."""
-
-    def watch(
-        self, subject: Attempt, readable: Callable[[], None], writable: Callable[[], None]
-    ) -> None: ...
-
-    def set_mask(self, subject: Attempt, mask: int) -> None: ...
-
-    def unwatch(self, subject: Attempt) -> None: ...
 
 
 class Attempt:
@@ -68,7 +56,7 @@ class Connector:
 
     def __init__(
         self,
-        watcher: Watcher,
+        watcher: DescriptorWatcher,
         timer: SystemTimer,
         call_soon: Callable[[Callable[[], None]], None],
         offload: Offload | None,

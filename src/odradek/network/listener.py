@@ -21,91 +21,13 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from odradek.config.addresses import address_text
 from odradek.model.env import Transport
-from odradek.network.poller import READ
+from odradek.network.poller import READ, DescriptorWatcher
 from odradek.network.transport import SocketTransport
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
-
-LISTENING = "0A"
-
-
-def port_holder(port: int, proc: Path = Path("/proc")) -> str | None:
-    """`name (pid n)` of a process listening on the port, None if it cannot be found."""
-    inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
-    if not inodes:
-        return None
-    for process in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
-        if _holds(process / "fd", inodes):
-            return f"{_name(process)} (pid {process.name})"
-    return None
-
-
-def _listening_inodes(port: int, proc: Path) -> list[str]:
-    rows = _rows(proc / "net" / "tcp") + _rows(proc / "net" / "tcp6")
-    return [
-        fields[9]
-        for fields in rows
-        if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port
-    ]
-
-
-def _rows(table: Path) -> list[list[str]]:
-    try:
-        lines = table.read_text().splitlines()[1:]
-    except OSError:  # Not Linux, or no IPv6: nobody is found there.
-        return []
-    return [fields for line in lines if len(fields := line.split()) > 9]
-
-
-def _holds(descriptors: Path, sockets: set[str]) -> bool:
-    try:
-        links = list(descriptors.iterdir())
-    except OSError:  # Another user's process, or one that just ended.
-        return False
-    return any(_target(link) in sockets for link in links)
-
-
-def _target(link: Path) -> str | None:
-    try:
-        return os.readlink(link)
-    except OSError:  # Closed since it was listed.
-        return None
-
-
-def _name(process: Path) -> str:
-    try:
-        return (process / "comm").read_text().strip()
-    except OSError:  # It ended just now.
-        return "a process"
-
-
-LOOPBACK = "127.0.0.1"
-ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-"""Addresses of nobody, kept for documentation (RFC 5737, RFC 3849)."""
-
-
-def own_address(listens_on: str) -> str:
-    """An IPv4 address; else, if `listens_on` is `::`, an IPv6 one. A machine that knows no way out
-    has only the loopback address, and is told so. Nothing is sent.
-    """
-    for family, elsewhere in ELSEWHERE[: 2 if listens_on == "::" else 1]:
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as unsent:
-                unsent.connect((elsewhere, 9))  # Of a datagram socket this only chooses the route.
-                return str(unsent.getsockname()[0])
-        except OSError as error:
-            log.debug("no way to %s: %s", elsewhere, error)
-    log.warning(
-        "this machine knows no way to others, so clients are told %s. What to do: if others are to "
-        "connect, say how in advertised.listeners",
-        LOOPBACK,
-    )
-    return LOOPBACK
-
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +37,11 @@ FIRST_PAUSE_MS = 100
 LAST_PAUSE_MS = 1000
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+LISTENING_STATE = "0A"
+LOOPBACK = "127.0.0.1"
+ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses of nobody, kept for documentation (RFC 5737, RFC 3849)."""
 
 
 class CannotListenError(OSError):
@@ -140,24 +67,12 @@ class AddressInUseError(OSError):
         self.holder = holder
 
 
-class Watcher(Protocol):
-    """The reactor, as far as a listener needs it."""
-
-    def watch(
-        self, subject: SocketListening, readable: Callable[[], None], writable: Callable[[], None]
-    ) -> None: ...
-
-    def set_mask(self, subject: SocketListening, mask: int) -> None: ...
-
-    def unwatch(self, subject: SocketListening) -> None: ...
-
-
 class SocketListening:
     """Listens from the moment it is made until `close`."""
 
     def __init__(
         self,
-        watcher: Watcher,
+        watcher: DescriptorWatcher,
         timer: SystemTimer,
         host: str,
         port: int,
@@ -291,3 +206,72 @@ def _spare() -> int | None:
     except OSError as error:
         log.debug("no spare descriptor: %s", error)
         return None
+
+
+def port_holder(port: int, proc: Path = Path("/proc")) -> str | None:
+    """`name (pid n)` of a process listening on the port, None if it cannot be found."""
+    inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
+    if not inodes:
+        return None
+    for process in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
+        if _holds(process / "fd", inodes):
+            return f"{_name(process)} (pid {process.name})"
+    return None
+
+
+def _listening_inodes(port: int, proc: Path) -> list[str]:
+    rows = _rows(proc / "net" / "tcp") + _rows(proc / "net" / "tcp6")
+    return [
+        fields[9]
+        for fields in rows
+        if fields[3] == LISTENING_STATE and int(fields[1].rpartition(":")[2], 16) == port
+    ]
+
+
+def _rows(table: Path) -> list[list[str]]:
+    try:
+        lines = table.read_text().splitlines()[1:]
+    except OSError:  # Not Linux, or no IPv6: nobody is found there.
+        return []
+    return [fields for line in lines if len(fields := line.split()) > 9]
+
+
+def _holds(descriptors: Path, sockets: set[str]) -> bool:
+    try:
+        links = list(descriptors.iterdir())
+    except OSError:  # Another user's process, or one that just ended.
+        return False
+    return any(_target(link) in sockets for link in links)
+
+
+def _target(link: Path) -> str | None:
+    try:
+        return os.readlink(link)
+    except OSError:  # Closed since it was listed.
+        return None
+
+
+def _name(process: Path) -> str:
+    try:
+        return (process / "comm").read_text().strip()
+    except OSError:  # It ended just now.
+        return "a process"
+
+
+def own_address(listens_on: str) -> str:
+    """An IPv4 address; else, if `listens_on` is `::`, an IPv6 one. A machine that knows no way out
+    has only the loopback address, and is told so. Nothing is sent.
+    """
+    for family, elsewhere in ELSEWHERE[: 2 if listens_on == "::" else 1]:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as unsent:
+                unsent.connect((elsewhere, 9))  # Of a datagram socket this only chooses the route.
+                return str(unsent.getsockname()[0])
+        except OSError as error:
+            log.debug("no way to %s: %s", elsewhere, error)
+    log.warning(
+        "this machine knows no way to others, so clients are told %s. What to do: if others are to "
+        "connect, say how in advertised.listeners",
+        LOOPBACK,
+    )
+    return LOOPBACK

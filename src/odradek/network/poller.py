@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import select
 import selectors
+from collections.abc import Callable
 from typing import Protocol
 
 READ = 0x001
@@ -36,6 +37,26 @@ class Poller(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Watchable(Protocol):
+    """Anything with a descriptor."""
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class DescriptorWatcher(Protocol):
+    """The methods of the reactor that a listener and a connector use."""
+
+    def watch(
+        self, subject: Watchable, readable: Callable[[], None], writable: Callable[[], None]
+    ) -> None: ...
+
+    def set_mask(self, subject: Watchable, mask: int) -> None: ...
+
+    def unwatch(self, subject: Watchable) -> None: ...
 
 
 class SelectorPoller:

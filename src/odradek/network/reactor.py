@@ -30,12 +30,12 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from odradek.model.env import Clock, Listening, Offload, Transport
 from odradek.network.connector import Connector
 from odradek.network.listener import SocketListening
-from odradek.network.poller import READ, WRITE, Poller, default_poller
+from odradek.network.poller import READ, WRITE, Poller, Watchable, default_poller
 from odradek.timing.timer import SystemTimer
 
 
@@ -57,14 +57,6 @@ DAY_MS: Final = 86_400_000
 """The longest sleep: epoll cannot be told more than 24 days."""
 THREADS_WAKE_UP: Final = b"\0"
 """What threads write to end the sleep. Signals write their numbers, and there is no signal 0."""
-
-
-class Watchable(Protocol):
-    """What the reactor can watch: anything with a descriptor."""
-
-    def fileno(self) -> int: ...
-
-    def close(self) -> None: ...
 
 
 class Watch:

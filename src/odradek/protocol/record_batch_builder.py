@@ -27,7 +27,6 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
 from odradek.protocol import compression
-__R__
 from odradek.protocol.record_batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -43,7 +42,16 @@ from odradek.protocol.record_batch import (
     TRANSACTIONAL_BIT,
     RecordBatchHeader,
 )
-from odradek.protocol.records import Header, varint, varint_size, varlong, write_varint
+from odradek.protocol.records import (
+    NO_HEADERS,
+    Header,
+    encode_headers,
+    varint,
+    varint_size,
+    varlong,
+    write_record_raw,
+    write_varint,
+)
 
 
 def assemble(
@@ -133,7 +141,7 @@ class RecordBatchBuilder:
         timestamp: i64 = NO_TIMESTAMP,
     ) -> int:
         """Add a record; returns the batch's size so far, before compression."""
-        encoded = record_writer.encode_headers(headers) if headers else record_writer.NO_HEADERS
+        encoded = encode_headers(headers) if headers else NO_HEADERS
         return self.append_raw(key, value, encoded, timestamp)
 
     def append_raw(
@@ -145,7 +153,7 @@ class RecordBatchBuilder:
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.last_offset_delta += 1
-        record_writer.write_record_raw(
+        write_record_raw(
             self._writer,
             self.last_offset_delta,
             timestamp - self.base_timestamp,

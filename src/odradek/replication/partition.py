@@ -1,27 +1,31 @@
-"""One partition led by this broker: its log, its high watermark, and who may see what.
+"""One partition led by this broker: its log, its high watermark, and what a reader may see.
 
 Invariants:
 - log start offset <= high watermark <= log end offset; the high watermark never goes back while the
   process lives.
 - With `log.durability=fsync` the high watermark counts only bytes that are on disk (a replica's
-  durable end); with `os` it counts what is in the page cache, which is Kafka's own promise, unless
-  `flush.messages` of them wait for the disk: then those do.
+  durable end). With `os` it counts the page cache, which is Kafka's own promise, except that
+  `flush.messages` records are flushed first.
 - With one replica the in-sync set is this broker alone, so the high watermark is its own (durable)
   end.
-- An offline partition (its directory failed, its log is damaged) answers KAFKA_STORAGE_ERROR and
+- An offline partition (its directory failed, or its log is damaged) answers KAFKA_STORAGE_ERROR and
   nothing else.
 
-It appends and reads; it wakes nobody. `ReplicaManager` does that after it has looked at what moved.
+A partition appends and reads. It completes no delayed operation: `ReplicaManager` does that after
+an append, a flush or a trim.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 from uuid import UUID
+
+from mypy_extensions import mypyc_attr
 
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
@@ -298,3 +302,16 @@ class Partition:
         if not self.log.config.delete:
             return ErrorCode.POLICY_VIOLATION
         return self.log.delete_records(offset)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PartitionListener(ABC):
+    """Registered in `ReplicaManager.listeners` under the name of its topic. Owner thread."""
+
+    @abstractmethod
+    def opened(self, partition: Partition) -> None:
+        """A partition of the topic is led here from now on."""
+
+    @abstractmethod
+    def moved(self, partition: Partition) -> None:
+        """Its high watermark moved; or, if it has a `failure`, it went away."""

@@ -24,11 +24,9 @@ from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
-from odradek.replication.delayed_delete_records import DeleteRecordsStatus
+from odradek.replication.delete_records import DeleteRecordsStatus, LogStarts
 from odradek.replication.flusher import Flusher
-from odradek.replication.listener import PartitionListener
-from odradek.replication.log_starts import LogStarts
-from odradek.replication.partition import AppendResult, Durability, Partition
+from odradek.replication.partition import AppendResult, Durability, Partition, PartitionListener
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import pytest
 from written import LONG_S, NewTopic, Produce
 
 from odradek.client.blocking.consumer import Consumer
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.errors import (
     ClientClosed,
     ConfigError,

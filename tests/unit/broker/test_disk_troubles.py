@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 from serving import Serving
 
-from odradek.broker.partitions import OPEN_AGAIN_MS
-from odradek.broker.slices import TURN_JOBS
+from odradek.broker.partitions import OPEN_AGAIN_MS, TURN_JOBS
 from odradek.log.memory import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from serving import Serving
 
-from odradek.broker.late_flushes import CHECK_MS
+from odradek.broker.housekeeping import CHECK_MS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.incremental_alter_configs import (

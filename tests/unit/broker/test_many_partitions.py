@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from serving import Asked, Serving
 
-from odradek.broker.partitions import AT_ONCE
-from odradek.broker.slices import TURN_JOBS
+from odradek.broker.partitions import AT_ONCE, TURN_JOBS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,

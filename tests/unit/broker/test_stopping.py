@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from serving import Serving
 
-from odradek.broker.stopping import FLUSH_TIME_MS
+from odradek.broker.shutdown import FLUSH_TIME_MS
 
 MARKER = ".kafka_cleanshutdown"
 

@@ -14,7 +14,7 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
     offsets_of,
 )
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import ConfigError
 from odradek.client.list_offsets import milliseconds

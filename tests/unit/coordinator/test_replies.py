@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.coordinator.turn import ASKED_AT_MOST, Reply
+from odradek.coordinator.operation import ASKED_AT_MOST, Reply
 from odradek.model.errors import ErrorCode
 
 AGAIN = ErrorCode.REBALANCE_IN_PROGRESS

@@ -6,10 +6,10 @@ import errno
 
 import pytest
 
-from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.loading import READ_BYTES
+from odradek.coordinator.group.classic_group import GroupState
+from odradek.coordinator.operation import Reply, Turn
 from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
-from odradek.coordinator.turn import Reply, Turn
+from odradek.coordinator.shard import READ_BYTES
 from odradek.log.fence import LogDirFailure
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.coordinator.operation import TimerKey
 from odradek.coordinator.timers import KeyedTimers
-from odradek.coordinator.turn import TimerKey
 from odradek.timing import SystemTimer, TimerTask
 
 SESSION_MS = 10_000

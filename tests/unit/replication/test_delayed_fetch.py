@@ -7,7 +7,7 @@ from leading import Leading
 
 from odradek.log.log_config import LogConfig
 from odradek.model.errors import ErrorCode
-from odradek.replication.delayed_fetch import (
+from odradek.replication.fetch import (
     DelayedFetch,
     FetchOutcome,
     FetchParams,

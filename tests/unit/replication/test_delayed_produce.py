@@ -5,8 +5,8 @@ from __future__ import annotations
 from leading import Leading
 
 from odradek.model.errors import ErrorCode
-from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus
 from odradek.replication.partition import Partition
+from odradek.replication.produce import DelayedProduce, ProduceStatus
 
 
 def parked(leading: Leading, *partitions: Partition) -> tuple[DelayedProduce, list[list[str]]]:

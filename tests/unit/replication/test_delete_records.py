@@ -12,7 +12,7 @@ from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk
 from odradek.log.retention import delete_old_segments
 from odradek.model.errors import ErrorCode
-from odradek.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus
 from odradek.replication.partition import Partition
 
 

@@ -10,16 +10,16 @@ from leading import NOW_MS, Leading
 from odradek.log.log_config import LogConfig
 from odradek.log.memory import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
-from odradek.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
-from odradek.replication.delayed_fetch import (
+from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from odradek.replication.fetch import (
     DelayedFetch,
     FetchOutcome,
     FetchParams,
     FetchTarget,
     available_bytes,
 )
-from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus
 from odradek.replication.partition import Isolation, Partition
+from odradek.replication.produce import DelayedProduce, ProduceStatus
 
 ALL = Isolation.READ_UNCOMMITTED
 UNKNOWN = -1

@@ -18,7 +18,7 @@ from odradek.protocol.api.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from odradek.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker

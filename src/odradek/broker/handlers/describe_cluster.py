@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.operations import NOT_ASKED, ON_CLUSTER
+from odradek.broker.acl_operations import NOT_ASKED, ON_CLUSTER
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_cluster import (
     DescribeClusterBroker,

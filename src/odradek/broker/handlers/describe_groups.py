@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.broker.acl_operations import ON_GROUP
 from odradek.broker.context import LATER, Later
-from odradek.broker.operations import ON_GROUP
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 

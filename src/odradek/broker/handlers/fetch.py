@@ -25,7 +25,7 @@ from odradek.protocol.hot_fetch import (
     FetchResponse,
     PartitionData,
 )
-from odradek.replication.delayed_fetch import (
+from odradek.replication.fetch import (
     NO_EPOCH,
     DelayedFetch,
     FetchOutcome,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import LATER, Later
-from odradek.coordinator.group.offset_fetch import told
+from odradek.coordinator.group.offsets import told
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_fetch import (
     OffsetFetchRequest,

@@ -33,8 +33,8 @@ from odradek.protocol.hot_produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT
-from odradek.replication.delayed_produce import DelayedProduce, ProduceStatus, settle
 from odradek.replication.partition import AppendResult
+from odradek.replication.produce import DelayedProduce, ProduceStatus, settle
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker

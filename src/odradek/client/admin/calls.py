@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from odradek.client.api_versions import RequestBuilder
 from odradek.client.cluster_image import ClusterImage, Node
-from odradek.client.consumer.group_requests import coordinator_answer, find_coordinator
+from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
 from odradek.client.engine import Engine
 from odradek.client.errors.answers import UnknownTopicOrPartition, error_for
 from odradek.client.errors.base import KafkaError

@@ -10,7 +10,7 @@ from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.results import Group, Lag, Member, Move, SeekPlan
 from odradek.client.api_versions import RequestBuilder
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata, checked_offset, to_commit
+from odradek.client.consumer.batch import OffsetAndMetadata, checked_offset, to_commit
 from odradek.client.errors.answers import GroupNotEmpty, GroupNotFound
 from odradek.client.partition_arguments import (
     ByPartition,

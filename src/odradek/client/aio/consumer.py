@@ -23,6 +23,15 @@ from odradek.client.aio.calls import Awaited
 from odradek.client.aio.client import Client
 from odradek.client.aio.dead_letters import AwaitedOffice
 from odradek.client.aio.engine_loop import EngineLoop
+from odradek.client.consumer.application.calls import ConsumerCalls
+from odradek.client.consumer.application.dead_letters import dead_letters
+from odradek.client.consumer.application.poll_loop import (
+    ColumnGathering,
+    Gathering,
+    Reading,
+    RecordGathering,
+    limit_of,
+)
 from odradek.client.consumer.arguments import (
     Committable,
     ConsumerOptions,
@@ -30,12 +39,8 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
 )
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
-from odradek.client.consumer.dead_letters import dead_letters
-from odradek.client.consumer.gathering import ColumnGathering, Gathering, RecordGathering, limit_of
-from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
-from odradek.client.consumer.reading import Reading
+from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine

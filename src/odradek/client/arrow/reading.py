@@ -31,8 +31,8 @@ from odradek.client.arrow.arrays import (
 )
 from odradek.client.arrow.decoding import JsonValues
 from odradek.client.arrow.types import ArrowBatch
+from odradek.client.consumer.application.poll_loop import ColumnGathering
 from odradek.client.consumer.arguments import OFFSETS_KEY, metadata_of
-from odradek.client.consumer.gathering import ColumnGathering
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("ms", tz="UTC")

@@ -28,6 +28,15 @@ from odradek.client.blocking.client import Client
 from odradek.client.blocking.dead_letters import BlockingOffice
 from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.blocking.wake_signal import Signal
+from odradek.client.consumer.application.calls import ConsumerCalls
+from odradek.client.consumer.application.dead_letters import dead_letters
+from odradek.client.consumer.application.poll_loop import (
+    ColumnGathering,
+    Reading,
+    RecordGathering,
+    limit_of,
+    run_now,
+)
 from odradek.client.consumer.arguments import (
     Committable,
     ConsumerOptions,
@@ -35,12 +44,8 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
 )
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
-from odradek.client.consumer.dead_letters import dead_letters
-from odradek.client.consumer.gathering import ColumnGathering, RecordGathering, limit_of
-from odradek.client.consumer.listener import RebalanceCallback, RebalanceListener
-from odradek.client.consumer.reading import Reading, run_now
+from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.blocking.consumer import Consumer
-from odradek.client.consumer.reading import run_now
+from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.errors import ConfigError
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
 from odradek.config.client_names import alias_of

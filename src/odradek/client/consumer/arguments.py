@@ -21,8 +21,8 @@ from typing import Any, Literal
 from odradek.client.arrow.types import ArrowBatch
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import AssignorLike, assignors
-from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.offset_and_metadata import (
+from odradek.client.consumer.batch import (
+    Batch,
     OffsetAndMetadata,
     checked_offset,
     to_commit,

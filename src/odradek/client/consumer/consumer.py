@@ -29,21 +29,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.client.alarm import Alarm
 from odradek.client.cluster_image import ClusterImage
+from odradek.client.consumer.application.missing_topics import Missing
+from odradek.client.consumer.application.poll_tracker import Presence
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import assignors
-from odradek.client.consumer.committed_offsets import Found
-from odradek.client.consumer.completed_fetch import CompletedFetch
-from odradek.client.consumer.fetch_collector import FetchCollector
-from odradek.client.consumer.fetcher import Fetcher
-from odradek.client.consumer.group_side import group_of
-from odradek.client.consumer.held_decisions import HeldDecisions
-from odradek.client.consumer.missing import Missing
-from odradek.client.consumer.offset_fetcher import OffsetFetcher
-from odradek.client.consumer.offset_queries import OffsetQueries, no_offset
-from odradek.client.consumer.partition_state import NO_LEADER, FetchPosition, Leader
-from odradek.client.consumer.position import NO_END, Position
-from odradek.client.consumer.presence import Presence
-from odradek.client.consumer.subscription_state import SubscriptionState
+from odradek.client.consumer.fetch.collector import FetchCollector
+from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
+from odradek.client.consumer.fetch.fetcher import Fetcher
+from odradek.client.consumer.group.commits import Found
+from odradek.client.consumer.group.runner import group_of
+from odradek.client.consumer.position.deferred_errors import HeldDecisions
+from odradek.client.consumer.position.offset_fetcher import OffsetFetcher, OffsetQueries, no_offset
+from odradek.client.consumer.position.position import NO_END, Position
+from odradek.client.consumer.position.subscription_state import (
+    NO_LEADER,
+    FetchPosition,
+    Leader,
+    SubscriptionState,
+)
 from odradek.client.deserializers import Deserializers
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError

@@ -1,4 +1,16 @@
-"""A classic group: who is in it, who leads, and what they agree on.
+"""The states of a classic group, and the ways between them.
+
+                     ┌───────────────── no member left ─────────────────┐
+                     ▼                                                   │
+(new) ──► Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stable
+                     ▲       all joined,        │  leader's assignment  │
+                     │       or out of time     │                       │
+                     └──────────────────────────┴───────────────────────┘
+                        a member joins, leaves, fails, or asks for another protocol
+
+Dead: deleted, or this broker no longer coordinates it.
+
+A classic group: who is in it, who leads, and what they agree on.
 
 What is kept is a generation that its leader has assigned, or that has no members: `become` makes
 the group that. All the rest (a rebalance under way, with the members it has so far) is volatile,
@@ -11,27 +23,60 @@ Invariants
 - A pending id is no member's: it was given out, and its owner has yet to join with it.
 - While there are members, some protocol is spoken by all of them, and they have one protocol type.
 - Who waits for a join is there only in PreparingRebalance, for a sync in CompletingRebalance.
+
+The groups of one shard, by id, and what the rules of the protocol are set to.
+
+Which topics the members of a group read, as far as they tell in a language the broker knows.
+
+Consumers put their subscription into the metadata of each protocol they speak; what other groups
+(Connect, Streams, anybody's own) put there is theirs. Offsets of a topic that a group reads are
+neither deleted on request nor let go with time.
+
+A group reads what the members of its generation said when that began, as in Kafka: whoever has left
+since, or says something else now, changes that with the next generation. Of a generation that was
+loaded it is what is kept of its members.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Final
+from uuid import UUID
 
-from odradek.coordinator.group.member import Member, Protocols
-from odradek.coordinator.group.member_records import loaded_member
-from odradek.coordinator.group.states import CAN_REBALANCE, GroupState
-from odradek.coordinator.group.subscriptions import topics_read
+from odradek.config.broker import BrokerConfig
+from odradek.coordinator.group.member import Member, Protocols, loaded_member
+from odradek.coordinator.operation import Reply
 from odradek.coordinator.records import (
     CoordinatorRecord,
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
-from odradek.coordinator.turn import Reply
+from odradek.model.env import Random
+from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.java_hash import hash_ordered
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
-from odradek.protocol.consumer_protocol import PROTOCOL_TYPE
+from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+
+
+class GroupState(Enum):
+    """The value is how ListGroups and DescribeGroups write it."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+CAN_REBALANCE = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
+"""From where a rebalance begins; one that is being prepared goes on."""
+
+
+NONE: Final = ErrorCode.NONE
+UNKNOWN_MEMBER_ID: Final = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class InitialWait:
@@ -285,3 +330,74 @@ def selected(spoken: Sequence[Protocols]) -> str:
         next(each.name for each in protocols if each.name in candidates) for protocols in spoken
     )
     return max(hash_ordered(votes), key=lambda name: votes[name])
+
+
+def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
+    """Whether somebody who says this is a member; FENCED_INSTANCE_ID: he was, and was replaced."""
+    if instance_id is not None:
+        known = group.static_members.get(instance_id)
+        if known is None:
+            return UNKNOWN_MEMBER_ID
+        if known != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return NONE if member_id in group.members else UNKNOWN_MEMBER_ID
+
+
+class Groups:
+    """`random` draws the ids of new members."""
+
+    def __init__(self, config: BrokerConfig, random: Random) -> None:
+        self.config = config
+        self._random = random
+        self._groups: dict[str, ClassicGroup] = {}
+
+    def __iter__(self) -> Iterator[ClassicGroup]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def get(self, group_id: str) -> ClassicGroup | None:
+        """The group, if there is one."""
+        return self._groups.get(group_id)
+
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+        """A record says what the group is, or that it is no more."""
+        if value is None:
+            self._groups.pop(key.group, None)
+            return
+        self.get_or_create(key.group, value.current_state_timestamp).become(value)
+
+    def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """The group, or an empty one that has no record: it keeps offsets only."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = ClassicGroup(group_id, now_ms)
+        return group
+
+    def new_member_id(self, prefix: str) -> str:
+        """An id nobody has: client or instance id, and a random UUID."""
+        return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
+
+
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    """The record that a group is no more."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
+
+
+def topics_read(
+    protocol_type: str | None, protocol: str | None, members: Iterable[Member]
+) -> set[str] | None:
+    """The topics of all members; None: that is not known."""
+    if protocol_type != PROTOCOL_TYPE:
+        return None
+    topics: set[str] = set()
+    for member in members:
+        metadata = next((p.metadata for p in member.protocols if p.name == protocol), None)
+        if metadata is None:
+            return None
+        try:
+            topics.update(decode_subscription(metadata).topics)
+        except ProtocolError:
+            return None
+    return topics

@@ -2,30 +2,32 @@
 
 What can be said without looking at a group is said here; the rest goes to the shard that has the
 group, as an operation. Answers come back later, through the callback that was given.
+
+One answer made of the answers of several shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
 
 from odradek.config.broker import BrokerConfig
-from odradek.coordinator.group.departures import leave
-from odradek.coordinator.group.gathering import Gathering
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.heartbeat import heartbeat
 from odradek.coordinator.group.join import join
+from odradek.coordinator.group.leave import leave
 from odradek.coordinator.group.listing import Wanted, describe, described_error
 from odradek.coordinator.group.member import Caller
 from odradek.coordinator.group.offset_commit import all_refused, commit
 from odradek.coordinator.group.offset_deletion import delete_offsets, refused
-from odradek.coordinator.group.offset_fetch import fetch, group_refused
-from odradek.coordinator.group.responses import join_error, sync_error
+from odradek.coordinator.group.offsets import fetch, group_refused
+from odradek.coordinator.group.rebalance import join_error, sync_error
 from odradek.coordinator.group.sync import sync
+from odradek.coordinator.operation import Reply, Turn
 from odradek.coordinator.runtime import CoordinatorRuntime
-from odradek.coordinator.turn import Reply, Turn
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import (
     DeletableGroupResult,
@@ -145,7 +147,7 @@ class GroupCoordinator:
         respond: Callable[[DescribeGroupsResponse], None],
     ) -> None:
         """Each group as its shard sees it, in the order of the request."""
-        gathering = Gathering[DescribedGroup](
+        gathering: Gathering[DescribedGroup] = Gathering(
             len(request.groups), lambda groups: respond(DescribeGroupsResponse(groups=groups))
         )
         for index, group_id in enumerate(request.groups):
@@ -173,7 +175,7 @@ class GroupCoordinator:
             else:
                 respond(ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
 
-        gathering = Gathering[ListGroupsResponse](len(numbers), whole)
+        gathering: Gathering[ListGroupsResponse] = Gathering(len(numbers), whole)
         for index, number in enumerate(numbers):
             self._list(number, wanted, gathering.part(index, list_refused))
 
@@ -189,7 +191,7 @@ class GroupCoordinator:
     ) -> None:
         """Each group by itself: some may be deleted and others not."""
         names = list(dict.fromkeys(request.groups_names))
-        gathering = Gathering[DeletableGroupResult](
+        gathering: Gathering[DeletableGroupResult] = Gathering(
             len(names), lambda results: respond(DeleteGroupsResponse(results=results))
         )
         for index, name in enumerate(names):
@@ -223,7 +225,7 @@ class GroupCoordinator:
         respond: Callable[[list[OffsetFetchResponseGroup]], None],
     ) -> None:
         """Each group as its shard has it, in the order of the request."""
-        gathering = Gathering[OffsetFetchResponseGroup](len(groups), respond)
+        gathering: Gathering[OffsetFetchResponseGroup] = Gathering(len(groups), respond)
         for index, group in enumerate(groups):
             part = gathering.part(index, partial(group_refused, group.group_id))
             self._fetch(group, part)
@@ -271,3 +273,27 @@ def list_refused(error: ErrorCode) -> ListGroupsResponse:
 def deletion(group_id: str, error: ErrorCode) -> DeletableGroupResult:
     message = None if error is ErrorCode.NONE else error.text
     return DeletableGroupResult(group_id=group_id, error_code=error, error_message=message)
+
+
+T = TypeVar("T")
+
+
+class Gathering(Generic[T]):
+    """Calls `whole` once, with the parts in the order in which they were asked for."""
+
+    def __init__(self, count: int, whole: Callable[[list[T]], None]) -> None:
+        self._parts: list[T | None] = [None] * count
+        self._missing = count
+        self._whole = whole
+        if count == 0:
+            whole([])
+
+    def part(self, index: int, refusal: Callable[[ErrorCode], T]) -> Reply[T]:
+        """The way back for one part."""
+        return Reply(lambda response: self._arrived(index, response), refusal)
+
+    def _arrived(self, index: int, response: T) -> None:
+        self._parts[index] = response
+        self._missing -= 1
+        if self._missing == 0:
+            self._whole([part for part in self._parts if part is not None])

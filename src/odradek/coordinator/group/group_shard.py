@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from odradek.config.broker import BrokerConfig
-from odradek.coordinator.group.departures import session_over
-from odradek.coordinator.group.groups import Groups, tombstone
-from odradek.coordinator.group.offset_deletion import orphans, write_some
-from odradek.coordinator.group.offset_expiration import expired
+from odradek.coordinator.group.classic_group import Groups, GroupState, group_tombstone
+from odradek.coordinator.group.heartbeat import HEARTBEAT, forget, watch
+from odradek.coordinator.group.leave import session_over
+from odradek.coordinator.group.offset_deletion import expired, orphans, write_some
 from odradek.coordinator.group.offsets import Offsets, TopicId
 from odradek.coordinator.group.rebalance import (
     JOIN,
@@ -19,8 +19,7 @@ from odradek.coordinator.group.rebalance import (
     refuse_all,
     sync_timed_out,
 )
-from odradek.coordinator.group.sessions import HEARTBEAT, forget, watch
-from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.operation import TimerKey, Turn
 from odradek.coordinator.records import (
     CoordinatorRecord,
     GroupMetadataKey,
@@ -28,7 +27,6 @@ from odradek.coordinator.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from odradek.coordinator.turn import TimerKey, Turn
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 
@@ -111,7 +109,7 @@ class GroupShard:
             return ErrorCode.NON_EMPTY_GROUP
         for record in self.offsets.tombstones(group_id):
             turn.write(record)
-        turn.write(tombstone(group_id))
+        turn.write(group_tombstone(group_id))
         for member_id in sorted(group.pending_joins):
             turn.then(partial(forget, turn, group, member_id))
         return ErrorCode.NONE

@@ -13,15 +13,18 @@ Order of the checks as in Kafka: the group, its size, the protocols, who asks.
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup
-from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
+from odradek.coordinator.group.heartbeat import forget, watch_new, watch_pending
 from odradek.coordinator.group.member import Caller, Member
-from odradek.coordinator.group.rebalance import complete_if_all_joined, prepare_or_complete
-from odradek.coordinator.group.responses import NO_MEMBER_ID, generation_response, join_error
-from odradek.coordinator.group.sessions import forget, watch_new, watch_pending
-from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.group.static_members import member_error, replace_static_member
-from odradek.coordinator.turn import Reply, Turn
+from odradek.coordinator.group.rebalance import (
+    NO_MEMBER_ID,
+    complete_if_all_joined,
+    generation_response,
+    join_error,
+    prepare_or_complete,
+)
+from odradek.coordinator.group.static_members import replace_static_member
+from odradek.coordinator.operation import Reply, Turn
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.coordinator.group.classic_group import ClassicGroup
-from odradek.coordinator.group.groups import Groups
+from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState
 from odradek.coordinator.group.member import Member
-from odradek.coordinator.group.states import GroupState
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_groups import DescribedGroup, DescribedGroupMember
 from odradek.protocol.api.list_groups import ListedGroup

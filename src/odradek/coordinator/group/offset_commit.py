@@ -17,13 +17,10 @@ OFFSET_METADATA_TOO_LARGE. All that is kept of one request is one batch of recor
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup
-from odradek.coordinator.group.groups import Groups
-from odradek.coordinator.group.sessions import watch
-from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.group.static_members import member_error
+from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
+from odradek.coordinator.group.heartbeat import watch
+from odradek.coordinator.operation import Reply, Turn
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
-from odradek.coordinator.turn import Reply, Turn
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,

@@ -7,6 +7,22 @@ deleted: NON_EMPTY_GROUP.
 When a topic is deleted what was committed for it goes, so that the next one of its name begins
 without. That may be many records: they are written a thousand at a time. What a full disk refused
 is an orphan: it goes with the next pass of `offset_expiration`, whoever has its topic's name then.
+
+Offsets that go with time, and groups of which nothing is left (KIP-211).
+
+An offset is let go `offsets.retention.minutes` after
+
+    the group became empty        if it had members, whatever the age of the commits
+    its commit                    if it never had any: whoever commits to such a group is not seen
+                                  otherwise
+    its commit                    if its group is stable and its members do not read the topic
+
+and never while a group rebalances, or while it is not known what its members read. Clients before
+2.1 could say for how long an offset is to be kept; such a one goes when it said.
+
+What was committed for a topic that is no more goes too: mostly when that is deleted, here if the
+records were refused then. An empty group without offsets that nobody is about to join is deleted.
+All groups are looked through every `offsets.retention.check.interval.ms`, some at a time.
 """
 
 from __future__ import annotations
@@ -14,12 +30,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from odradek.coordinator.group.classic_group import ClassicGroup
-from odradek.coordinator.group.groups import Groups
-from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, tombstone
-from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.records import CoordinatorRecord
-from odradek.coordinator.turn import Reply, Turn
+from odradek.coordinator.group.classic_group import (
+    ClassicGroup,
+    Groups,
+    GroupState,
+    group_tombstone,
+)
+from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, offset_tombstone
+from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.records import CoordinatorRecord, OffsetCommitValue
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequest,
@@ -67,7 +86,7 @@ def _delete_topic(
     for partition in topic.partitions:
         index = partition.partition_index
         if not is_read and offsets.get(group.id, topic.name, index) is not None:
-            turn.write(tombstone(group.id, topic.name, index))
+            turn.write(offset_tombstone(group.id, topic.name, index))
         partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
@@ -87,7 +106,7 @@ def orphans(
             now = topic_id(topic)
             for number, value in committed[topic].items():
                 if is_orphan(value, now):
-                    yield tombstone(group_id, topic, number)
+                    yield offset_tombstone(group_id, topic, number)
 
 
 def write_some(turn: Turn, records: Iterable[CoordinatorRecord]) -> bool:
@@ -96,3 +115,46 @@ def write_some(turn: Turn, records: Iterable[CoordinatorRecord]) -> bool:
     for record in islice(rest, RECORDS_AT_ONCE):
         turn.write(record)
     return next(rest, None) is not None
+
+
+MINUTE_MS = 60_000
+NOT_RECORDED = -1
+
+
+def expired(
+    groups: Groups, offsets: Offsets, now_ms: int, topic_id: TopicId
+) -> Iterator[CoordinatorRecord]:
+    """The end of all whose time is over at `now_ms`."""
+    retention_ms = groups.config.offsets_retention_minutes * MINUTE_MS
+    for group in groups:
+        kept = 0
+        for topic, partitions in offsets.of_group(group.id).items():
+            in_use, current = _is_in_use(group, topic), topic_id(topic)
+            for number, value in partitions.items():
+                is_old = not in_use and now_ms >= _end_ms(group, value, retention_ms)
+                if is_old or is_orphan(value, current):
+                    yield offset_tombstone(group.id, topic, number)
+                else:
+                    kept += 1
+        if kept == 0 and group.state is GroupState.EMPTY and not group.pending_joins:
+            yield group_tombstone(group.id)
+
+
+def _is_in_use(group: ClassicGroup, topic: str) -> bool:
+    """Whether a group's offsets of a topic are kept however old they are."""
+    if group.protocol_type is None or group.state is GroupState.EMPTY:
+        return False
+    if group.state is not GroupState.STABLE:
+        return True
+    return group.subscribed_topics is None or topic in group.subscribed_topics
+
+
+def _end_ms(group: ClassicGroup, value: OffsetCommitValue, retention_ms: int) -> int:
+    """Until when an offset that is not in use is kept."""
+    if value.expire_timestamp != NOT_RECORDED:
+        return value.expire_timestamp
+    since_ms = value.commit_timestamp
+    had_members = group.protocol_type is not None and group.state is GroupState.EMPTY
+    if had_members and group.state_timestamp_ms != NOT_RECORDED:
+        since_ms = group.state_timestamp_ms
+    return since_ms + retention_ms

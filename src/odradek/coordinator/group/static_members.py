@@ -11,45 +11,25 @@ former id leads, which makes it a follower: the assignment there is goes on bein
 
 from __future__ import annotations
 
-from typing import Final
-
-from odradek.coordinator.group.classic_group import ClassicGroup, selected
-from odradek.coordinator.group.groups import Groups
-from odradek.coordinator.group.member import Caller, Member, metadata_of
-from odradek.coordinator.group.member_records import stored_member
+from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, selected
+from odradek.coordinator.group.heartbeat import forget, watch
+from odradek.coordinator.group.member import Caller, Member, metadata_of, stored_member
 from odradek.coordinator.group.rebalance import (
+    NO_LEADER,
     complete_if_all_joined,
+    generation_response,
+    join_error,
     no_longer_pending,
     prepare,
     prepare_or_complete,
-)
-from odradek.coordinator.group.responses import (
-    NO_LEADER,
-    generation_response,
-    join_error,
     sync_error,
 )
-from odradek.coordinator.group.sessions import forget, watch
-from odradek.coordinator.group.states import GroupState
+from odradek.coordinator.operation import Reply, Turn
 from odradek.coordinator.records import MemberMetadata
-from odradek.coordinator.turn import Reply, Turn
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
-NONE: Final = ErrorCode.NONE
-UNKNOWN_MEMBER_ID: Final = ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether somebody who says this is a member; FENCED_INSTANCE_ID: he was, and was replaced."""
-    if instance_id is not None:
-        known = group.static_members.get(instance_id)
-        if known is None:
-            return UNKNOWN_MEMBER_ID
-        if known != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    return NONE if member_id in group.members else UNKNOWN_MEMBER_ID
 
 
 def replace_static_member(

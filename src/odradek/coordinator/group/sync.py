@@ -7,15 +7,11 @@ Stable a late or repeated request is answered at once.
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup
-from odradek.coordinator.group.groups import Groups
-from odradek.coordinator.group.member_records import stored_member
-from odradek.coordinator.group.rebalance import no_longer_pending
-from odradek.coordinator.group.responses import assignment_response, sync_error
-from odradek.coordinator.group.sessions import watch
-from odradek.coordinator.group.states import GroupState
-from odradek.coordinator.group.static_members import member_error
-from odradek.coordinator.turn import Reply, Turn
+from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
+from odradek.coordinator.group.heartbeat import watch
+from odradek.coordinator.group.member import stored_member
+from odradek.coordinator.group.rebalance import assignment_response, no_longer_pending, sync_error
+from odradek.coordinator.operation import Reply, Turn
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 

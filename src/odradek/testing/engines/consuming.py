@@ -11,11 +11,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from odradek.client.consumer.application.calls import ConsumerCalls
+from odradek.client.consumer.application.poll_loop import Reading, RecordGathering
 from odradek.client.consumer.arguments import consumer_arguments
-from odradek.client.consumer.calls import ConsumerCalls
 from odradek.client.consumer.consumer import ConsumerEngine
-from odradek.client.consumer.gathering import RecordGathering
-from odradek.client.consumer.reading import Reading
 from odradek.client.consumer.record import Record
 from odradek.client.engine import Engine
 from odradek.client.waiter import Waiter, spawn

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odradek.client.consumer.consumer_group import ConsumerGroup
-from odradek.client.consumer.group_member import GroupMember, MemberState
-from odradek.client.consumer.listener import RebalanceListener
+from odradek.client.consumer.group.member import GroupMember, MemberState
+from odradek.client.consumer.group.rebalance import RebalanceListener
+from odradek.client.consumer.group.runner import ConsumerGroup
 from odradek.client.consumer.record import Record
 from odradek.client.errors import KafkaError
 from odradek.model.topics import TopicPartition

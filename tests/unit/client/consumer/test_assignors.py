@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from odradek.client.consumer.assignor.cooperative_sticky import CooperativeStickyAssignor
 from odradek.client.consumer.assignor.hash_order import (
     hash_ordered,
     partition_hash,
@@ -18,10 +17,9 @@ from odradek.client.consumer.assignor.partition_assignor import (
     PartitionAssignor,
     RebalanceProtocol,
 )
-from odradek.client.consumer.assignor.range import RangeAssignor
+from odradek.client.consumer.assignor.range_roundrobin import RangeAssignor, RoundRobinAssignor
 from odradek.client.consumer.assignor.registry import assignors, rebalance_protocol
-from odradek.client.consumer.assignor.roundrobin import RoundRobinAssignor
-from odradek.client.consumer.assignor.sticky import StickyAssignor
+from odradek.client.consumer.assignor.sticky import CooperativeStickyAssignor, StickyAssignor
 from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment, Subscription
 

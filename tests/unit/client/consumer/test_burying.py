@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from odradek.client.consumer.dead_letters import DeadLetters
-from odradek.client.consumer.reading import run_now
+from odradek.client.consumer.application.dead_letters import DeadLetters
+from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.consumer.record import Record, RecordSource, TimestampType
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, RecordTooLarge
 from odradek.protocol.records import MAX_TIMESTAMP

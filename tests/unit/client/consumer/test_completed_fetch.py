@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.consumer.completed_fetch import CompletedFetch, Run
-from odradek.client.consumer.position import Position
+from odradek.client.consumer.fetch.completed_fetch import CompletedFetch, Run
+from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.record import TimestampType
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import DecodeError, InvalidRecord

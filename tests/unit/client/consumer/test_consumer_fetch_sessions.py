@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from odradek.client.consumer.fetch_sessions import (
+from odradek.client.consumer.fetch.session import (
     EPOCH_MAX,
     FetchSession,
     Wanted,

@@ -6,9 +6,9 @@ from collections import deque
 
 import pytest
 
-from odradek.client.consumer.completed_fetch import CompletedFetch, Run
-from odradek.client.consumer.fetch_collector import FetchCollector
-from odradek.client.consumer.position import NO_OFFSET, Position
+from odradek.client.consumer.fetch.collector import FetchCollector
+from odradek.client.consumer.fetch.completed_fetch import CompletedFetch, Run
+from odradek.client.consumer.position.position import NO_OFFSET, Position
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import InvalidRecord, KafkaError, OffsetOutOfRange
 from odradek.model.topics import TopicPartition

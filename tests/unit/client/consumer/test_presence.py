@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.client.consumer.fetch_collector import FetchCollector
-from odradek.client.consumer.gathering import ColumnGathering, RecordGathering
-from odradek.client.consumer.presence import LOOKS, Presence
+from odradek.client.consumer.application.poll_loop import ColumnGathering, RecordGathering
+from odradek.client.consumer.application.poll_tracker import LOOKS, Presence
+from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.timing import SystemTimer
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from odradek.client.consumer.gathering import RecordGathering
-from odradek.client.consumer.group_effects import Callback, Occasion, Raise
-from odradek.client.consumer.listener import RebalanceListener
-from odradek.client.consumer.reading import run_now
+from odradek.client.consumer.application.poll_loop import RecordGathering, run_now
+from odradek.client.consumer.group.member import Callback, Occasion, Raise
+from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorizationError
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode

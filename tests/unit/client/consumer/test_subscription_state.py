@@ -9,8 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.client.consumer.partition_state import FetchPosition, FetchState, Leader
-from odradek.client.consumer.subscription_state import SubscriptionState, SubscriptionType
+from odradek.client.consumer.position.subscription_state import (
+    FetchPosition,
+    FetchState,
+    Leader,
+    SubscriptionState,
+    SubscriptionType,
+)
 from odradek.client.errors import IllegalState
 from odradek.config.offset_reset import EARLIEST, LATEST, NONE, OffsetReset
 from odradek.model.topics import TopicPartition

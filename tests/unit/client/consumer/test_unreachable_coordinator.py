@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.client.consumer.consumer_group import ConsumerGroup
-from odradek.client.consumer.offset_and_metadata import OffsetAndMetadata
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.consumer.group.runner import ConsumerGroup
 from odradek.client.errors import ApiTimeout
 from odradek.client.waiter import Waiter
 from unit.client.consumer.application import ORDERS, SECOND, Application, one_topic

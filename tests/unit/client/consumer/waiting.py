@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from odradek.client.consumer.reading import Reading, run_now
+from odradek.client.consumer.application.poll_loop import Reading, run_now
 from odradek.client.consumer.record import Record
 from odradek.testing.scheduler import MS
 from odradek.testing.scripted import ScriptedCluster

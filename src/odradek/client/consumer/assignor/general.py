@@ -1,4 +1,10 @@
-"""Sticky assignment where members want different topics: as balanced as can be, then sticky.
+"""Partition movements: what went from whom to whom while an assignment was being balanced.
+
+Balancing moves one partition at a time. If it is about to move a partition of a topic from A to B
+and one of the same topic went from B to A before, that one goes back instead: counts end up the
+same, and two partitions fewer change their owner.
+
+Sticky assignment where members want different topics: as balanced as can be, then sticky.
 
     1. keep     every member keeps what it owns of the topics it still wants
     2. give     every partition left goes to the member with the fewest among those that want it
@@ -22,12 +28,49 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
-from odradek.client.consumer.assignor.hash_order import utf16_order
+from odradek.client.consumer.assignor.hash_order import PartitionHashSet, utf16_order
 from odradek.client.consumer.assignor.ownership import Ownership
 from odradek.client.consumer.assignor.partition_assignor import partitions_of
-from odradek.client.consumer.assignor.partition_movements import PartitionMovements
 from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Subscription
+
+Pair = tuple[str, str]
+"""From whom, to whom."""
+
+
+class PartitionMovements:
+    """The movements of one assignment, each partition's from where it was at first."""
+
+    def __init__(self) -> None:
+        self._pair_of: dict[TopicPartition, Pair] = {}
+        self._moved: dict[tuple[str, Pair], PartitionHashSet] = {}
+        """By topic and pair."""
+
+    def to_move(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
+        """Which partition to move rather than this one; itself, if no movement can be undone."""
+        moved = self._pair_of.get(partition)
+        origin = source if moved is None else moved[0]
+        back = self._moved.get((partition.topic, (target, origin)))
+        return partition if back is None else back.first()
+
+    def move(self, partition: TopicPartition, source: str, target: str) -> None:
+        """Note a movement. Coming back to where it began is no movement."""
+        before = self._pair_of.pop(partition, None)
+        origin = source
+        if before is not None:
+            origin = before[0]
+            self._forget(partition, before)
+        if origin == target:
+            return
+        self._pair_of[partition] = (origin, target)
+        key = (partition.topic, (origin, target))
+        self._moved.setdefault(key, PartitionHashSet()).add(partition)
+
+    def _forget(self, partition: TopicPartition, pair: Pair) -> None:
+        key = (partition.topic, pair)
+        self._moved[key].remove(partition)
+        if not self._moved[key]:
+            del self._moved[key]
 
 
 class GeneralAssignment:

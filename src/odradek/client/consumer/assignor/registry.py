@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.client.consumer.assignor.cooperative_sticky import CooperativeStickyAssignor
 from odradek.client.consumer.assignor.partition_assignor import (
     PartitionAssignor,
     RebalanceProtocol,
 )
-from odradek.client.consumer.assignor.range import RangeAssignor
-from odradek.client.consumer.assignor.roundrobin import RoundRobinAssignor
-from odradek.client.consumer.assignor.sticky import StickyAssignor
+from odradek.client.consumer.assignor.range_roundrobin import RangeAssignor, RoundRobinAssignor
+from odradek.client.consumer.assignor.sticky import CooperativeStickyAssignor, StickyAssignor
 from odradek.config.setting import ConfigError
 
 BUILT_IN: dict[str, type[PartitionAssignor]] = {

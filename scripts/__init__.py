@@ -1,0 +1,1 @@
+"""Commands of a checkout that are not part of the installed package."""

@@ -1,0 +1,107 @@
+"""The page of the settings of clients, rendered from their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.config.client import (
+    AdminConfig,
+    ClientConfig,
+    ClientSettings,
+    ConnectionSettings,
+    MetadataSettings,
+)
+from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT
+from odradek.config.consumer import FetchSettings, GroupMembershipSettings, OffsetSettings
+from odradek.config.producer import BatchingSettings, DeliverySettings, PartitioningSettings
+from odradek.config.setting import Setting
+
+GROUPS: tuple[tuple[str, tuple[tuple[str, type[ClientSettings]], ...]], ...] = (
+    ("All clients", (("Connections", ConnectionSettings), ("Metadata", MetadataSettings))),
+    (
+        "Producer",
+        (
+            ("Batching", BatchingSettings),
+            ("Delivery", DeliverySettings),
+            ("Partitioning", PartitioningSettings),
+        ),
+    ),
+    (
+        "Consumer",
+        (
+            ("Group", GroupMembershipSettings),
+            ("Offsets", OffsetSettings),
+            ("Fetching", FetchSettings),
+        ),
+    ),
+)
+INTRODUCTION = """\
+# Settings of the clients
+
+<!-- Rendered from the code: `make reference` writes this page again. -->
+
+Names, meanings and defaults are Kafka's; those marked *ours* Kafka does not have. `_` is as good as
+`.`, and case does not matter: `linger_ms=5` and `{"linger.ms": "5"}` say the same. The names by
+which librdkafka (confluent-kafka), kafka-python and aiokafka know a setting are understood as well.
+"""
+ARGUMENTS = """\
+## Arguments that are no settings
+
+Constructors take them as keywords or in the mapping, written in all the ways that settings may be:
+`value_serializer=f` and `{"value.serializer": f}` say the same. A client of another kind is warned
+of them as of settings that are not its own.
+
+- producer: `brokers`; `key`, also `key_serializer`; `value`, also `value_serializer`; `on_full`,
+  of the one that blocks; `partitioner` as a function
+- consumer: `brokers`; `group`; `key`, also `key_deserializer`; `value`, also `value_deserializer`;
+  `assignors`; `on_decode_error`
+- admin client: `brokers`
+
+Serializers and deserializers are [those of keys and values](python-api.md#keys-and-values).
+confluent-kafka's are functions of an object and a context, and are called with the object alone:
+that is enough for `StringSerializer` and its like. One that needs the context, such as those of a
+schema registry, is to be called by an object with `serialize(topic, headers, data)`, or
+`deserialize`. Names of Java's classes are not understood.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION
+    for kind, groups in GROUPS:
+        yield f"## {kind}\n"
+        for title, group in groups:
+            yield f"### {title}\n"
+            for setting in group.declared.values():
+                yield from entry(setting)
+    yield "## Admin client\n"
+    for name, setting in AdminConfig.declared.items():
+        if setting is not ClientConfig.declared.get(name):
+            yield from entry(setting)
+    yield ARGUMENTS
+    yield "## Known, and without effect\n"
+    yield "A warning names them. So it does for settings of TLS and SASL, and of other clients.\n"
+    yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
+    yield "## Refused, for their effect would be missed\n"
+    for name, instead in sorted(REFUSED.items()):
+        yield f"- `{name}`: {instead}"
+    yield ""
+
+
+def entry(setting: Setting[Any]) -> Iterator[str]:
+    """One setting."""
+    yield f"#### `{setting.name}`" + (" (ours)\n" if setting.ours else "\n")
+    yield f"{setting.doc}\n"
+    default = setting.text(setting.default)
+    shown = "null" if default is None else f"`{default}`" if default else "empty"
+    facts = [setting.kind.name.lower(), f"default {shown}", *(c.text for c in setting.checks)]
+    others = [name for name, alias in ALIASES.items() if alias.name == setting.name != name]
+    if others:
+        facts.append("also " + ", ".join(f"`{name}`" for name in others))
+    yield "; ".join(facts) + "\n"
+

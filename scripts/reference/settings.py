@@ -1,0 +1,81 @@
+"""The page of the settings of brokers and topics, rendered from their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.config.broker import (
+    BrokerConfig,
+    GroupCoordinatorSettings,
+    IdentitySettings,
+    MetadataLogSettings,
+    NetworkSettings,
+    TopicSettings,
+)
+from odradek.config.broker_log import CleanerSettings, LogSettings
+from odradek.config.setting import Setting
+from odradek.config.settings import Settings
+from odradek.config.topic import TopicConfig
+
+GROUPS: tuple[tuple[str, type[Settings]], ...] = (
+    ("Identity", IdentitySettings),
+    ("Listeners, connections and requests", NetworkSettings),
+    ("Topics", TopicSettings),
+    ("Logs", LogSettings),
+    ("Log compaction", CleanerSettings),
+    ("Consumer groups", GroupCoordinatorSettings),
+    ("Cluster metadata", MetadataLogSettings),
+)
+INTRODUCTION = """\
+# Settings
+
+<!-- Rendered from the code: `make reference` writes this page again. -->
+
+Names and meanings are Kafka's; those marked *ours* Kafka does not have. A broker's settings are
+given when it starts. Where the page says *cluster-wide* they may also change while it runs, with
+AlterConfigs (`kafka-configs`, an admin client): for all brokers or for one. What counts is, first
+come first served: the value for the topic, for the broker, for all brokers, the one given at the
+start, the default.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield INTRODUCTION
+    yield "## Broker\n"
+    for title, group in GROUPS:
+        yield f"### {title}\n"
+        for setting in group.declared.values():
+            yield from _entry(setting)
+    yield "## Topic\n"
+    yield "Given when a topic is created, or later with AlterConfigs; all may change at any time.\n"
+    for setting in TopicConfig.declared.values():
+        if not setting.hidden:
+            yield from _entry(setting)
+
+
+def _entry(setting: Setting[Any]) -> Iterator[str]:
+    yield f"#### `{setting.name}`" + (" (ours)\n" if setting.ours else "\n")
+    yield f"{setting.doc}\n"
+    default = setting.text(setting.default)
+    facts = [
+        setting.kind.name.lower(),
+        "default null"
+        if default is None
+        else f"default `{default}`"
+        if default
+        else "default empty",
+        *(check.text for check in setting.checks),
+    ]
+    if setting.broker is None:
+        if setting.name in BrokerConfig.declared:
+            facts.append(setting.update.value)
+    else:
+        facts.append(f"falls back to `{setting.broker.name}`")
+    yield "; ".join(facts) + "\n"
+

@@ -1,0 +1,238 @@
+"""What an application may ask of its consumer besides records, for both faces.
+
+Each is a coroutine that awaits waiters, run on the engine's thread by `spawn`; a face has a method
+of the same name that blocks on it, or awaits it. Arguments are as users give them: see `arguments`.
+Timeouts are in seconds, by default `default.api.timeout.ms`: see `timeouts`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from odradek.client.consumer.arguments import Offsets, Target, assignment_of, offsets_of, target_of
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.group.runner import NEEDS_GROUP
+from odradek.client.errors import InvalidGroupId
+from odradek.client.list_offsets import EARLIEST, LATEST, milliseconds
+from odradek.client.partition_arguments import (
+    ByPartition,
+    PartitionLike,
+    by_partition,
+    partition_of,
+    partitions_of,
+)
+from odradek.client.timeouts import limit_ms
+from odradek.client.topic_names import checked_topics
+from odradek.client.waiter import Waiter
+from odradek.config.offset_reset import OffsetReset
+from odradek.model.topics import TopicPartition
+
+log = logging.getLogger(__name__)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Watermarks(NamedTuple):
+    """The first offset there is, and the one behind the last that can be read."""
+
+    low: int
+    high: int
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """A record that was looked up by time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+    @property
+    def timestamp(self) -> datetime:
+        """In UTC."""
+        return EPOCH + timedelta(milliseconds=self.timestamp_ms)
+
+
+class ConsumerCalls:
+    """Of one consumer. The engine's thread only."""
+
+    def __init__(self, consumer: ConsumerEngine) -> None:
+        self._consumer = consumer
+        self._subscriptions = consumer.subscriptions
+        self._queries = consumer.queries
+
+    def _ms(self, timeout: float | None) -> int:
+        if timeout is None:
+            return self._consumer.config.default_api_timeout_ms
+        return limit_ms(timeout)
+
+    # What is wanted.
+
+    async def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
+        """Topics by name, or all whose name a pattern matches as a whole."""
+        if not isinstance(topics, re.Pattern):
+            self._consumer.subscribe(checked_topics(topics))
+        elif isinstance(topics.pattern, str):
+            self._consumer.subscribe_pattern(topics)
+        else:
+            raise TypeError(f"{topics!r} is a pattern of bytes. What to do: give one of text")
+
+    async def subscription(self) -> list[str]:
+        """The topics subscribed to, sorted."""
+        return sorted(self._subscriptions.subscription)
+
+    async def assign(
+        self,
+        partitions: Iterable[PartitionLike]
+        | Mapping[PartitionLike, int | tuple[int | None, int | None] | None],
+    ) -> None:
+        """Read exactly these partitions, without sharing them with a group. A mapping says where
+        to begin; with a pair of offsets also where to stop (that one excluded). Reading ends when
+        every partition has an end and was read up to it.
+        """
+        self._consumer.assign(*assignment_of(partitions))
+
+    async def assignment(self) -> list[TopicPartition]:
+        """The partitions this consumer has now, sorted."""
+        return sorted(self._subscriptions.assigned_partitions)
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The numbers of a topic's partitions."""
+        engine = self._consumer.engine
+        waiter = engine.wait_for_topic(topic)
+        found = await self._queries.within(
+            self._ms(timeout), waiter, [TopicPartition(topic, 0)], "looking up"
+        )
+        return list(found.partitions)
+
+    # Moving.
+
+    async def seek(self, partitions: PartitionLike | Iterable[PartitionLike], to: Target) -> None:
+        """Go on at an offset, at the "start", at the "end", or at the first record that is not
+        older than a `datetime` (at the end, if there is none).
+        """
+        target = target_of(to)
+        moved = partitions_of(partitions)
+        for partition in moved:
+            self._subscriptions.state(partition)
+        if isinstance(target, datetime):
+            at = milliseconds(target)
+            found = await self._queries.list_offsets(dict.fromkeys(moved, at), self._ms(None))
+            missing = [partition for partition in moved if found[partition].offset < 0]
+            ends = await self._queries.list_offsets(dict.fromkeys(missing, LATEST), self._ms(None))
+            for partition in moved:
+                self._consumer.seek(partition, {**found, **ends}[partition].offset)
+        elif isinstance(target, OffsetReset):
+            self._consumer.seek_by(moved, target)
+        else:
+            for partition in moved:
+                self._consumer.seek(partition, target)
+
+    async def pause(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
+        """Hand out nothing of these until `resume`; what was fetched is kept."""
+        self._consumer.pause([p for each in partitions for p in partitions_of(each)])
+
+    async def resume(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
+        """Go on with these."""
+        self._consumer.resume([p for each in partitions for p in partitions_of(each)])
+
+    async def paused(self) -> list[TopicPartition]:
+        """Those that are paused, sorted."""
+        return sorted(self._subscriptions.paused_partitions)
+
+    # Asking.
+
+    async def position(self, partition: PartitionLike, timeout: float | None = None) -> int:
+        """The offset of the next record to hand out."""
+        return await self._queries.position(partition_of(partition), self._ms(timeout))
+
+    async def watermarks(
+        self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
+    ) -> Watermarks:
+        """The first offset, and the one behind the last; `cached`: as of the last fetch, if there
+        was one.
+        """
+        wanted = partition_of(partition)
+        known = self._queries.known_watermarks(wanted) if cached else None
+        return Watermarks(*(known or await self._queries.watermarks(wanted, self._ms(timeout))))
+
+    async def lag(self, partition: PartitionLike, timeout: float | None = None) -> int:
+        """How many offsets there are from the position to the end."""
+        return await self._queries.lag(partition_of(partition), self._ms(timeout))
+
+    async def offsets_for_times(
+        self,
+        times: ByPartition[datetime | int],
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record that is not older than a moment (or milliseconds since 1970), for each
+        partition; None where there is none.
+        """
+        wanted = {each: milliseconds(at) for each, at in by_partition(times).items()}
+        found = await self._queries.list_offsets(wanted, self._ms(timeout))
+        return {
+            partition: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
+            for partition, listed in found.items()
+        }
+
+    async def beginning_offsets(
+        self, partitions: PartitionLike | Iterable[PartitionLike], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each."""
+        return await self._ends(partitions, EARLIEST, timeout)
+
+    async def end_offsets(
+        self, partitions: PartitionLike | Iterable[PartitionLike], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last that can be read, of each."""
+        return await self._ends(partitions, LATEST, timeout)
+
+    async def _ends(
+        self, partitions: Any, which: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(partitions_of(partitions), which)
+        found = await self._queries.list_offsets(wanted, self._ms(timeout))
+        return {partition: listed.offset for partition, listed in found.items()}
+
+    # Committing.
+
+    async def commit(self, what: Any, timeout: float | None, asynchronous: bool) -> Offsets:
+        """Commit, and say what was committed; `asynchronous`: without waiting for it."""
+        offsets = self.consumed() if what is None else offsets_of(what)
+        if asynchronous:
+            self._consumer.group.commit(offsets).add_callback(log_failure)
+        else:
+            await self._consumer.group.commit(offsets, self._ms(timeout))
+        return offsets
+
+    def consumed(self) -> Offsets:
+        """What the application is done with."""
+        return {
+            partition: OffsetAndMetadata(at.offset, "", at.offset_epoch)
+            for partition, at in self._subscriptions.consumed.items()
+        }
+
+    async def committed(
+        self,
+        partitions: PartitionLike | Iterable[PartitionLike] | None = None,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for partitions, by default those assigned."""
+        if self._consumer.config.group_id is None:
+            raise InvalidGroupId(f"nothing is committed without a group. What to do: {NEEDS_GROUP}")
+        wanted = (
+            self._subscriptions.assigned_partitions
+            if partitions is None
+            else partitions_of(partitions)
+        )
+        return await self._consumer.group.committed(wanted, self._ms(timeout))
+
+
+def log_failure(waiter: Waiter[None]) -> None:
+    """Nobody waits for it: it is worth a line."""
+    if waiter.error is not None:
+        log.warning("an asynchronous commit failed: %s", waiter.error)

@@ -1,0 +1,137 @@
+"""Missing: what the application has to be told because nobody else will.
+
+A consumer waits for a cluster that cannot be reached, and for a topic that is not there, since both
+may be only a moment late. But a name may also be wrong, and a program that waits for ever does not
+say so. So what is still missing after `default.api.timeout.ms` is raised by the application's poll,
+once in each such time; the consumer goes on trying all the while.
+
+Only of what the application wants: when it wants something else (`changed`), what it was not yet
+told of other topics is taken back. A leader has an eye on them for its group for a while longer.
+
+The engine's thread only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from odradek.client.alarm import Alarm
+from odradek.client.cluster_image import ClusterImage
+from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
+from odradek.client.engine import Engine
+from odradek.client.errors import Disconnected, KafkaError, UnknownTopicOrPartition, error_for
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
+
+CLUSTER = ""
+"""Stands for the cluster among the names of what is missing."""
+MAX_TOLD = 100
+"""As many of those told last can be taken back."""
+
+
+class Missing:
+    """Looks at every image of the cluster (`look`), and at the clock."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        subscriptions: SubscriptionState,
+        patience_ms: int,
+        tell: Callable[[KafkaError], object],
+    ) -> None:
+        self._engine = engine
+        self._subscriptions = subscriptions
+        self._patience_ms = patience_ms
+        self._tell = tell
+        self._since_ms: dict[str | TopicPartition, int] = {}
+        self._told_version: dict[str, int] = {}
+        self._told: deque[tuple[str, KafkaError]] = deque(maxlen=MAX_TOLD)
+        self._wanted: frozenset[str] = frozenset()
+        self._given_up: frozenset[str] = frozenset()
+        """Topics that the application wanted before, while metadata of them is still needed."""
+        self._alarm = Alarm(engine.timer, self.look)
+
+    def close(self) -> None:
+        self._alarm.cancel()
+
+    def changed(self) -> list[KafkaError]:
+        """The application wants other topics than before: what it is not to be told any more."""
+        subscriptions = self._subscriptions
+        wanted = subscriptions.subscription
+        if subscriptions.type is SubscriptionType.USER_ASSIGNED:
+            wanted = subscriptions.metadata_topics
+        self._given_up = (self._given_up | self._wanted) - wanted
+        self._wanted = wanted
+        void = [error for topic, error in self._told if topic in self._given_up]
+        self._told = deque((told for told in self._told if told[1] not in void), MAX_TOLD)
+        return void
+
+    @property
+    def _topics(self) -> frozenset[str]:
+        """What the application is told of."""
+        subscriptions = self._subscriptions
+        topics = subscriptions.metadata_topics
+        self._given_up = (self._given_up & topics) - subscriptions.subscription
+        return topics - self._given_up
+
+    def look(self) -> None:
+        """See what is missing now, and tell what has been so for long enough."""
+        now_ms = self._engine.now_ms
+        image = self._engine.metadata.image
+        missing = self._missing(image)
+        since = {what: self._since_ms.get(what, now_ms) for what in missing}
+        for what, error in missing.items():
+            if now_ms - since[what] >= self._patience_ms:
+                since[what] = now_ms
+                self._tell_of(what, error())
+        self._since_ms = since
+        if since:
+            self._alarm.set_for(min(since.values()) + self._patience_ms)
+        self._tell_refusals(image)
+
+    def _missing(self, image: ClusterImage) -> dict[str | TopicPartition, Callable[[], KafkaError]]:
+        """What is not there, and how to say so."""
+        if not image.version:
+            return {CLUSTER: self._no_cluster}
+        subscriptions = self._subscriptions
+        found: dict[str | TopicPartition, Callable[[], KafkaError]] = {}
+        if subscriptions.type is SubscriptionType.AUTO_PATTERN:
+            return found
+        for topic in self._topics:
+            info = image.topics.get(topic)
+            if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                found[topic] = partial(self._unknown, topic)
+        if subscriptions.type is SubscriptionType.USER_ASSIGNED:
+            for partition in subscriptions.assigned_partitions:
+                count = image.partition_count(partition.topic)
+                if count and partition.partition >= count:
+                    found[partition] = partial(self._unknown, partition)
+        return found
+
+    def _no_cluster(self) -> KafkaError:
+        trouble = self._engine.metadata.trouble
+        why = f": {trouble}" if trouble else f". What to do: {Disconnected.advice}"
+        return Disconnected(f"no broker was reached within {self._patience_ms} ms{why}")
+
+    def _unknown(self, what: str | TopicPartition) -> KafkaError:
+        return UnknownTopicOrPartition(
+            f"{what} does not exist after {self._patience_ms} ms. What to do: "
+            f"{UnknownTopicOrPartition.advice}",
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+
+    def _tell_refusals(self, image: ClusterImage) -> None:
+        """Topics that trying again will not bring, once for each image that says so."""
+        for topic in self._topics:
+            info = image.topics.get(topic)
+            if info is None or not info.error or info.error.retriable:
+                self._told_version.pop(topic, None)
+            elif self._told_version.get(topic) != image.version:
+                self._told_version[topic] = image.version
+                self._tell_of(topic, error_for(info.error, f"reading topic {topic}"))
+
+    def _tell_of(self, what: str | TopicPartition, error: KafkaError) -> None:
+        self._told.append((what.topic if isinstance(what, TopicPartition) else what, error))
+        self._tell(error)

@@ -1,0 +1,49 @@
+"""Presence: lets the group know that the application polls.
+
+A poll that finds a record enters nothing and looks at no clock, it only counts
+(`FetchCollector.polls`). Every so often the count is looked at here: if it is another one, the
+application was there. So the end of `max.poll.interval.ms` may be noticed a twentieth of it late,
+and never early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.client.alarm import Alarm
+from odradek.client.consumer.fetch.collector import FetchCollector
+from odradek.timing.timer import SystemTimer
+
+LOOKS = 20
+"""In one max.poll.interval.ms."""
+
+
+class Presence:
+    """Calls `seen` when the application has polled since it last looked."""
+
+    def __init__(
+        self,
+        timer: SystemTimer,
+        collector: FetchCollector,
+        max_poll_interval_ms: int,
+        seen: Callable[[], object],
+    ) -> None:
+        self._timer = timer
+        self._collector = collector
+        self._every_ms = max(1, max_poll_interval_ms // LOOKS)
+        self._seen = seen
+        self._polls = 0
+        self._alarm = Alarm(timer, self._look)
+
+    def start(self) -> None:
+        self._alarm.set_for(self._timer.now_ms + self._every_ms)
+
+    def close(self) -> None:
+        self._alarm.cancel()
+
+    def _look(self) -> None:
+        polls = self._collector.polls
+        if polls != self._polls:
+            self._polls = polls
+            self._seen()
+        self.start()

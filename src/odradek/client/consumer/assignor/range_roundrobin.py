@@ -1,0 +1,92 @@
+"""The range assignor: of every topic, each member gets one range of partitions.
+
+    topic t0 t1 of 3 partitions each, members C0 C1
+
+    C0   t0-0 t0-1   t1-0 t1-1
+    C1   t0-2        t1-2
+
+Members are ordered (static ones by instance id first), each takes partitions / members, the first
+of them one more while there is a rest. Topics with the same number of partitions and the same
+subscribers are thereby co-partitioned: equal partition numbers go to the same member.
+
+The round-robin assignor: all partitions of all topics are dealt to the members in turn.
+
+    topics t0 t1 of 3 partitions each, members C0 C1
+
+    C0   t0-0 t0-2 t1-1
+    C1   t0-1 t1-0 t1-2
+
+A member that does not want a topic is passed over when one of its partitions is dealt, so with
+different subscriptions the hands may differ by more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from odradek.client.consumer.assignor.hash_order import hash_ordered
+from odradek.client.consumer.assignor.partition_assignor import (
+    PartitionAssignor,
+    member_order,
+    partitions_of,
+    subscribed_topics,
+)
+from odradek.model.topics import TopicPartition
+from odradek.protocol.consumer_protocol import Assignment, Subscription
+
+
+class RangeAssignor(PartitionAssignor):
+    """Ranges per topic; what a consumer uses if nothing is set."""
+
+    name = "range"
+
+    def assign(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Assignment]:
+        members = sorted(subscriptions, key=lambda each: member_order(each, subscriptions[each]))
+        wants = {member: frozenset(subscriptions[member].topics) for member in members}
+        shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+        for topic in topic_order(partitions_per_topic, subscriptions):
+            takers = [member for member in members if topic in wants[member]]
+            each, rest = divmod(partitions_per_topic[topic], len(takers))
+            partitions = partitions_of(topic, partitions_per_topic[topic])
+            start = 0
+            for place, member in enumerate(takers):
+                end = start + each + (place < rest)
+                shares[member] += partitions[start:end]
+                start = end
+        return {member: Assignment(share) for member, share in shares.items()}
+
+
+def topic_order(
+    partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+) -> list[str]:
+    """The topics that exist, in the order in which Java comes to them.
+
+    That is the order of a table of the existing topics filled from a table of all that are wanted,
+    which was filled from the members in the order of theirs.
+    """
+    in_order = (subscriptions[member] for member in hash_ordered(subscriptions))
+    wanted = hash_ordered(subscribed_topics(in_order))
+    return hash_ordered(topic for topic in wanted if topic in partitions_per_topic)
+
+
+class RoundRobinAssignor(PartitionAssignor):
+    """Partitions dealt in turn."""
+
+    name = "roundrobin"
+
+    def assign(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> dict[str, Assignment]:
+        members = sorted(subscriptions, key=lambda each: member_order(each, subscriptions[each]))
+        wants = [frozenset(subscriptions[member].topics) for member in members]
+        hands: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+        turn = 0
+        for topic in sorted(subscribed_topics(subscriptions.values())):
+            for partition in partitions_of(topic, partitions_per_topic.get(topic, 0)):
+                while topic not in wants[turn]:
+                    turn = (turn + 1) % len(members)
+                hands[members[turn]].append(partition)
+                turn = (turn + 1) % len(members)
+        return {member: Assignment(hand) for member, hand in hands.items()}

@@ -1,0 +1,417 @@
+"""What a Fetch was answered, partition by partition.
+
+    records                          a CompletedFetch for the application; fetching stands behind it
+    the leader moved or is gone,     metadata is asked for (leaders named in the answer are taken at
+    the topic is being created       once, KIP-951); tried again after a back-off
+    OFFSET_OUT_OF_RANGE, a           decided when the application has come so far
+    diverging epoch
+    not authorized, damaged, unknown raised in turn; tried again after a back-off
+
+An answer for a position that has moved meanwhile is dropped. The engine's thread only.
+
+Fetcher: keeps one fetch per node under way, and what they bring on its way to the application.
+
+    pump ─► per leader with room: FetchSession ─► Fetch ─► FetchAnswers ─► pump again ─┐
+     ▲                                                                                 │
+     └── positions, a node is ready, room was made, a back-off is over                 ▼
+                                                CompletedFetches ─► incoming ─► the application
+
+The next fetch leaves while the application wakes up to what the last one brought, so broker and
+network work while it decodes. What is kept for the application is bounded: each node that leads
+partitions has a share of `prefetch.max.bytes`, and is not asked for more while less than a fetch
+fits it. The bound is overshot by one batch per node at most. What was fetched takes room until it
+is handed out, also of a partition that is fetched no more; only one that nobody reads (paused)
+takes none, and keeps what was fetched for it before.
+
+Room is made on the application's thread, at any moment of this one. No room that is made may be
+overlooked, or nobody would ever fetch again. So each side first says and then looks:
+
+    engine's thread      starved = True       then counts what is held
+    application's        holds less           then looks whether starved, and has `pump` called
+
+Whichever comes first, one of the two sees the other.
+
+The engine's thread only, but `incoming`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from odradek.client.alarm import NEVER_MS, Alarm
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.cluster_image import Node
+from odradek.client.connection_listener import ConnectionListener
+from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
+from odradek.client.consumer.fetch.session import LAST_VERSION_BY_NAME, FetchSession, Wanted
+from odradek.client.consumer.metrics import FetchMetrics
+from odradek.client.consumer.position.deferred_errors import HeldDecisions
+from odradek.client.consumer.position.subscription_state import (
+    FetchState,
+    PartitionState,
+    SubscriptionState,
+)
+from odradek.client.engine import Engine
+from odradek.client.errors import Disconnected, KafkaError, KafkaTimeout, error_for
+from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.metadata import LeaderChange, Metadata
+from odradek.config.consumer import ConsumerConfig
+from odradek.model.errors import ErrorCode, error_code
+from odradek.model.spans import Span
+from odradek.model.topics import ZERO_UUID, TopicPartition
+from odradek.protocol.api.fetch import FetchRequest, FetchResponse, PartitionData
+from odradek.protocol.record_batch import CorruptBatch, batches
+
+log = logging.getLogger(__name__)
+
+PASSING = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+"""Errors after which the same is tried again, beside those that ask for new metadata."""
+
+
+class FetchAnswers:
+    """Takes answers for a `Fetcher`."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        subscriptions: SubscriptionState,
+        config: ConsumerConfig,
+        incoming: deque[CompletedFetch],
+        held: HeldDecisions,
+        metrics: FetchMetrics,
+    ) -> None:
+        self._metadata = metadata
+        self._subscriptions = subscriptions
+        self._config = config
+        self._incoming = incoming
+        self._held = held
+        self._metrics = metrics
+
+    def partitions(
+        self, session: FetchSession, response: FetchResponse
+    ) -> dict[TopicPartition, PartitionData]:
+        """What the answer is about."""
+        return {
+            TopicPartition(
+                session.name_of(topic.topic, topic.topic_id) or f"? {topic.topic_id}",
+                data.partition_index,
+            ): data
+            for topic in response.responses
+            for data in topic.partitions
+        }
+
+    def take(
+        self,
+        asked: dict[TopicPartition, Wanted],
+        answered: dict[TopicPartition, PartitionData],
+        response: FetchResponse,
+    ) -> None:
+        """The answer to `asked`, as `partitions` gave it."""
+        changes: list[LeaderChange] = []
+        for partition, data in answered.items():
+            state = self._subscriptions.get(partition)
+            if state is None or not self._is_current(state, asked[partition]):
+                continue
+            if data.error_code == ErrorCode.NONE:
+                self._take_data(state, data)
+                continue
+            code = error_code(data.error_code)
+            leader = data.current_leader
+            if leader is not None and leader.leader_id >= 0:
+                changes.append(LeaderChange(*partition, leader.leader_id, leader.leader_epoch))
+            self._take_error(state, code)
+        if changes:
+            nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+            self._metadata.update_leaders(changes, nodes)
+
+    @staticmethod
+    def _is_current(state: PartitionState, wanted: Wanted) -> bool:
+        """Whether that is still what is to be fetched next."""
+        return (
+            state.state is FetchState.FETCHING
+            and not state.held
+            and state.fetch.offset == wanted.fetch_offset
+        )
+
+    def _take_data(self, state: PartitionState, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        diverging = data.diverging_epoch
+        if diverging is not None and diverging.end_offset >= 0:
+            self._held.truncated(state, diverging.end_offset, diverging.epoch)
+            return
+        records = data.records
+        if isinstance(records, Span) and len(records):
+            self._take_records(state, records, data)
+
+    def _take_records(self, state: PartitionState, records: Span, data: PartitionData) -> None:
+        last = None
+        count = 0
+        corrupt: CorruptBatch | None = None
+        try:
+            for header in batches(records.data, records.start, records.end):
+                last = header
+                if not header.is_control:
+                    # Of the first batch, some may be before what was asked for.
+                    count += min(header.count, max(0, header.next_offset - state.fetch.offset))
+        except CorruptBatch as error:
+            corrupt = error
+        if last is not None and last.next_offset > state.fetch.offset:
+            aborted = data.aborted_transactions or () if self._config.read_committed else None
+            fetch = CompletedFetch(
+                state.position,
+                records.data,
+                records.start,
+                last.end,
+                last.next_offset,
+                aborted,
+                self._config.check_crcs,
+            )
+            self._metrics.took(count, fetch.size)
+            state.fetched(last.next_offset, last.partition_leader_epoch, fetch.size)
+            self._incoming.append(fetch)
+            self._subscriptions.move_to_end(state.topic_partition)
+        elif corrupt is None:
+            self._held.back_off(state)  # Less than a batch came: no broker of today does that.
+        if corrupt is not None:
+            where = f"reading {state.topic_partition} at offset {state.fetch.offset}"
+            self._held.failed(state, error_for(ErrorCode.CORRUPT_MESSAGE, where, str(corrupt)))
+
+    def _take_error(self, state: PartitionState, code: ErrorCode) -> None:
+        what = f"reading {state.topic_partition} at offset {state.fetch.offset}"
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._held.out_of_range(state)
+        elif code.refresh_metadata or code in PASSING:
+            level = logging.DEBUG if code.retriable else logging.WARNING
+            log.log(level, "%s: %s, will try again", what, code.name)
+            self._held.back_off(state)
+            if code.refresh_metadata or code == ErrorCode.OFFSET_NOT_AVAILABLE:
+                self._metadata.request_update()
+        else:
+            self._held.failed(state, error_for(code, what))
+
+
+Asked = dict[TopicPartition, Wanted]
+
+
+class NodeFetches:
+    """One node: the session with it, and the fetch under way."""
+
+    __slots__ = ("asked", "failures", "retry_ms", "session")
+
+    def __init__(self, node_id: int) -> None:
+        self.session = FetchSession(node_id)
+        self.asked: Asked | None = None
+        """What is under way, if anything is."""
+        self.failures = 0
+        self.retry_ms = 0
+        """Not to be asked before."""
+
+
+class Fetcher(ConnectionListener):
+    """Fetches what is assigned, as far as positions are known. `arrived` is called when `incoming`
+    has something for the application.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        subscriptions: SubscriptionState,
+        config: ConsumerConfig,
+        held: HeldDecisions,
+        incoming: deque[CompletedFetch],
+        arrived: Callable[[], object],
+    ) -> None:
+        self.starved = False
+        """There was no room for some fetch, or it is being looked for: `pump` when some was made.
+        Set here, before looking; taken back by who makes room, and here when there was enough."""
+        self._engine = engine
+        self._subscriptions = subscriptions
+        self._config = config
+        self._held = held
+        self._incoming = incoming
+        self._arrived = arrived
+        self.metrics = FetchMetrics()
+        self._answers = FetchAnswers(
+            engine.metadata, subscriptions, config, incoming, held, self.metrics
+        )
+        self._nodes: dict[int, NodeFetches] = {}
+        self._alarm = Alarm(engine.timer, self.pump)
+        self._closed = False
+        engine.client.listen(self)
+
+    def node_ready(self, node_id: int) -> None:
+        self.pump()
+
+    # Asking.
+
+    def pump(self) -> None:
+        """Begin every fetch that there is a position, a leader and room for."""
+        if self._closed:
+            return
+        self.starved = True
+        leaders, kept, wake_ms = self._by_leader()
+        enough = True
+        share = max(1, self._config.prefetch_max_bytes // max(1, len(leaders | kept)))
+        now_ms = self._engine.now_ms
+        for node_id, states in leaders.items():
+            node = self._nodes.get(node_id)
+            if node is None:
+                node = self._nodes[node_id] = NodeFetches(node_id)
+            if node.asked is not None:
+                continue
+            if node.retry_ms > now_ms:
+                wake_ms = min(wake_ms, node.retry_ms)
+            elif not self._ask(node, states, share, kept.get(node_id, 0)):
+                enough = False
+        if enough:
+            self.starved = False
+        if wake_ms != NEVER_MS:
+            self._alarm.set_for(wake_ms)
+
+    def _by_leader(self) -> tuple[dict[int, list[PartitionState]], dict[int, int], int]:
+        """What can be fetched, and how many bytes are kept for the application, by the node to ask;
+        and when there may be more to fetch.
+        """
+        metadata = self._engine.metadata
+        now_ms = self._engine.now_ms
+        nodes = metadata.image.nodes
+        leaders: dict[int, list[PartitionState]] = {}
+        kept: dict[int, int] = {}
+        wake_ms = NEVER_MS
+        lost = False
+        for state in self._subscriptions.states:
+            node_id = state.leader.node_id
+            if state.buffered_bytes > 0 and not state.position.withheld:
+                kept[node_id] = kept.get(node_id, 0) + state.buffered_bytes
+            if not state.is_fetchable:
+                continue
+            if state.next_retry_ms > now_ms:
+                wake_ms = min(wake_ms, state.next_retry_ms)
+            elif node_id in nodes:
+                leaders.setdefault(node_id, []).append(state)
+            else:
+                lost = True
+        if lost and not metadata.update_requested:
+            metadata.request_update()
+        return leaders, kept, wake_ms
+
+    def _ask(
+        self, node: NodeFetches, states: list[PartitionState], share: int, kept_bytes: int
+    ) -> bool:
+        """Begin a fetch, if the node is ready; False if there is no room for one."""
+        config = self._config
+        room = share - kept_bytes
+        if room < min(config.max_partition_fetch_bytes, share // 2):
+            return False
+        if not self._engine.client.ready(node.session.node_id):
+            return True
+        image = self._engine.metadata.image
+        wanted: Asked = {}
+        for state in states:
+            topic = image.topics.get(state.topic_partition.topic)
+            wanted[state.topic_partition] = Wanted(
+                ZERO_UUID if topic is None else topic.topic_id,
+                state.fetch.offset,
+                config.max_partition_fetch_bytes,
+                state.leader.epoch,
+                state.fetch.offset_epoch,
+            )
+        unnamed = any(one.topic_id == ZERO_UUID for one in wanted.values())
+        max_bytes = min(config.fetch_max_bytes, room)
+        session = node.session
+        node.asked = wanted
+        self._engine.client.send(
+            session.node_id,
+            RequestBuilder(
+                FetchRequest,
+                lambda version: self._request(session, wanted, max_bytes, version),
+                max_version=LAST_VERSION_BY_NAME if unnamed else 32767,
+            ),
+            lambda call: self._ended(node, wanted, call),
+        )
+        return True
+
+    def _request(
+        self, session: FetchSession, wanted: Asked, max_bytes: int, version: int
+    ) -> FetchRequest:
+        config = self._config
+        topics, forgotten = session.next_request(wanted, version)
+        return FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=int(config.read_committed),
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+
+    # Answers.
+
+    def _ended(self, node: NodeFetches, asked: Asked, call: ClientRequest) -> None:
+        node.asked = None
+        if self._closed:
+            return
+        if call.error is not None:
+            node.session.failed()
+            self._failed(node, asked, call.error)
+        else:
+            self._answered(node, asked, call.response)
+        if self._incoming:
+            # The application's thread wakes while the next fetch is being sent.
+            self._arrived()
+        if call.error is None:
+            now_ms = self._engine.now_ms
+            throttle_ms = call.response.throttle_time_ms
+            self.metrics.answered(now_ms - call.sent_ms, throttle_ms, now_ms)
+        self.pump()
+
+    def _answered(self, node: NodeFetches, asked: Asked, response: FetchResponse) -> None:
+        answered = self._answers.partitions(node.session, response)
+        problem = node.session.answered(response, answered)
+        if problem is None:
+            node.failures = 0
+            self._answers.take(asked, answered, response)
+        else:
+            log.debug("broker %d: %s; fetching anew", node.session.node_id, problem)
+            self._back_off(node)
+
+    def _failed(self, node: NodeFetches, asked: Asked, error: KafkaError) -> None:
+        """No answer came. A lost connection is made again, and metadata asked for, by others."""
+        self._back_off(node)
+        if isinstance(error, Disconnected | KafkaTimeout):
+            log.debug("fetching from broker %d failed: %s", node.session.node_id, error)
+            return
+        for partition in asked:
+            state = self._subscriptions.get(partition)
+            if state is not None and not state.held:
+                self._held.failed(state, error)
+
+    def _back_off(self, node: NodeFetches) -> None:
+        """The first failure costs no time: sessions end, connections break."""
+        wait_ms = self._engine.backoff.backoff_ms(node.failures - 1) if node.failures else 0
+        node.failures += 1
+        node.retry_ms = self._engine.now_ms + wait_ms
+
+    # The end.
+
+    def close(self) -> None:
+        """Fetch no more, and tell the nodes that their sessions are over; nothing is waited for."""
+        self._closed = True
+        self._alarm.cancel()
+        for node in self._nodes.values():
+            request = node.session.closing_request()
+            if request is not None and self._engine.client.is_ready(node.session.node_id):
+                self._engine.client.send(node.session.node_id, request, lambda _: None)

@@ -1,0 +1,530 @@
+"""Requests to the coordinator that are worth trying again: commits, and asking what was committed.
+
+    start ─► coordinator known? ─► sent ─┬─ read: a value ──────────────────────────► over
+                  │ no: look for it      ├─ retriable error, and there is a deadline: again
+                  └──────────────────────┤   after a back-off
+                                         └─ another error, or no deadline ──────────► over
+
+A request without a deadline is tried once. Each is over exactly once, and its waiter is done then.
+One may have to wait for others (`waits_for`), and what it asks for may come about without it
+(`is_settled`).
+
+What the answer to OffsetCommit says to the member, and to who wanted the commit.
+
+    code of a partition                      the member           who committed
+    COORDINATOR_LOAD_IN_PROGRESS and other                        a retriable error
+    COORDINATOR_NOT_AVAILABLE,               looks for the        a retriable error
+      NOT_COORDINATOR, REQUEST_TIMED_OUT       coordinator
+    REBALANCE_IN_PROGRESS                    joins again          RebalanceInProgress: poll first
+    UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION    loses its            CommitFailed; if it joins again
+                                               generation           already, RebalanceInProgress
+    FENCED_INSTANCE_ID                                            FencedInstance
+    TOPIC_AUTHORIZATION_FAILED                                    with all such topics
+    any other                                                     that error
+
+The first that is no matter of one topic decides.
+
+Commits: offsets to the coordinator, when asked to and at intervals.
+
+A commit with a deadline is one that somebody blocks on; it is tried until it succeeds, fails for
+good, or time is over. One without is sent once.
+
+Offsets never go back: a commit that is tried again waits for later ones of the same partitions, and
+leaves out those of which a later one was confirmed.
+
+Signed with the generation while the member is active in it. Who is subscribed and is not active may
+not commit: what it has may be somebody else's by now. For the same reason a commit ends with the
+generation in which it was begun: it is not signed again in a later one. Who assigned itself commits
+from outside.
+
+Automatic commits take what the application is done with: at intervals, before partitions are
+given up, and when the consumer closes. An automatic commit that fails is tried again at the next
+occasion, and is only worth a line in the log.
+
+Committed offsets: asking the coordinator how far the group has read.
+
+Only stable offsets are wanted (KIP-447): where a transaction that commits offsets is open, the
+answer is UNSTABLE_OFFSET_COMMIT and the question is put again, for reading on from older offsets
+would be reading twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from odradek.client.alarm import NEVER_MS
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.consumer.group import requests
+from odradek.client.consumer.group.member import (
+    COORDINATOR_MOVED,
+    Generation,
+    GroupCall,
+    GroupMember,
+    MemberState,
+    Resolve,
+)
+from odradek.client.consumer.group.membership import CoordinatorLookup
+from odradek.client.consumer.group.requests import (
+    Committed,
+    commit_errors,
+    fetch_answer,
+    offset_fetch,
+)
+from odradek.client.consumer.position.subscription_state import SubscriptionState
+from odradek.client.errors.answers import RebalanceInProgress, UnknownTopicOrPartition, error_for
+from odradek.client.errors.base import ADVICE, KafkaError
+from odradek.client.errors.own import ApiTimeout, CommitFailed
+from odradek.client.waiter import Waiter
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
+from odradek.protocol.api.offset_commit import OffsetCommitResponse
+from odradek.protocol.api.offset_fetch import OffsetFetchResponse
+
+
+class CoordinatorRequest(ABC):
+    """One request, through all its attempts."""
+
+    def __init__(self, deadline_ms: int | None) -> None:
+        self.deadline_ms = deadline_ms
+        """Until when to try; None: once."""
+        self.waiter: Waiter[Any] = Waiter()
+        self.attempts = 0
+        self.retry_ms = NEVER_MS
+        """When to send it again; never, while it is under way."""
+        self.last_error: KafkaError | None = None
+        """What the last attempt failed with."""
+
+    @abstractmethod
+    def build(self) -> RequestBuilder | KafkaError:
+        """The request as it is now; or why it cannot be made."""
+
+    @abstractmethod
+    def read(self, call: GroupCall, response: Any) -> Any:
+        """What the answer says: a value, or a `KafkaError`."""
+
+    @abstractmethod
+    def late(self) -> KafkaError:
+        """What to say when the deadline has passed."""
+
+    def why_late(self, advice: str) -> str:
+        """For the end of what `late` says: what was in the way, and what to do about that; `advice`
+        if nothing is known to have been."""
+        why = "" if self.last_error is None else f"; last: {self.last_error}"
+        return why if ADVICE in why else f"{why}{ADVICE}{advice}"
+
+    def waits_for(self, other: CoordinatorRequest) -> bool:
+        """Whether it must not be sent while that one is under way."""
+        return False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what it asks for has come about without it."""
+        return False
+
+    def ended(self, error: KafkaError | None) -> None:
+        """It is over."""
+        return
+
+
+class CoordinatorRequests:
+    """Those under way, in the order in which they were started."""
+
+    def __init__(self, member: GroupMember, lookup: CoordinatorLookup) -> None:
+        self.member = member
+        self.lookup = lookup
+        self._open: dict[CoordinatorRequest, None] = {}
+
+    def __contains__(self, request: CoordinatorRequest) -> bool:
+        """Whether it is not over yet."""
+        return request in self._open
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[CoordinatorRequest]:
+        return iter(self._open)
+
+    def start(self, request: CoordinatorRequest) -> None:
+        """Send it as soon as may be."""
+        self._open[request] = None
+        self._send(request)
+
+    def _send(self, request: CoordinatorRequest) -> None:
+        """Send it, or look for the coordinator first."""
+        request.retry_ms = NEVER_MS
+        if request.is_settled:
+            self.end(request)
+            return
+        if any(request.waits_for(other) for other in self._open):
+            request.retry_ms = self.member.now_ms + self.member.backoff.backoff_ms(0)
+            return
+        if self.member.coordinator is None:
+            self.lookup.start(lambda error: self._looked(request, error))
+            return
+        builder = request.build()
+        if isinstance(builder, KafkaError):
+            self.end(request, error=builder)
+            return
+
+        def answered(call: GroupCall, response: Any, error: KafkaError | None) -> None:
+            self._answered(request, call, response, error)
+
+        self.member.send(self.member.coordinator, builder, answered)
+
+    def _looked(self, request: CoordinatorRequest, error: KafkaError | None) -> None:
+        """The coordinator was found, or was not."""
+        if request in self._open:
+            if error is None:
+                self._send(request)
+            else:
+                self._failed(request, error)
+
+    def _answered(
+        self, request: CoordinatorRequest, call: GroupCall, response: Any, error: KafkaError | None
+    ) -> None:
+        if error is None:
+            value = request.read(call, response)
+        else:
+            value = error
+            if error.retriable:
+                self.member.lose_coordinator(str(error), call.node)
+        if request not in self._open:
+            return
+        if isinstance(value, KafkaError):
+            self._failed(request, value)
+        else:
+            self.end(request, value)
+
+    def _failed(self, request: CoordinatorRequest, error: KafkaError) -> None:
+        """Try again if there is time, and it may help."""
+        if request.deadline_ms is None or not error.retriable:
+            self.end(request, error=error)
+            return
+        request.last_error = error
+        backoff_ms = self.member.backoff.backoff_ms(request.attempts)
+        request.retry_ms = self.member.now_ms + backoff_ms
+        request.attempts += 1
+
+    def end(
+        self, request: CoordinatorRequest, value: Any = None, error: KafkaError | None = None
+    ) -> None:
+        """It is over."""
+        self._open.pop(request, None)
+        self.member.effects.append(Resolve(request.waiter, value, error))
+        request.ended(error)
+
+    def abandon(self, error: KafkaError) -> None:
+        """End all: there is nobody to wait for them any more."""
+        for request in list(self._open):
+            self.end(request, error=error)
+
+    @property
+    def next_ms(self) -> int:
+        """When something is due."""
+        due_ms = NEVER_MS
+        for request in self._open:
+            due_ms = min(due_ms, request.retry_ms)
+            if request.deadline_ms is not None:
+                due_ms = min(due_ms, request.deadline_ms)
+        return due_ms
+
+    def ticked(self) -> None:
+        """Time went by."""
+        now_ms = self.member.now_ms
+        for request in list(self._open):
+            if request.deadline_ms is not None and request.deadline_ms <= now_ms:
+                self.end(request, error=request.late())
+            elif request.retry_ms <= now_ms:
+                self._send(request)
+
+
+GENERATION_LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+
+
+def commit_error(
+    member: GroupMember, call: GroupCall, response: OffsetCommitResponse
+) -> KafkaError | None:
+    """The error of a commit, None if all is kept; what it means to the member is done."""
+    denied: dict[str, None] = {}
+    what = f"committing offsets of group {member.config.group_id}"
+    for partition, code in commit_errors(response):
+        if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            denied[partition.topic] = None
+            continue
+        if code in COORDINATOR_MOVED or code is ErrorCode.REQUEST_TIMED_OUT:
+            member.lose_coordinator(code.name, call.node)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            member.request_rejoin_if_necessary("offset commit failed: the group is rebalancing")
+            return rebalancing(member)
+        elif code in GENERATION_LOST or code is ErrorCode.FENCED_INSTANCE_ID:
+            return out_of_generation(member, call, code, what)
+        return error_for(code, f"{what} ({partition})")
+    if denied:
+        return error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{what} ({', '.join(denied)})")
+    return None
+
+
+def out_of_generation(
+    member: GroupMember, call: GroupCall, code: ErrorCode, what: str
+) -> KafkaError:
+    """The coordinator does not know the member as whom it signed."""
+    unchanged = member.generation == call.generation
+    if not unchanged and member.state is MemberState.PREPARING_REBALANCE:
+        return rebalancing(member)
+    if code is ErrorCode.FENCED_INSTANCE_ID:
+        return error_for(code, what) if unchanged else CommitFailed(stale(member), code)
+    if unchanged:
+        forget = code is ErrorCode.UNKNOWN_MEMBER_ID
+        member.reset_generation(f"{code.name} while committing offsets", forget_member_id=forget)
+    return CommitFailed(stale(member), code)
+
+
+def stale(member: GroupMember) -> str:
+    """For the message."""
+    return (
+        f"group {member.config.group_id} was rebalanced and the partitions belong to others now, "
+        f"so their offsets are not this consumer's to commit. What to do: {CommitFailed.advice}"
+    )
+
+
+def rebalancing(member: GroupMember) -> KafkaError:
+    """The commit comes between two generations."""
+    return RebalanceInProgress(
+        f"group {member.config.group_id} is being rebalanced, and offsets cannot be committed "
+        f"until that is over. What to do: poll, then commit again",
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    )
+
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class Commit(CoordinatorRequest):
+    """One commit under way. The value of its waiter is None."""
+
+    def __init__(self, commits: Commits, offsets: Offsets, deadline_ms: int | None) -> None:
+        super().__init__(deadline_ms)
+        self.commits = commits
+        self.offsets = dict(offsets)
+        self.signature = commits.signature()
+        """As whom it was begun; or why it could not be."""
+        self.began_ms = commits.member.now_ms
+        self.number = commits.started
+        """Among all commits, in the order in which they were started."""
+        self.error: KafkaError | None = None
+        """Why it failed, once it is over."""
+
+    def build(self) -> RequestBuilder | KafkaError:
+        commits = self.commits
+        signature = commits.signature()
+        if isinstance(self.signature, KafkaError):
+            return self.signature
+        if isinstance(signature, KafkaError):
+            return signature
+        if signature != self.signature:
+            return CommitFailed(stale(commits.member), ErrorCode.ILLEGAL_GENERATION)
+        as_member = commits.subscriptions.is_auto_assigned
+        config = commits.member.config
+        return requests.offset_commit(config, signature, self.offsets, as_member=as_member)
+
+    def waits_for(self, other: CoordinatorRequest) -> bool:
+        if not isinstance(other, Commit) or other.number <= self.number:
+            return False
+        return not self.offsets.keys().isdisjoint(other.offsets)
+
+    def leave_out(self, partitions: Collection[TopicPartition]) -> None:
+        """A later commit saw to these."""
+        for partition in partitions:
+            self.offsets.pop(partition, None)
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.offsets
+
+    def read(self, call: GroupCall, response: OffsetCommitResponse) -> KafkaError | None:
+        error = commit_error(self.commits.member, call, response)
+        if error is None:
+            self.commits.confirmed(self)
+            self.commits.member.metrics.committed(self.began_ms, self.commits.member.now_ms)
+        return error
+
+    def late(self) -> KafkaError:
+        if isinstance(self.last_error, UnknownTopicOrPartition):
+            return self.last_error  # It was deleted while its offsets were being committed.
+        return ApiTimeout(
+            f"the coordinator of group {self.commits.member.config.group_id} did not confirm in "
+            f"time that {len(self.offsets)} offsets are committed; they may be all the same"
+            f"{self.why_late('commit again, with more time')}"
+        )
+
+    def ended(self, error: KafkaError | None) -> None:
+        self.error = error
+        if error is not None:
+            self.commits.member.metrics.failed_commit_total += 1
+        self.commits.ended(self)
+
+
+class Commits:
+    """All commits of one consumer, in order."""
+
+    def __init__(
+        self, member: GroupMember, lookup: CoordinatorLookup, subscriptions: SubscriptionState
+    ) -> None:
+        self.member = member
+        self.subscriptions = subscriptions
+        self.requests = CoordinatorRequests(member, lookup)
+        """Those that are not over."""
+        self.auto_commit_ms = member.now_ms + member.config.auto_commit_interval_ms
+        """When the next automatic commit is due."""
+        self.started = 0
+        """How many commits there were."""
+        self._auto: Commit | None = None
+
+    def commit(self, offsets: Offsets, deadline_ms: int | None = None) -> Commit:
+        """Commit; `waiter` of the result is done when that is over."""
+        return self._start(Commit(self, offsets, deadline_ms))
+
+    def _start(self, commit: Commit) -> Commit:
+        self.started += 1
+        wrong = [f"{tp}: {at.offset}" for tp, at in commit.offsets.items() if at.offset < 0]
+        if wrong:
+            text = f"offsets to commit begin with 0, these do not: {', '.join(wrong)}"
+            self.requests.end(commit, None, CommitFailed(text))
+        elif not commit.offsets:
+            self.requests.end(commit)
+        else:
+            self.requests.start(commit)
+        return commit
+
+    def signature(self) -> Generation | KafkaError:
+        """As whom to commit; or why that is not possible."""
+        if not self.subscriptions.is_auto_assigned:
+            return Generation()
+        member = self.member
+        if member.stable_generation is not None:
+            return member.stable_generation
+        if member.rebalance_in_progress:
+            return rebalancing(member)
+        return CommitFailed(
+            f"this consumer is not an active member of group {member.config.group_id} (any more), "
+            f"so it may not commit. What to do: poll, so that it joins; and {CommitFailed.advice}",
+            ErrorCode.UNKNOWN_MEMBER_ID,
+        )
+
+    def confirmed(self, commit: Commit) -> None:
+        """The coordinator has it: earlier ones that are still tried must not take it back."""
+        for other in self.requests:
+            if isinstance(other, Commit) and other.number < commit.number:
+                other.leave_out(commit.offsets)
+
+    def ended(self, commit: Commit) -> None:
+        """A commit is over."""
+        if commit is not self._auto:
+            return
+        self._auto = None
+        if commit.error is None:
+            return
+        member = self.member
+        level = logging.WARNING
+        if commit.error.retriable:
+            level = logging.DEBUG
+            soon_ms = member.now_ms + member.backoff.backoff_ms(0)
+            self.auto_commit_ms = min(self.auto_commit_ms, soon_ms)
+        log.log(level, "group %s: automatic commit: %s", member.config.group_id, commit.error)
+
+    # Automatic commits.
+
+    def auto_commit(self, deadline_ms: int | None = None) -> Commit:
+        """Commit what the application is done with."""
+        self.restart_interval()
+        consumed = {
+            partition: OffsetAndMetadata(position.offset, "", position.offset_epoch)
+            for partition, position in self.subscriptions.consumed.items()
+        }
+        self._auto = Commit(self, consumed, deadline_ms)
+        return self._start(self._auto)
+
+    def restart_interval(self) -> None:
+        """The next automatic commit is a full interval away."""
+        self.auto_commit_ms = self.member.now_ms + self.member.config.auto_commit_interval_ms
+
+    @property
+    def _may_auto_commit(self) -> bool:
+        """Whether an automatic commit would make sense: one at a time, and as an active member."""
+        if not self.member.config.enable_auto_commit or self._auto is not None:
+            return False
+        if not self.subscriptions.consumed:
+            return False
+        return not self.subscriptions.is_auto_assigned or bool(self.member.stable_generation)
+
+    # Time.
+
+    @property
+    def next_ms(self) -> int:
+        """When something of this is due."""
+        auto_ms = self.auto_commit_ms if self._may_auto_commit else NEVER_MS
+        return min(auto_ms, self.requests.next_ms)
+
+    def ticked(self) -> None:
+        """Time went by."""
+        self.requests.ticked()
+        if self._may_auto_commit and self.auto_commit_ms <= self.member.now_ms:
+            self.auto_commit()
+
+
+Found = dict[TopicPartition, OffsetAndMetadata | None]
+
+
+class OffsetQuestion(CoordinatorRequest):
+    """One question. The value of its waiter is `Found`: None where nothing was committed."""
+
+    def __init__(
+        self, member: GroupMember, partitions: Collection[TopicPartition], deadline_ms: int
+    ) -> None:
+        super().__init__(deadline_ms)
+        self.member = member
+        self.partitions = list(partitions)
+
+    def build(self) -> RequestBuilder:
+        return offset_fetch(self.member.config.group_id, self.partitions)
+
+    def read(self, call: GroupCall, response: OffsetFetchResponse) -> Found | KafkaError:
+        code, rows = fetch_answer(response)
+        if code in COORDINATOR_MOVED:
+            self.member.lose_coordinator(code.name, call.node)
+        if code is not ErrorCode.NONE:
+            return error_for(code, self._what())
+        return self._found(rows)
+
+    def _found(self, rows: list[Committed]) -> Found | KafkaError:
+        """The offsets; or the error, of which one about the whole question weighs most."""
+        denied: dict[str, None] = {}
+        unstable = False
+        for partition, code, _ in rows:
+            if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                denied[partition.topic] = None
+            elif code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                unstable = True
+            elif code is not ErrorCode.NONE:
+                return error_for(code, f"{self._what()} ({partition})")
+        if denied:
+            topics = ", ".join(denied)
+            return error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{self._what()} ({topics})")
+        if unstable:
+            return error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, self._what())
+        return {row.partition: row.found for row in rows}
+
+    def late(self) -> KafkaError:
+        return ApiTimeout(
+            f"the coordinator of group {self.member.config.group_id} did not tell in time what is "
+            f"committed for {len(self.partitions)} partitions{self.why_late('ask with more time')}"
+        )
+
+    def _what(self) -> str:
+        return f"asking for the committed offsets of group {self.member.config.group_id}"

@@ -1,0 +1,339 @@
+"""Closing: how a consumer takes leave of its group.
+
+    commit ─► all commits are over ─► the listener's last call ─► LeaveGroup ─► answered ─► done
+    └──────────────────── at the deadline the next step is taken all the same ────────────────┘
+
+A listener that is being called is waited for, and its turn ends there: nothing comes of the
+rebalance any more. One that closes by itself is not, nor one that takes longer than the deadline;
+that one is not called once more.
+
+Automatic commits, if on, take a last one. A static member does not send LeaveGroup: its place is
+kept for a session, in case it comes back (`MembershipOperation` says otherwise, KIP-1092). What the
+listener raises is raised by close, after everything has been done.
+
+ConsumerCoordinator: a consumer's group side as one state machine without I/O.
+
+    inputs                                          effects (`group_effects`), in order
+    polled, callback_returned, answered, ticked, ─► Send, Callback, Raise, Resolve, WatchTopics,
+    cluster_seen, subscription_changed, commit,     PollWanted
+    committed, unsubscribe, close                   and `next_ms`: when to call `ticked`
+
+Who does what:
+
+    GroupMember        state, generation, coordinator; collects the effects
+    CoordinatorLookup  FindCoordinator
+    Rebalance          when to join, and the turns of the application (RebalanceTurns)
+    Joining, Leader    JoinGroup, the leader's assignment, SyncGroup
+    GroupTopics        which topics, and whether they changed
+    Membership         Heartbeat, LeaveGroup
+    Commits            OffsetCommit, on demand and automatically
+    OffsetQuestion     OffsetFetch
+    Closing            the last commit, the last call, the last request
+
+The same inputs give the same effects: time and chance are arguments. Owner thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from odradek.client.alarm import NEVER_MS
+from odradek.client.consumer.assignor.partition_assignor import (
+    ConsumerGroupMetadata,
+    PartitionAssignor,
+)
+from odradek.client.consumer.assignor.registry import rebalance_protocol
+from odradek.client.consumer.group.commits import (
+    Commits,
+    CoordinatorRequests,
+    Found,
+    OffsetQuestion,
+    Offsets,
+)
+from odradek.client.consumer.group.leader import GroupTopics, LeaderParts
+from odradek.client.consumer.group.member import (
+    Callback,
+    Effect,
+    GroupCall,
+    GroupConfig,
+    GroupMember,
+    Raise,
+    Resolve,
+)
+from odradek.client.consumer.group.membership import CoordinatorLookup, Membership
+from odradek.client.consumer.group.rebalance import Rebalance
+from odradek.client.consumer.position.subscription_state import SubscriptionState
+from odradek.client.errors.base import KafkaError
+from odradek.client.errors.own import ClientClosed, IllegalState
+from odradek.client.waiter import Waiter
+from odradek.model.env import Random
+from odradek.model.topics import TopicPartition
+
+
+class MembershipOperation(Enum):
+    """Whether to leave the group when the consumer closes."""
+
+    DEFAULT = "default"
+    """Dynamic members leave, static ones stay for a session."""
+    LEAVE_GROUP = "leave"
+    REMAIN_IN_GROUP = "remain"
+
+
+class Phase(Enum):
+    """How far it is."""
+
+    COMMITTING = "committing"
+    CALLING = "calling"
+    LEAVING = "leaving"
+    CLOSED = "closed"
+
+
+class Closing:
+    """One close. `waiter` is done when it is."""
+
+    def __init__(
+        self,
+        rebalance: Rebalance,
+        membership: Membership,
+        commits: Commits,
+        questions: CoordinatorRequests,
+        deadline_ms: int,
+        operation: MembershipOperation,
+    ) -> None:
+        self.rebalance = rebalance
+        self.membership = membership
+        self.member = membership.member
+        self.commits = commits
+        self.questions = questions
+        self.deadline_ms = deadline_ms
+        self.operation = operation
+        self.waiter: Waiter[None] = Waiter()
+        self.phase = Phase.COMMITTING
+        self._error: BaseException | None = None
+        if self.member.config.enable_auto_commit and commits.subscriptions.consumed:
+            commits.auto_commit(deadline_ms)
+
+    @property
+    def next_ms(self) -> int:
+        waits_for_time = self.phase in (Phase.COMMITTING, Phase.LEAVING)
+        return self.deadline_ms if waits_for_time else NEVER_MS
+
+    def advance(self) -> None:
+        """Go on as far as it goes now."""
+        late, rebalance = self.member.now_ms >= self.deadline_ms, self.rebalance
+        if self.phase is Phase.COMMITTING and rebalance.in_turn:
+            if late:
+                rebalance.break_off()
+                self._called(None)
+        elif self.phase is Phase.COMMITTING and (late or not self.commits.requests):
+            self.phase = Phase.CALLING
+            rebalance.begin(rebalance.turns.leave(), self._called)
+        elif self.phase is Phase.LEAVING and (late or self.membership.leaving is None):
+            self.phase = Phase.CLOSED
+            gone = ClientClosed("the consumer was closed")
+            self.commits.requests.abandon(gone)
+            self.questions.abandon(gone)
+            self.member.effects.append(Resolve(self.waiter, error=self._error))
+
+    def callback_returned(self, error: BaseException | None) -> None:
+        """The listener returned, or raised."""
+        if self.phase is Phase.CALLING:
+            self.rebalance.callback_returned(error)
+            return
+        self.rebalance.break_off()
+        if error is not None:
+            self.member.effects.append(Raise(error))
+
+    def _called(self, error: BaseException | None) -> None:
+        self._error = error
+        self.phase = Phase.LEAVING
+        if self.operation is not MembershipOperation.REMAIN_IN_GROUP:
+            self.membership.leave(
+                "the consumer is being closed",
+                even_static=self.operation is MembershipOperation.LEAVE_GROUP,
+            )
+        self.advance()
+
+
+class ConsumerCoordinator:
+    """One consumer's. Every input takes the time; effects are collected until `take_effects`.
+
+    Raises `ValueError` if the assignors have no rebalance protocol in common.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        subscriptions: SubscriptionState,
+        assignors: Sequence[PartitionAssignor],
+        random: Random,
+        now_ms: int,
+    ) -> None:
+        protocol = rebalance_protocol(assignors)
+        member = GroupMember(config, random, now_ms)
+        self.config = config
+        self.subscriptions = subscriptions
+        self.member = member
+        self.lookup = CoordinatorLookup(member, self._found_coordinator)
+        self.topics = GroupTopics(member, subscriptions)
+        parts = LeaderParts(self.topics, assignors, protocol)
+        self.membership = Membership(member, self.lookup, parts)
+        self.commits = Commits(member, self.lookup, subscriptions)
+        self.questions = CoordinatorRequests(member, self.lookup)
+        self.rebalance = Rebalance(
+            member, self.membership, self.commits, subscriptions, assignors, protocol
+        )
+        self.closing: Closing | None = None
+
+    @property
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer was in the group when it was last assigned something."""
+        return self.rebalance.group_metadata
+
+    # Inputs.
+
+    def polled(self, now_ms: int) -> None:
+        """The application polls, and waits until the effects are carried out."""
+        member = self.member
+        member.now_ms = now_ms
+        self.membership.heartbeat.polled(now_ms)
+        if self.rebalance.in_turn:
+            return
+        member.poll_wanted = False
+        if member.raise_failure():
+            member.want_poll()
+            return
+        self.membership.joining.halted = False
+        self._advance(present=True)
+
+    def callback_returned(self, error: BaseException | None, now_ms: int) -> None:
+        """The application's listener returned, or raised."""
+        self.member.now_ms = now_ms
+        self.membership.heartbeat.polled(now_ms)
+        if self.closing is None:
+            self.rebalance.callback_returned(error)
+        else:
+            self.closing.callback_returned(error)
+            self._advance()
+
+    def answered(
+        self, call: GroupCall, response: Any, error: KafkaError | None, now_ms: int
+    ) -> None:
+        """The outcome of a `Send`."""
+        self.member.now_ms = now_ms
+        call.answered(call, response, error)
+        self._advance()
+
+    def ticked(self, now_ms: int) -> None:
+        """It is `next_ms`, or later."""
+        self.member.now_ms = now_ms
+        self.lookup.ticked()
+        self.membership.ticked()
+        self.commits.ticked()
+        self.questions.ticked()
+        self._advance()
+
+    def cluster_seen(
+        self,
+        counts: Mapping[str, int],
+        internal: Collection[str],
+        now_ms: int,
+        *,
+        up_to_date: bool,
+    ) -> None:
+        """The topics that exist, with their partitions. `up_to_date` unless newer ones have been
+        asked for, or some of the topics of interest are not known yet."""
+        self.member.now_ms = now_ms
+        self.topics.seen(counts, internal, up_to_date=up_to_date)
+        self.membership.joining.leader.cluster_seen(up_to_date=up_to_date)
+        self._advance()
+
+    def subscription_changed(self, now_ms: int) -> None:
+        """The application subscribed."""
+        self.member.now_ms = now_ms
+        self.topics.pattern_is_known = False
+        self.topics.watch()
+        self.member.want_poll()
+
+    def commit(self, offsets: Offsets, now_ms: int, deadline_ms: int | None = None) -> Waiter[None]:
+        """Commit, trying until the deadline; without one, once."""
+        self.member.now_ms = now_ms
+        return self.commits.commit(offsets, deadline_ms).waiter
+
+    def committed(
+        self, partitions: Collection[TopicPartition], now_ms: int, deadline_ms: int
+    ) -> Waiter[Found]:
+        """What is committed, by partition; None where nothing is."""
+        self.member.now_ms = now_ms
+        question = OffsetQuestion(self.member, partitions, deadline_ms)
+        if partitions:
+            self.questions.start(question)
+        else:
+            self.questions.end(question, {})
+        return question.waiter
+
+    def unsubscribe(self, now_ms: int) -> Waiter[None]:
+        """Leave the group, and want nothing; what the listener raised is the waiter's error."""
+        self.member.now_ms = now_ms
+        done: Waiter[None] = Waiter()
+        if self.rebalance.in_turn:
+            wrong = IllegalState("unsubscribe() may not be called by a rebalance listener")
+            self.member.effects.append(Resolve(done, error=wrong))
+            return done
+
+        def left(error: BaseException | None) -> None:
+            if self.subscriptions.is_auto_assigned:
+                self.membership.leave("the consumer unsubscribed from all topics")
+            self.subscriptions.unsubscribe()
+            self.rebalance.joined_subscription = None
+            self.topics.assigned = None
+            self.topics.watch()
+            self.member.effects.append(Resolve(done, error=error))
+
+        self.rebalance.begin(self.rebalance.turns.leave(), left)
+        return done
+
+    def close(
+        self,
+        now_ms: int,
+        deadline_ms: int,
+        operation: MembershipOperation = MembershipOperation.DEFAULT,
+        inside: Callback | None = None,
+    ) -> Waiter[None]:
+        """Commit, call the listener, leave; done at the deadline at the latest. `inside`: the call
+        of the listener in which this happens, which is over for us, though it has not returned.
+        """
+        self.member.now_ms = now_ms
+        if self.closing is None:
+            parts = self.rebalance, self.membership, self.commits, self.questions
+            self.closing = Closing(*parts, deadline_ms, operation)
+            if self.rebalance.is_called(inside):
+                self.rebalance.break_off()
+        self._advance()
+        return self.closing.waiter
+
+    # Outputs.
+
+    def take_effects(self) -> list[Effect]:
+        """What to do now, in order."""
+        effects, self.member.effects = self.member.effects, []
+        return effects
+
+    @property
+    def next_ms(self) -> int:
+        """When to call `ticked`, if nothing else happens."""
+        parts = (self.lookup, self.membership, self.commits, self.questions)
+        due_ms = min(part.next_ms for part in parts)
+        return due_ms if self.closing is None else min(due_ms, self.closing.next_ms)
+
+    def _advance(self, *, present: bool = False) -> None:
+        self.membership.look_for_coordinator()
+        if self.closing is None:
+            self.rebalance.advance(present=present)
+        else:
+            self.closing.advance()
+
+    def _found_coordinator(self) -> None:
+        self.membership.found_coordinator()

@@ -1,0 +1,433 @@
+"""What the application wants to be told of rebalances.
+
+    on_assign    partitions that it has now, beside those it had
+    on_revoke    partitions that are about to be taken: finish and commit what was read of them
+    on_lost      partitions that somebody else may have by now; without it, on_revoke is told
+
+Called inside polls (and closing) of the application's, with the consumer and the partitions.
+They may do with it what they like but unsubscribe; one that closes it has on_revoke called at once,
+with what there is left to revoke, and a poll around it raises `ClientClosed`.
+
+Turns: the parts of a rebalance in which the application's listener is called, as in Java.
+
+    prepare    before the member joins    EAGER: on_revoke(everything), also if that is nothing;
+                                          COOPERATIVE: on_revoke(what is subscribed to no more);
+                                          the generation is lost: on_lost(everything)
+    complete   after it was synced        COOPERATIVE: on_revoke(what it keeps no longer), and the
+                                          member joins again so that others may have it;
+                                          on_assign(what it did not have), also if that is nothing
+    leave      unsubscribe, close         on_revoke(everything), or on_lost where the member is in
+                                          no generation or in the midst of a rebalance
+
+The first call of prepare, before a member was in any generation, finds nothing to lose and is
+silent. What is revoked or lost is taken away after the call, so that the listener may still commit;
+what is assigned is there before it.
+
+A turn is a generator: it yields the calls to make, is sent what they raised (or None), and returns
+the first error. It runs only while the application waits in a call of its own: nothing else changes
+the assignment.
+
+Rebalance: when a member joins, and how it brings an assignment home.
+
+    rejoin needed ─► [commit] ─► turn: prepare ─► join ─► sync ─► turn: complete ─► stable
+                     └── when the application polls ──┘         └─ when it polls ─┘
+
+As in Java it is the application's poll that drives a rebalance: partitions are given up, and an
+assignment is taken, only in its turn, with its listener called inside its poll. What needs no turn
+- finding the coordinator, the exchange of JoinGroup and SyncGroup, retries - goes on in the
+background, but not when the application has stayed away for max.poll.interval.ms.
+
+Before partitions are given up, what was read of them is committed, if automatic commits are on, and
+nothing goes on before that commit is over. The application gets no more of them meanwhile, or it
+would get ahead of the commit. Cooperative members go on with theirs until they learn which ones
+they lose; so (beyond what Java does) there is another commit then, ahead of the JoinGroup by which
+others come to have them.
+
+A member joins again when the coordinator says so, when the application subscribed to something
+else, when the topics of the group changed under the leader, when a cooperative member has revoked
+something, and when an attempt failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.client.consumer.assignor.partition_assignor import (
+    ConsumerGroupMetadata,
+    PartitionAssignor,
+    RebalanceProtocol,
+)
+from odradek.client.consumer.group.commits import Commit, Commits
+from odradek.client.consumer.group.member import Callback, GroupMember, MemberState, Occasion, Raise
+from odradek.client.consumer.group.membership import Membership
+from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
+from odradek.client.errors.base import KafkaError
+from odradek.model.errors import ProtocolError
+from odradek.model.topics import TopicPartition
+from odradek.protocol.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_assignment,
+    encode_subscription,
+)
+
+RebalanceCallback = Callable[[Any, list[TopicPartition]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceListener:
+    """Up to three functions."""
+
+    on_assign: RebalanceCallback | None = None
+    on_revoke: RebalanceCallback | None = None
+    on_lost: RebalanceCallback | None = None
+
+    def callback(self, occasion: Occasion) -> RebalanceCallback | None:
+        """Whom to tell."""
+        if occasion is Occasion.ASSIGNED:
+            return self.on_assign
+        if occasion is Occasion.LOST and self.on_lost is not None:
+            return self.on_lost
+        return self.on_revoke
+
+
+Turn = Generator[Callback, BaseException | None, BaseException | None]
+
+
+class RebalanceTurns:
+    """The turns of one consumer."""
+
+    def __init__(
+        self,
+        member: GroupMember,
+        subscriptions: SubscriptionState,
+        protocol: RebalanceProtocol,
+    ) -> None:
+        self.member = member
+        self.subscriptions = subscriptions
+        self.protocol = protocol
+
+    def prepare(self) -> Turn:
+        """Give up what may not be kept while the member joins."""
+        assigned = self._assigned()
+        error = None
+        if self.member.generation.is_reset:
+            if assigned:
+                error = yield Callback(Occasion.LOST, assigned)
+                self._keep([])
+        elif self.protocol is RebalanceProtocol.EAGER:
+            error = yield Callback(Occasion.REVOKED, assigned)
+            self._keep([])
+        else:
+            wanted = self.subscriptions.subscription
+            gone = [partition for partition in assigned if partition.topic not in wanted]
+            if gone:
+                error = yield Callback(Occasion.REVOKED, gone)
+                self._keep([partition for partition in assigned if partition.topic in wanted])
+        return error
+
+    def complete(
+        self,
+        assignment: Assignment,
+        assignor: PartitionAssignor,
+        metadata: ConsumerGroupMetadata,
+    ) -> Turn:
+        """Take the assignment."""
+        owned = self._assigned()
+        assigned = sorted(set(assignment.partitions))
+        first: BaseException | None = None
+        if self.protocol is RebalanceProtocol.COOPERATIVE:
+            revoked = without(owned, assigned)
+            if revoked:
+                first = yield Callback(Occasion.REVOKED, revoked)
+                self.member.request_rejoin("need to revoke partitions and re-join")
+        try:
+            assignor.on_assignment(assignment, metadata)
+        except Exception as error:
+            first = first or error
+        self.subscriptions.assign_from_subscribed(assigned)
+        error_of_assigned = yield Callback(Occasion.ASSIGNED, without(assigned, owned))
+        return first or error_of_assigned
+
+    def leave(self) -> Turn:
+        """Give up everything for good."""
+        assigned = self._assigned()
+        error = None
+        if self.subscriptions.is_auto_assigned and assigned:
+            member = self.member
+            lost = member.generation.is_reset or member.rebalance_in_progress
+            error = yield Callback(Occasion.LOST if lost else Occasion.REVOKED, assigned)
+            self._keep([])
+        return error
+
+    def _assigned(self) -> list[TopicPartition]:
+        return sorted(self.subscriptions.assigned_partitions)
+
+    def _keep(self, partitions: Sequence[TopicPartition]) -> None:
+        self.subscriptions.assign_from_subscribed(partitions)
+
+
+def without(
+    partitions: Sequence[TopicPartition], others: Collection[TopicPartition]
+) -> list[TopicPartition]:
+    """In the same order."""
+    away = set(others)
+    return [partition for partition in partitions if partition not in away]
+
+
+TurnEnded = Callable[[BaseException | None], None]
+
+
+def ignore(error: BaseException | None) -> None:
+    """Where no turn is."""
+
+
+class Rebalance:
+    """One consumer's way through rebalances."""
+
+    def __init__(
+        self,
+        member: GroupMember,
+        membership: Membership,
+        commits: Commits,
+        subscriptions: SubscriptionState,
+        assignors: Sequence[PartitionAssignor],
+        protocol: RebalanceProtocol,
+    ) -> None:
+        self.member = member
+        self.membership = membership
+        self.joining = membership.joining
+        self.topics = membership.joining.leader.topics
+        self.commits = commits
+        self.subscriptions = subscriptions
+        self.assignors = {assignor.name: assignor for assignor in assignors}
+        self.protocol = protocol
+        self.turns = RebalanceTurns(member, subscriptions, protocol)
+        self.group_metadata = ConsumerGroupMetadata(
+            member.config.group_id, group_instance_id=member.config.group_instance_id
+        )
+        self.joined_subscription: frozenset[str] | None = None
+        """What the coordinator was last told that this member wants."""
+        self._turn: Turn | None = None
+        self._ended: TurnEnded = ignore
+        self._called: Callback | None = None
+        """The call of the turn that is waited for."""
+        self._parting_commit: Commit | None = None
+        """Of what was read of partitions that are about to be given up."""
+
+    # Turns of the application.
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a callback of the application is waited for."""
+        return self._turn is not None
+
+    def begin(self, turn: Turn, ended: TurnEnded) -> None:
+        """Make the listener's calls; `ended` is told the first error."""
+        assert self._turn is None
+        self._turn, self._ended = turn, ended
+        self.callback_returned(None)
+
+    def callback_returned(self, error: BaseException | None) -> None:
+        """The listener returned, or raised."""
+        assert self._turn is not None, "no callback is waited for"
+        try:
+            self._called = self._turn.send(error)
+            self.member.effects.append(self._called)
+        except StopIteration as end:
+            ended, self._turn, self._called = self._ended, None, None
+            ended(end.value)
+
+    def is_called(self, callback: Callback | None) -> bool:
+        """Whether this is the call that is waited for."""
+        return callback is not None and self._called is callback
+
+    def break_off(self) -> None:
+        """Nothing comes of the turn any more, if there is one: the consumer closes. What its last
+        call was to take away, it has taken: the listener is not told of that once more.
+        """
+        if self._turn is None or self._called is None:
+            return
+        called = self._called
+        self._turn.close()
+        self._turn, self._called, self._ended = None, None, ignore
+        told_of_loss = called.occasion is not Occasion.ASSIGNED
+        if told_of_loss and self.subscriptions.is_auto_assigned:
+            assigned = sorted(self.subscriptions.assigned_partitions)
+            self.subscriptions.assign_from_subscribed(without(assigned, called.partitions))
+
+    # The way.
+
+    def advance(self, *, present: bool = False) -> None:
+        """Go on as far as it goes now. `present`: the application waits."""
+        while self._turn is None and self._wanted():
+            if self.joining.assignment is not None:
+                if not self._has_turn(present or self._parting_commit is not None):
+                    return
+                assignment = self._read_assignment(self.joining.assignment)
+                if assignment is None:
+                    continue
+                if not self._revocation_committed(assignment) or not self._has_turn(present):
+                    return
+                self._take_assignment(assignment)
+            elif not self._may_join(present):
+                return
+            elif self.member.needs_prepare:
+                if not self._has_turn(present or self._parting_commit is not None):
+                    return
+                eager = self.protocol is RebalanceProtocol.EAGER
+                parting = self.subscriptions.assigned_partitions if eager else []
+                if not self._committed(parting) or not self._has_turn(present):
+                    return
+                self.member.needs_prepare = False
+                self.begin(self.turns.prepare(), self._parted)
+            else:
+                self._join()
+                return
+
+    def _has_turn(self, present: bool) -> bool:
+        """Whether the application is there; if not, it is called for."""
+        if not present:
+            self.member.want_poll()
+        return present
+
+    def _wanted(self) -> bool:
+        """Whether there is something to do about the assignment."""
+        if not self.subscriptions.is_auto_assigned:
+            return False
+        member = self.member
+        if self.topics.changed_since_assigned():
+            member.request_rejoin_if_necessary("cached metadata has changed since the assignment")
+        elif self.joined_subscription not in (None, self.subscriptions.subscription):
+            member.request_rejoin_if_necessary("subscription has changed since the last join")
+        return self.membership.rejoin_needed_or_pending
+
+    def _may_join(self, present: bool) -> bool:
+        """Whether nothing stands in the way of joining; what can be done about it is begun."""
+        joining, member = self.joining, self.member
+        if joining.under_way or joining.halted or member.now_ms < joining.retry_ms:
+            return False
+        stayed_away = self.membership.heartbeat.poll_expired(member.now_ms)
+        if (self.joined_subscription is None or stayed_away) and not self._has_turn(present):
+            return False  # Only the application's poll brings a member in, or in again.
+        if member.coordinator is None:
+            self.membership.lookup.start(self._looked)
+            return False
+        by_pattern = self.subscriptions.type is SubscriptionType.AUTO_PATTERN
+        return self.topics.pattern_is_known or not by_pattern
+
+    def _looked(self, error: KafkaError | None) -> None:
+        """The coordinator was looked for in order to join."""
+        if error is not None and not error.retriable:
+            self.joining.halted = True
+            self.member.fail(error)
+
+    def _committed(self, parting: Collection[TopicPartition]) -> bool:
+        """Whether what was read has been committed, or cannot be. `parting`: of these the
+        application gets no more."""
+        config = self.member.config
+        if not config.enable_auto_commit:
+            return True
+        if self._parting_commit is None:
+            self.subscriptions.mark_pending_revocation(parting)
+            deadline_ms = self.member.now_ms + config.max_poll_interval_ms
+            self._parting_commit = self.commits.auto_commit(deadline_ms)
+        return self._parting_commit not in self.commits.requests
+
+    def _parted(self, error: BaseException | None) -> None:
+        """The listener knows what it loses."""
+        self._parting_commit = None
+        if self.joining.leader.is_leader:
+            self.joining.leader.is_leader = False
+            self.subscriptions.reset_group_subscription()
+            self.topics.watch()
+        if error is not None:
+            self.member.effects.append(Raise(error))
+        self.advance(present=True)
+
+    def _join(self) -> None:
+        wanted = self.joined_subscription = self.subscriptions.subscription
+        topics = sorted(wanted)
+        owned = self.subscriptions.assigned_partitions
+        generation_id = self.member.generation.generation_id
+        rack = self.member.config.client_rack
+        protocols = []
+        for assignor in self.assignors.values():
+            user_data = assignor.subscription_user_data(wanted)
+            subscription = Subscription(topics, user_data, owned, generation_id, rack)
+            protocols.append((assignor.name, encode_subscription(subscription)))
+        self.joining.join(protocols)
+
+    # Taking an assignment.
+
+    def _read_assignment(self, data: bytes) -> Assignment | None:
+        """What was assigned; None if it is void, and why that is has been seen to."""
+        member, generation = self.member, self.member.generation
+        if member.state is not MemberState.STABLE or generation.is_reset:
+            # A heartbeat was told in the meantime that the member is out.
+            self.joining.assignment = None
+            return None
+        try:
+            assignment = decode_assignment(data)
+            self.assignors[generation.protocol_name or ""]
+        except (ProtocolError, KeyError) as error:
+            self.joining.assignment = None
+            self.joining.halted = True
+            member.request_rejoin("received an assignment that cannot be used")
+            member.fail(error)
+            return None
+        if not self.subscriptions.assignment_fits(assignment.partitions):
+            self.joining.assignment = None
+            member.needs_prepare = True
+            member.request_rejoin("received assignment does not match the current subscription")
+            return None
+        return assignment
+
+    def _revocation_committed(self, assignment: Assignment) -> bool:
+        """Whether it is kept how far partitions were read that this cooperative member has to give
+        up now."""
+        if self.protocol is RebalanceProtocol.EAGER:
+            return True
+        lost = without(self.subscriptions.assigned_partitions, assignment.partitions)
+        return not lost or self._committed(lost)
+
+    def _take_assignment(self, assignment: Assignment) -> None:
+        member, generation = self.member, self.member.generation
+        self._parting_commit = None
+        if not self.joining.leader.is_leader:
+            self.topics.assigned = None
+        self.group_metadata = ConsumerGroupMetadata(
+            member.config.group_id,
+            generation.generation_id,
+            generation.member_id,
+            member.config.group_instance_id,
+        )
+        self._follow_leader(assignment.partitions)
+        self.commits.restart_interval()
+        assignor = self.assignors[generation.protocol_name or ""]
+        turn = self.turns.complete(assignment, assignor, self.group_metadata)
+        self.begin(turn, self._completed)
+
+    def _follow_leader(self, partitions: Collection[TopicPartition]) -> None:
+        """The leader may have seen topics that match the pattern before this member did."""
+        if self.subscriptions.type is not SubscriptionType.AUTO_PATTERN:
+            return
+        joined = self.joined_subscription or frozenset()
+        added = {partition.topic for partition in partitions} - joined
+        if added:
+            self.joined_subscription = joined | added
+            if self.subscriptions.subscribe_from_pattern(self.subscriptions.subscription | added):
+                self.topics.watch()
+
+    def _completed(self, error: BaseException | None) -> None:
+        """The listener knows what it has. If it raised, the assignment is taken once more at the
+        next poll, as in Java: it is called again, with nothing new."""
+        if error is not None:
+            self.member.effects.append(Raise(error))
+            self.member.want_poll()
+            return
+        self.joining.assignment = None
+        self.member.needs_prepare = True
+        self.advance(present=True)

@@ -1,0 +1,410 @@
+"""OffsetFetcher: finds positions where none is known, and makes sure of those that are.
+
+    AWAIT_RESET ── ListOffsets: earliest, latest, or by time ──► FETCHING
+    AWAIT_VALIDATION ── OffsetForLeaderEpoch (KIP-320) ─┬─ agrees ──► FETCHING
+                                                        └─ the log was truncated: see
+                                                           `held_decisions`
+
+`update_positions` begins whatever is missing and not under way. Each partition has at most one such
+request under way; one that fails is tried again after a back-off, and what cannot be cured so is
+raised by the application's poll, and tried again. An answer for a position that moved meanwhile is
+dropped.
+
+With `by_duration`, a partition that has nothing so young is read from its end.
+
+The engine's thread only.
+
+What an application may ask about offsets: of positions, of the log's ends, of times, of lag.
+
+All answers are waiters with an end: what is not known in time fails with an error that says what
+was in the way.
+
+The engine's thread only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from odradek.client import list_offsets
+from odradek.client.alarm import NEVER_MS, Alarm
+from odradek.client.api_versions import RequestBuilder
+from odradek.client.cluster_image import NO_EPOCH
+from odradek.client.consumer.position.deferred_errors import HeldDecisions
+from odradek.client.consumer.position.position import Position
+from odradek.client.consumer.position.subscription_state import (
+    FetchPosition,
+    FetchState,
+    Leader,
+    PartitionState,
+    SubscriptionState,
+)
+from odradek.client.engine import Engine
+from odradek.client.errors import (
+    ApiTimeout,
+    KafkaError,
+    NoOffsetForPartition,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+    error_for,
+)
+from odradek.client.list_offsets import EARLIEST, LATEST, Asked, ListedOffset
+from odradek.client.waiter import Waiter, spawn
+from odradek.config.consumer import ConsumerConfig
+from odradek.config.offset_reset import OffsetReset, ResetStrategy
+from odradek.model.errors import ErrorCode, error_code
+from odradek.model.topics import TopicPartition
+from odradek.protocol.api.list_offsets import ListOffsetsResponse
+from odradek.protocol.api.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+log = logging.getLogger(__name__)
+
+CONSUMER_REPLICA_ID = -1
+FIRST_VERSION_FOR_CONSUMERS = 3
+"""Of OffsetForLeaderEpoch: before it, only who may alter the cluster may ask."""
+
+Place = tuple[Position, int]
+"""A position in one of its generations. A partition that went and came back has another position,
+whose generations begin anew."""
+
+
+class OffsetFetcher:
+    """`changed` is called when positions were found; `failed` with what the application must
+    know."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        subscriptions: SubscriptionState,
+        config: ConsumerConfig,
+        held: HeldDecisions,
+        changed: Callable[[], object],
+        failed: Callable[[KafkaError], object],
+    ) -> None:
+        self._engine = engine
+        self._subscriptions = subscriptions
+        self._config = config
+        self._held = held
+        self._changed = changed
+        self._failed = failed
+        self._asked: dict[TopicPartition, Place] = {}
+        """For what something is under way."""
+        self._alarm = Alarm(engine.timer, self.update_positions)
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+        self._alarm.cancel()
+
+    def update_positions(self) -> None:
+        """Ask for every position that is missing or has to be made sure of."""
+        if self._closed:
+            return
+        resets: dict[int, list[PartitionState]] = {}
+        validations: dict[int, list[PartitionState]] = {}
+        now_ms = self._engine.now_ms
+        wake_ms = NEVER_MS
+        lost = False
+        for state in self._subscriptions.states:
+            if state.state is FetchState.AWAIT_RESET:
+                groups = resets
+            elif state.state is FetchState.AWAIT_VALIDATION:
+                groups = validations
+            else:
+                continue
+            if self._asked.get(state.topic_partition) == place_of(state):
+                continue
+            if state.next_retry_ms > now_ms:
+                wake_ms = min(wake_ms, state.next_retry_ms)
+                continue
+            leader = self._engine.metadata.image.leader(*state.topic_partition)
+            if leader < 0:
+                lost = True
+            else:
+                groups.setdefault(leader, []).append(state)
+        for node_id, states in resets.items():
+            self._reset(node_id, states)
+        for node_id, states in validations.items():
+            self._validate(node_id, states)
+        if lost and not self._engine.metadata.update_requested:
+            self._engine.metadata.request_update()
+        if wake_ms != NEVER_MS:
+            self._alarm.set_for(wake_ms)
+
+    def _begin(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Place]:
+        """Remember that these are being asked about; what they are now."""
+        begun = {state.topic_partition: place_of(state) for state in states}
+        self._asked.update(begun)
+        return begun
+
+    def _end(self, begun: dict[TopicPartition, Place]) -> dict[TopicPartition, PartitionState]:
+        """The request is over: of what it was about, what has not moved."""
+        current: dict[TopicPartition, PartitionState] = {}
+        for partition, place in begun.items():
+            if self._asked.get(partition) == place:
+                del self._asked[partition]
+            state = self._subscriptions.get(partition)
+            if state is not None and place_of(state) == place:
+                current[partition] = state
+        return current
+
+    def _retry(self, states: Iterable[PartitionState], error: KafkaError) -> None:
+        """It came to nothing; what cannot be cured by trying is told, and tried all the same."""
+        for state in states:
+            self._held.back_off(state)
+        log.debug("%s", error)
+        if error.refresh_metadata:
+            self._engine.metadata.request_update()
+        if not list_offsets.passes(error.code):
+            self._failed(error)
+
+    # Resetting.
+
+    def _reset(self, node_id: int, states: list[PartitionState]) -> None:
+        wall_ms = self._engine.env.clock.wall_ms()
+        wanted: dict[TopicPartition, Asked] = {}
+        for state in states:
+            assert state.reset is not None
+            epoch = self._engine.metadata.image.leader_epoch(*state.topic_partition)
+            wanted[state.topic_partition] = Asked(state.reset.timestamp(wall_ms), epoch)
+        begun = self._begin(states)
+        waiter = list_offsets.ask(self._engine, node_id, wanted, self._config.read_committed)
+        waiter.add_callback(lambda done: self._reset_answered(begun, done))
+
+    def _reset_answered(
+        self, begun: dict[TopicPartition, Place], done: Waiter[ListOffsetsResponse]
+    ) -> None:
+        current = self._end(begun)
+        if self._closed:
+            return
+        if isinstance(done.error, KafkaError):
+            self._retry(current.values(), done.error)
+        else:
+            for partition, code, found in list_offsets.answers(done.result()):
+                state = current.pop(partition, None)
+                if state is None or state.state is not FetchState.AWAIT_RESET:
+                    continue
+                if code != ErrorCode.NONE:
+                    what = f"looking up the {state.reset} offset of {partition}"
+                    self._retry([state], error_for(code, what))
+                else:
+                    self._found(state, found)
+        self._changed()
+
+    def _found(self, state: PartitionState, found: ListedOffset) -> None:
+        if found.offset < 0:
+            assert state.reset is not None
+            if state.reset.strategy is ResetStrategy.BY_DURATION:
+                state.request_reset(OffsetReset(ResetStrategy.LATEST))
+            else:
+                self._held.back_off(state)
+            return
+        log.info(
+            "%s: reading from offset %d (%s)", state.topic_partition, found.offset, state.reset
+        )
+        if found.leader_epoch != NO_EPOCH:
+            self._engine.metadata.saw_epoch(state.topic_partition, found.leader_epoch)
+        state.seek(FetchPosition(found.offset))
+        self.meet_leader(state)
+
+    def meet_leader(self, state: PartitionState) -> None:
+        """Tell a position who leads its partition now."""
+        info = self._engine.metadata.image.partition(*state.topic_partition)
+        if info is not None:
+            state.meet_leader(Leader(info.leader, info.leader_epoch))
+
+    # Validating.
+
+    def _validate(self, node_id: int, states: list[PartitionState]) -> None:
+        versions = self._engine.client.versions(node_id)
+        if versions is not None and not versions.supports(
+            OffsetForLeaderEpochRequest, FIRST_VERSION_FOR_CONSUMERS
+        ):
+            for state in states:
+                state.validated()
+            self._changed()
+            return
+        begun = self._begin(states)
+        asked = {state.topic_partition: state.fetch for state in states}
+        topics: dict[str, list[OffsetForLeaderPartition]] = {}
+        for state in states:
+            topics.setdefault(state.topic_partition.topic, []).append(
+                OffsetForLeaderPartition(
+                    partition=state.topic_partition.partition,
+                    current_leader_epoch=state.leader.epoch,
+                    leader_epoch=state.fetch.offset_epoch,
+                )
+            )
+        request = RequestBuilder(
+            OffsetForLeaderEpochRequest,
+            lambda _: OffsetForLeaderEpochRequest(
+                replica_id=CONSUMER_REPLICA_ID,
+                topics=[OffsetForLeaderTopic(topic=t, partitions=p) for t, p in topics.items()],
+            ),
+        )
+        waiter = self._engine.call(node_id, request, OffsetForLeaderEpochResponse)
+        waiter.add_callback(lambda done: self._validate_answered(begun, asked, done))
+
+    def _validate_answered(
+        self,
+        begun: dict[TopicPartition, Place],
+        asked: dict[TopicPartition, FetchPosition],
+        done: Waiter[OffsetForLeaderEpochResponse],
+    ) -> None:
+        current = self._end(begun)
+        if self._closed:
+            return
+        if isinstance(done.error, UnsupportedVersion):
+            for state in current.values():
+                state.validated()
+        elif isinstance(done.error, KafkaError):
+            self._retry(current.values(), done.error)
+        else:
+            for topic in done.result().topics:
+                for found in topic.partitions:
+                    partition = TopicPartition(topic.topic, found.partition)
+                    unmoved = current.get(partition)
+                    if unmoved is not None and unmoved.fetch == asked[partition]:
+                        self._judge(unmoved, found)
+        self._changed()
+
+    def _judge(self, state: PartitionState, found: EpochEndOffset) -> None:
+        """Where the leader's log has its end of the epoch that was read last."""
+        if state.state is not FetchState.AWAIT_VALIDATION:
+            return
+        code = error_code(found.error_code)
+        if code != ErrorCode.NONE:
+            self._retry([state], error_for(code, f"validating {state.topic_partition}"))
+            return
+        state.validated()
+        if found.end_offset < 0 or found.leader_epoch < 0:
+            self._held.truncated(state, -1, NO_EPOCH)
+        elif found.end_offset < state.fetch.offset:
+            self._held.truncated(state, found.end_offset, found.leader_epoch)
+
+
+def place_of(state: PartitionState) -> Place:
+    return state.position, state.position.generation
+
+
+T = TypeVar("T")
+
+
+class OffsetQueries:
+    """Of one consumer; `read_committed` as it reads."""
+
+    def __init__(
+        self, engine: Engine, subscriptions: SubscriptionState, read_committed: bool
+    ) -> None:
+        self._engine = engine
+        self._subscriptions = subscriptions
+        self._read_committed = read_committed
+        self._watchers: list[Waiter[None]] = []
+
+    def positions_changed(self) -> None:
+        """Some may be known by now."""
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher.complete(None)
+
+    def position(self, partition: TopicPartition, timeout_ms: int) -> Waiter[int]:
+        """The offset of the next record to hand out, as soon as it is known."""
+        waiter = spawn(self._position(partition))
+        return self.within(timeout_ms, waiter, [partition], "finding the position of")
+
+    async def _position(self, partition: TopicPartition) -> int:
+        while True:
+            state = self._subscriptions.state(partition)
+            if state.position.offset >= 0:
+                return state.position.offset
+            if state.state is FetchState.INITIALIZING and state.uncommitted:
+                raise no_offset([partition])
+            watcher: Waiter[None] = Waiter()
+            self._watchers.append(watcher)
+            await watcher
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> Waiter[dict[TopicPartition, ListedOffset]]:
+        """The offsets for timestamps (ms), or for the special ones of `client.list_offsets`."""
+        waiter = spawn(list_offsets.list_offsets(self._engine, wanted, self._read_committed))
+        return self.within(timeout_ms, waiter, wanted, "looking up offsets of")
+
+    def watermarks(self, partition: TopicPartition, timeout_ms: int) -> Waiter[tuple[int, int]]:
+        """The first offset there is, and the one behind the last that may be read."""
+        waiter = spawn(self._watermarks(partition))
+        return self.within(timeout_ms, waiter, [partition], "looking up the ends of")
+
+    async def _watermarks(self, partition: TopicPartition) -> tuple[int, int]:
+        low = spawn(
+            list_offsets.list_offsets(self._engine, {partition: EARLIEST}, self._read_committed)
+        )
+        high = spawn(
+            list_offsets.list_offsets(self._engine, {partition: LATEST}, self._read_committed)
+        )
+        return (await low)[partition].offset, (await high)[partition].offset
+
+    def known_watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """The same as of the last fetch; None if the partition was not fetched yet."""
+        state = self._subscriptions.state(partition)
+        end = state.last_stable_offset if self._read_committed else state.high_watermark
+        if end is None or state.log_start_offset is None:
+            return None
+        return state.log_start_offset, end
+
+    def lag(self, partition: TopicPartition, timeout_ms: int) -> Waiter[int]:
+        """How many offsets lie between the position and the end; the end is asked for, if it is
+        not known from fetching.
+        """
+        waiter = spawn(self._lag(partition))
+        return self.within(timeout_ms, waiter, [partition], "looking up the lag of")
+
+    async def _lag(self, partition: TopicPartition) -> int:
+        offset = await self._position(partition)
+        known = self._subscriptions.state(partition).lag(self._read_committed)
+        if known is not None:
+            return known
+        found = await list_offsets.list_offsets(
+            self._engine, {partition: LATEST}, self._read_committed
+        )
+        return max(0, found[partition].offset - offset)
+
+    def within(
+        self,
+        timeout_ms: int,
+        waiter: Waiter[T],
+        partitions: Iterable[TopicPartition],
+        what: str,
+    ) -> Waiter[T]:
+        """The waiter; it fails when time is over, with what was in the way."""
+        return self._engine.within(timeout_ms, waiter, lambda: self._late(partitions, what))
+
+    def _late(self, partitions: Iterable[TopicPartition], what: str) -> KafkaError:
+        names = ", ".join(map(str, partitions))
+        metadata = self._engine.metadata
+        for topic in sorted({partition.topic for partition in partitions}):
+            info = metadata.image.topics.get(topic)
+            if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return UnknownTopicOrPartition(
+                    f"{what} {names}: topic {topic} does not exist. What to do: "
+                    f"{UnknownTopicOrPartition.advice}",
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+        why = f": {metadata.trouble}" if metadata.trouble else ""
+        return ApiTimeout(f"{what} {names} took too long{why}")
+
+
+def no_offset(partitions: Iterable[TopicPartition]) -> NoOffsetForPartition:
+    """The error for partitions without a position, and nothing that says how to find one."""
+    names = ", ".join(map(str, partitions))
+    return NoOffsetForPartition(
+        f"{names}: no offset is committed. What to do: {NoOffsetForPartition.advice}"
+    )

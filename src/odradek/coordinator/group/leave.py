@@ -1,0 +1,105 @@
+"""Members go: by LeaveGroup, by an administrator who names their instance ids, or in silence.
+
+Whoever goes is out at once, also while others wait for a generation with it: then that may be
+complete now. From a stable group, or one that waits for its assignment, a rebalance follows.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
+from odradek.coordinator.group.heartbeat import forget
+from odradek.coordinator.group.member import Member
+from odradek.coordinator.group.rebalance import (
+    NO_MEMBER_ID,
+    complete,
+    complete_if_all_joined,
+    join_error,
+    no_longer_pending,
+    prepare_or_complete,
+    sync_error,
+)
+from odradek.coordinator.operation import Reply, Turn
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+
+def leave(
+    groups: Groups, turn: Turn, request: LeaveGroupRequest, reply: Reply[LeaveGroupResponse]
+) -> None:
+    """The operation of a LeaveGroup; each member has an answer of its own."""
+    group = groups.get(request.group_id)
+    members = [
+        MemberResponse(
+            member_id=each.member_id,
+            group_instance_id=each.group_instance_id,
+            error_code=(
+                ErrorCode.UNKNOWN_MEMBER_ID if group is None else let_go(turn, group, each)
+            ),
+        )
+        for each in request.members
+    ]
+    if group is not None and any(each.error_code == ErrorCode.NONE for each in members):
+        gone(groups, turn, group)
+    turn.answer(reply, LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
+
+
+def let_go(turn: Turn, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
+    """Take one out. Without a member id it is the static member with this instance id."""
+    member_id = who.member_id
+    if member_id == NO_MEMBER_ID:
+        known = group.static_members.get(who.group_instance_id or "")
+        if known is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = known
+    elif member_id not in group.pending_joins:
+        error = member_error(group, member_id, who.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+    forget(turn, group, member_id)
+    take_out(turn, group, member_id)
+    return ErrorCode.NONE
+
+
+def take_out(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """Remove a member or a pending id. Should its client still wait, it may come as a new one."""
+    member = group.members.get(member_id)
+    if member is not None:
+        answer_waiting(turn, group, member)
+    no_longer_pending(turn, group, member_id)
+    group.remove(member_id)
+
+
+def answer_waiting(turn: Turn, group: ClassicGroup, member: Member) -> None:
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    join = group.take_join(member)
+    if join is not None:
+        turn.answer(join, join_error(unknown))
+    if member.sync is not None:
+        turn.answer(member.sync, sync_error(unknown))
+        member.sync = None
+
+
+def gone(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+    """What follows when somebody went."""
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        prepare_or_complete(groups, turn, group)
+    else:
+        complete_if_all_joined(turn, group)
+
+
+def session_over(groups: Groups, turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """A member was silent for too long, or nobody came with the id that was given out."""
+    member = group.members.get(member_id)
+    if member is not None and member.is_alive_without_heartbeat:
+        return
+    take_out(turn, group, member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        if group.all_joined:
+            complete(turn, group)
+    elif member is not None:
+        prepare_or_complete(groups, turn, group)
