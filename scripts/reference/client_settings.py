@@ -104,4 +104,3 @@ def entry(setting: Setting[Any]) -> Iterator[str]:
     if others:
         facts.append("also " + ", ".join(f"`{name}`" for name in others))
     yield "; ".join(facts) + "\n"
-

@@ -33,4 +33,3 @@ def page() -> str:
             f"| {'-' if flexible is None else flexible} | {api.authorisation} |\n"
         )
     return HEAD + "".join(lines)
-

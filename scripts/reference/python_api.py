@@ -1,50 +1,103 @@
-"""The reference page of the Python API, in Markdown, rendered from the classes themselves.
+"""The page of the Python API, rendered from the classes of the clients.
 
-    python -m odradek.client.api_reference > docs/reference/python-api.md
-
-Signatures, types and sentences are those of the code; a test holds the page in the repository to
-what this renders.
+Signatures, types and sentences are those of the code. Methods of the clients are read from the
+classes themselves, and the values that calls take and return from the sources (`python_source`).
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+import odradek
 from odradek.client import errors
 from odradek.client.admin.configs import Resource
+from odradek.client.admin.results import (
+    Cluster,
+    ConfigEntry,
+    Group,
+    GroupDescription,
+    Lag,
+    LogDirectory,
+    Member,
+    Move,
+    NewTopic,
+    Partition,
+    SeekPlan,
+    Source,
+    Topic,
+)
 from odradek.client.aio.admin import Admin as AwaitedAdmin
 from odradek.client.aio.consumer import Consumer as AwaitedConsumer
 from odradek.client.aio.producer import Producer as AwaitedProducer
-from odradek.client.api_values import (
-    constructor,
-    declaration,
-    example,
-    in_cell,
-    is_public,
-    meaning,
-    tree_of,
-    values,
-)
+from odradek.client.arrow.reading import ArrowBatches
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.blocking.table import read
+from odradek.client.cluster_image import Node
 from odradek.client.consumer.application import dead_letters
+from odradek.client.consumer.application.calls import OffsetAndTimestamp, Watermarks
+from odradek.client.consumer.batch import Batch, OffsetAndMetadata
+from odradek.client.consumer.record import Record, TimestampType
+from odradek.client.list_offsets import ListedOffset
+from odradek.client.producer.deliveries import DeliveredRange, Deliveries
+from odradek.client.producer.delivery import Delivery, FutureRecordMetadata
+from odradek.model.topics import TopicPartition
+from scripts.reference.python_source import (
+    class_docstring,
+    class_tree,
+    constructor,
+    example,
+    is_public,
+    member_table,
+    table_cell,
+    tree_of,
+    type_alias,
+)
 
-COMMAND = "python -m odradek.client.api_reference > docs/reference/python-api.md"
 CLIENTS: tuple[tuple[type[Any], type[Any]], ...] = (
     (Producer, AwaitedProducer),
     (Consumer, AwaitedConsumer),
     (Admin, AwaitedAdmin),
 )
-INTRODUCTION = f"""\
+VALUES: tuple[type[Any], ...] = (
+    TopicPartition,
+    Record,
+    TimestampType,
+    Batch,
+    OffsetAndMetadata,
+    Watermarks,
+    OffsetAndTimestamp,
+    ArrowBatches,
+    FutureRecordMetadata,
+    Delivery,
+    Deliveries,
+    DeliveredRange,
+    NewTopic,
+    Topic,
+    Partition,
+    ConfigEntry,
+    Source,
+    Group,
+    GroupDescription,
+    Member,
+    Lag,
+    SeekPlan,
+    Move,
+    LogDirectory,
+    Cluster,
+    Node,
+    ListedOffset,
+)
+PLAIN_BASES = frozenset({"Generic", "Protocol", "NamedTuple", "Enum", "IntEnum"})
+"""Base classes that the page does not mention."""
+INTRODUCTION = """\
 # The Python API
 
-<!-- Rendered: {COMMAND} -->
+<!-- Rendered from the code: `make reference` writes this page again. -->
 
 `from odradek import Producer, Consumer, Admin` for programs with threads; `odradek.aio` has the
 same names, with the same methods to be awaited, and `async with` and `async for` in the place of
@@ -154,7 +207,7 @@ def _lines() -> Iterator[str]:
     yield "## A broker in the process\n"
     yield from example(BROKER)
     yield f"`{constructor(BROKER, 'Broker')}`\n"
-    yield " ".join((ast.get_docstring(declaration(BROKER, "Broker")) or "").split()) + "\n"
+    yield class_docstring(BROKER, "Broker") + "\n"
     yield "## Errors\n"
     yield (
         "In `odradek.errors`. All but `ConfigError` are kinds of `KafkaError`, and have `code` (of "
@@ -166,7 +219,7 @@ def _lines() -> Iterator[str]:
     named = {name: getattr(errors, name) for name in errors.__all__}
     for name, kind in sorted(named.items()):
         if isinstance(kind, type):
-            yield f"| `{name}` | {in_cell(kind.__doc__)} |"
+            yield f"| `{name}` | {table_cell(kind.__doc__)} |"
     yield ""
 
 
@@ -176,8 +229,8 @@ def arguments() -> Iterator[str]:
     yield "| | | |"
     yield "|---|---|---|"
     for name, module, kind, text in ARGUMENTS:
-        shown = meaning(module, kind) if module else kind
-        yield f"| `{name}` | {in_cell(f'`{shown}`' if shown else '')} | {in_cell(text)} |"
+        shown = type_alias(module, kind) if module else kind
+        yield f"| `{name}` | {table_cell(f'`{shown}`' if shown else '')} | {table_cell(text)} |"
     yield "\nAt a rebalance:\n"
     yield from example("odradek.client.consumer.group.rebalance")
     yield "## Metrics\n"
@@ -199,7 +252,7 @@ def table(kind: type[Any], names: Any) -> Iterator[str]:
     for name in names:
         found = getattr(kind, name)
         shown = call(name, found) if callable(found) else name
-        yield f"| `{in_cell(shown)}` | {in_cell(found.__doc__)} |"
+        yield f"| `{table_cell(shown)}` | {table_cell(found.__doc__)} |"
     yield ""
 
 
@@ -245,9 +298,21 @@ def paragraphs(thing: Any) -> str:
     return " ".join((thing.__doc__ or "").split())
 
 
-def main() -> None:
-    sys.stdout.write(page())
+def values() -> Iterator[str]:
+    """The classes of values that calls take and return."""
+    for kind in VALUES:
+        yield from value(kind)
 
 
-if __name__ == "__main__":
-    main()
+def value(kind: type[Any]) -> Iterator[str]:
+    """A class of values: where to import it from, its attributes and its methods."""
+    module, name = kind.__module__, kind.__name__
+    written = class_tree(module, name)
+    package = "odradek" if name in odradek.__all__ else module
+    bases = [ast.unparse(base) for base in written.bases]
+    kinds = [f"A `{each}`." for each in bases if each.partition("[")[0] not in PLAIN_BASES]
+    yield f"### {name}\n"
+    yield (
+        " ".join([f"`from {package} import {name}`.", *kinds, class_docstring(module, name)]) + "\n"
+    )
+    yield from member_table(written)

@@ -1,8 +1,8 @@
 """Read classes and their documentation from the sources of the package, as syntax trees.
 
-A compiled class keeps neither its annotations nor the docstrings of its attributes, so both are read
-from the source: fields with their types and the docstrings below them, properties, methods, and what
-`__init__` sets.
+A compiled class keeps neither its annotations nor the docstrings of its attributes, so both are
+read from the source: fields with their types and the docstrings below them, attributes that
+`__init__` sets, properties and methods.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def attributes_of(written: ast.ClassDef) -> Iterator[Row]:
 def fields_in(body: list[ast.stmt], annotations: dict[str, ast.expr | None]) -> Iterator[Row]:
     """The fields that these statements declare or set.
 
-    `annotations` are those of the arguments of `__init__`, from which an attribute that is set to an
-    argument has its type.
+    `annotations` are those of the arguments of `__init__`: an attribute that is set to an argument
+    has its type.
     """
     for node, next_node in pairwise([*body, ast.Pass()]):
         target: ast.expr

@@ -78,4 +78,3 @@ def _entry(setting: Setting[Any]) -> Iterator[str]:
     else:
         facts.append(f"falls back to `{setting.broker.name}`")
     yield "; ".join(facts) + "\n"
-

@@ -18,7 +18,6 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.retention import RetentionClock
-from odradek.log.truncation import truncate_to
 from odradek.model.spans import Span
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, is_intact
@@ -151,7 +150,7 @@ class Lives:
             base = self.chance.pick(list(expected.current))
             if base >= log.log_start_offset:
                 expected.durable = min(expected.durable, base)
-                truncate_to(log, base)
+                log.truncate_to(base)
                 expected.cut(base)
         elif what < 94:
             log.high_watermark = log.flushed_offset

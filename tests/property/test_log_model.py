@@ -17,9 +17,8 @@ from odradek.log.flush import LogFlush
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
-from odradek.log.truncation import truncate_to
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import Span
 from odradek.model.topics import TopicIdPartition
@@ -105,7 +104,7 @@ class LogMachine(RuleBasedStateMachine):
         where = [base for base in [*self.bases, len(self.values)] if base >= self.start]
         if where:
             offset = where[int(share * (len(where) - 1))]
-            truncate_to(self.log, offset)
+            self.log.truncate_to(offset)
             del self.values[offset:]
             self.bases = [base for base in self.bases if base < offset]
             self.last_write = None

@@ -13,13 +13,12 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.log.cleanable import log_to_clean
-from odradek.log.cleaner import Cleaner
+from odradek.log.compaction.batch_retention import ENTRY_BYTES, OffsetMap
+from odradek.log.compaction.cleaner import Cleaner, log_to_clean
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
-from odradek.log.offset_map import ENTRY_BYTES, OffsetMap
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.spans import Span
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, records_of

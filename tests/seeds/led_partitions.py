@@ -9,10 +9,10 @@ from uuid import UUID
 
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env
-from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.model.spans import Span
+from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
 from odradek.replication.partition import AppendResult, Durability, Partition

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from odradek.log import opening, scan
+from odradek.log import scan
 from odradek.log.flush import LogFlush
 from odradek.log.producer_state import ProducerState, ProducerStateEntry
 from odradek.model.env import File, Offload

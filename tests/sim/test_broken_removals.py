@@ -9,9 +9,9 @@ import pytest
 
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.partitions import Partitions
-from odradek.log import retention, scan, verification
+from odradek.log import recovery, retention, scan
 from odradek.log.durable_ends import DurableEnd
-from odradek.log.last_flush import LastFlush
+from odradek.log.flush import LastFlush
 from odradek.log.log import Log
 from odradek.log.log_directory import LogDirectory
 from odradek.log.segment import Segment
@@ -92,7 +92,7 @@ def recovery_believes_checksums(patch: pytest.MonkeyPatch) -> None:
 
 
 def damage_is_taken_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verification.Verification, "_judge", lambda self, *_: None)
+    patch.setattr(recovery.Verification, "_judge", lambda self, *_: None)
 
 
 def as_drawn(plan: Schedule) -> Schedule:

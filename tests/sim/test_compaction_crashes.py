@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.log import cleaner, segment_swap
-from odradek.log.batch_retention import cursor_over
-from odradek.log.offset_map import OffsetMap
+from odradek.log.compaction import cleaner, segment_swap
+from odradek.log.compaction.batch_retention import OffsetMap, cursor_over
 from odradek.protocol.record_batch import RecordBatchHeader
 from sim.compaction_world import CompactionWorld
 

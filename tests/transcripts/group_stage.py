@@ -17,7 +17,7 @@ from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.shard import Shard
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicIdPartition, TopicPartition

@@ -22,11 +22,11 @@ from odradek.broker.offsets_topic import creatable_topic
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
 from odradek.controller.brokers import allocate_producer_ids
-from odradek.controller.create_topics import create_topics
 from odradek.controller.decision import Decision
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog, RecordsTooLarge
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
+from odradek.controller.topics import create_topics
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env

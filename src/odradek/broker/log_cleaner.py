@@ -28,12 +28,18 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.log.cleanable import LogToClean, log_to_clean
-from odradek.log.cleaner import UNCLEANABLE, Cleaner, OwnerStep, Step
+from odradek.log.compaction.batch_retention import OffsetMap
+from odradek.log.compaction.cleaner import (
+    UNCLEANABLE,
+    Cleaner,
+    LogToClean,
+    OwnerStep,
+    Step,
+    log_to_clean,
+)
+from odradek.log.compaction.segment_swap import Cut
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
-from odradek.log.offset_map import OffsetMap
 from odradek.log.retention import Deletion
-from odradek.log.segment_swap import Cut
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig

@@ -27,16 +27,13 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.controller.brokers import bootstrap, register_broker
 from odradek.controller.delta import MetadataDelta
-from odradek.controller.image import MetadataImage
-from odradek.controller.metadata_log import MetadataLog
-from odradek.controller.metadata_start import open_metadata_log
-from odradek.controller.registrations import Endpoint, ResourceType
+from odradek.controller.image import Endpoint, MetadataImage, ResourceType
+from odradek.controller.metadata_log import MetadataLog, open_metadata_log
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
-from odradek.log.log_directory import LogDirectory
-from odradek.log.meta_properties import WrongDirectory
+from odradek.log.log_directory import LogDirectory, WrongDirectory
 from odradek.model.env import Env
 from odradek.model.topics import CONSUMER_OFFSETS, new_uuid
 from odradek.network.connection import ConnectionLimits

@@ -11,8 +11,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
+from odradek.controller.image import TopicImage
 from odradek.controller.metadata_log import MetadataLog
-from odradek.controller.registrations import TopicImage
 from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.create_topics import CreatableTopic, CreatableTopicConfig
 

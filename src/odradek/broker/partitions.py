@@ -30,7 +30,7 @@ from odradek.broker.background import InTurn
 from odradek.broker.broker import Broker
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
-from odradek.controller.registrations import PartitionRegistration, TopicImage
+from odradek.controller.image import PartitionRegistration, TopicImage
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig

@@ -17,7 +17,7 @@ from odradek.config.addresses import Listener, address_text
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env
 from odradek.network.listener import AddressInUseError, CannotListenError, own_address
 from odradek.network.reactor import Reactor, SystemClock

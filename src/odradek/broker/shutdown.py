@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from odradek.broker.background import Background
 from odradek.controller.metadata_log import MetadataLog
-from odradek.log.last_flush import LastFlush
+from odradek.log.flush import LastFlush
 from odradek.log.log_directory import LogDirectory
 from odradek.timing import SystemTimer
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli import exits
-from odradek.cli.brokers import Brokers
 from odradek.client import errors
 from odradek.config.setting import ConfigError
+
+if TYPE_CHECKING:
+    from odradek.cli.brokers import Brokers
 
 NOT_FOUND = (errors.UnknownTopicOrPartition, errors.GroupNotFound)
 REFUSED = (

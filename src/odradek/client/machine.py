@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers

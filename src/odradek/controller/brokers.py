@@ -7,9 +7,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.controller.decision import Decision
-from odradek.controller.image import MetadataImage
+from odradek.controller.image import BrokerRegistration, Endpoint, MetadataImage
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
-from odradek.controller.registrations import BrokerRegistration, Endpoint
 from odradek.protocol.metadata_records import (
     FeatureLevelRecord,
     PartitionChangeRecord,

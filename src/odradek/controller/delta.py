@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.controller.image import MetadataImage
-from odradek.controller.registrations import ConfigResource, ResourceType, TopicImage
+from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, TopicImage
 from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,

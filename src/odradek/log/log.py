@@ -1,40 +1,33 @@
-"""The log of one partition: append, read, and where everything is.
+"""The log of one partition: appends, reads, flushes, and both of its ends.
 
-    log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
-
-Appends go to the page cache; `begin_flush` and `end_flush` (see `flushed_log`) move the durable
-end. The high watermark belongs to replication and is kept here only since nothing above it is ever
-deleted.
-
-A batch is stamped with its base offset and leader epoch and written in one system call, a large
-one as two parts, [16 bytes, the rest as it came]. Reading answers with slices of files that begin
-and end with batches, and reads at most a few headers itself.
-
-All methods are the owner thread's. `OSError` from an append: nothing was appended. `LogDirFailure`:
-the directory is fenced. `LogDamaged`: durable bytes are not what they were; take the partition
-offline. Everything else is a value.
-
-Not here: opening after a stop or crash (`recovery`), cutting off the front (`trimmed_log`) and what
-is deleted when (`retention`), cutting off the end (`truncation`).
+log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
 """
 
 from __future__ import annotations
 
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
-from odradek.log import time_lookup
-from odradek.log.fence import LogDamaged
-from odradek.log.leader_epochs import EpochEndOffset
-from odradek.log.results import AppendInfo, LogOffsetMetadata, LogRead, TimestampAndOffset
+from odradek.log import producer_snapshot, time_lookup
+from odradek.log.durable_ends import DurableEnd
+from odradek.log.fence import Fence, LogDamaged, LogDirFailure
+from odradek.log.flush import LogFlush
+from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
+from odradek.log.log_config import LogConfig
+from odradek.log.log_reader import LogOffsetMetadata, LogRead, LogReader
+from odradek.log.log_segments import Segments, remove_segment, truncate_segment
+from odradek.log.producer_state import ProducerState
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
-from odradek.log.trimmed_log import TrimmedLog
-from odradek.model.env import Buffer
+from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CorruptCompression, TooLarge
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
 from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import ValidBatch
+
+NO_SEGMENT: Final = -1
+
 
 NONE: Final = ErrorCode.NONE
 STAMP_BYTES: Final = 16
@@ -44,8 +37,113 @@ UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
 """What a search by time meets in a batch that is no longer what was checked and appended."""
 
 
-class Log(TrimmedLog):
-    """One partition's segments, epochs and producers. Made by `recovery.open_log`."""
+class AppendInfo:
+    """What became of a batch.
+
+    With `error` set nothing was appended, and the offsets are -1. A `duplicate` is in the log
+    already; the offsets are those it got then. The batch is committed when the high watermark
+    reaches `last_offset + 1`.
+    """
+
+    __slots__ = (
+        "base_offset",
+        "duplicate",
+        "error",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+    )
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        base_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        duplicate: bool,
+    ) -> None:
+        self.error = error
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms  # -1: the producer's timestamps were kept
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+
+    def __repr__(self) -> str:
+        return (
+            f"AppendInfo({self.error.name}, {self.base_offset}..{self.last_offset}"
+            f"{', duplicate' if self.duplicate else ''})"
+        )
+
+
+class TimestampAndOffset(NamedTuple):
+    """The record found by a search by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Log:
+    """One partition's segments, epochs and producers. Made by `recovery.open_log`.
+
+    All methods but `sync_log_start` are the owner thread's.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        fence: Fence,
+        durable: DurableEnd | None,
+        segments: Segments,
+        epochs: LeaderEpochs,
+        producers: ProducerState,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.fence = fence
+        self.durable = durable
+        self.epochs = epochs
+        self.producers = producers
+        self.log_start_offset = log_start_offset
+        self.durable_log_start = 0
+        self.log_end_offset = log_end_offset
+        self.flushed_offset = log_end_offset
+        self.recovery_point = log_end_offset
+        self.high_watermark = log_start_offset
+        self.segments = segments
+        self.reader = LogReader(segments)
+        self._flushing: LogFlush | None = None
+        self._unsynced_directories: list[str] = []
+        self.unsynced_segments: list[Segment] = []  # below flushed_offset, but perhaps cut unsynced
+        self.sealed: list[Segment] = []  # whose indexes were completed since the last flush
+        self.unflushed_since_ms = -1
+        self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
+        self.snapshot_base = NO_SEGMENT  # the segment that was active at the last producer snapshot
+        self.snapshot_size = 0  # and how large it was then, or less
+        self.snapshot_offset = (
+            producers.snapshot_offset
+        )  # of the last one that is durable; -1: none
+        self.rolled = False
+        self.cleaning = False  # compaction is about to replace segments; a cut ends that
+        self.configure(config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Take new settings; they count from the next append on."""
+        self.config = config
+        self.flush_messages = config.flush_messages
+        self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.segment_ms - config.segment_jitter_ms
+        self._offset_index_full = config.segment_index_bytes // 8 * 8
+        self._time_index_full = config.segment_index_bytes // 12 * 12 - 12
+        for segment in self.segments.items:
+            segment.index_interval_bytes = config.index_interval_bytes
 
     # Appending
 
@@ -208,6 +306,51 @@ class Log(TrimmedLog):
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
 
+    # Truncating the end
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove everything from `offset` on, which must not be inside a batch. Blocks.
+
+        A flush under way is voided and compaction is aborted. Raises `LogDirFailure`, `LogDamaged`.
+
+        For a follower whose leader never had those records (KIP-101); a leader that is alone never
+        needs it. Durable bytes are removed only here, so the durable end is lowered on disk first:
+        after a crash in between, bytes above the durable end are fetched or truncated again.
+        """
+        if offset >= self.log_end_offset:
+            return
+        if self.durable is not None:
+            self.durable.lower(offset)
+        self.void_flush()
+        self.cleaning = False
+        try:
+            self._truncate_segments(offset)
+        except OSError as error:
+            raise self.fence.fail(error) from error
+        self.log_end_offset = offset
+        self.flushed_offset = min(self.flushed_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.epochs.truncate_from_end(offset)
+        self.snapshot_base = NO_SEGMENT
+        self.snapshot_offset = min(self.snapshot_offset, offset)
+        names = list(self.disk.list(self.directory))
+        producer_snapshot.restore(
+            self.disk, self.directory, self.producers, self.segments.items, offset, names
+        )
+
+    def _truncate_segments(self, offset: int) -> None:
+        number = self.segments.number_of(offset)
+        segment = self.segments.loaded(number)
+        position = segment.position_of(offset) if offset > segment.base_offset else 0
+        for later in self.segments.take_after(number):
+            remove_segment(later)
+        truncate_segment(segment, offset, position)
+        self.reader.forget()
+        # Durable before anything is appended: else a power loss may bring back what was cut.
+        segment.file.sync()
+        self.disk.sync_directory(self.directory)
+
     # Looking up
 
     def offset_for_timestamp(self, timestamp: int, up_to_offset: int) -> TimestampAndOffset | None:
@@ -250,3 +393,235 @@ class Log(TrimmedLog):
     def size(self) -> int:
         """Bytes of all segments."""
         return self.segments.size
+
+    # Trimming the front
+
+    def delete_records(self, offset: int) -> ErrorCode:
+        """DeleteRecords: the log starts at `offset` from now on; -1: at the high watermark.
+
+        OFFSET_OUT_OF_RANGE above the high watermark. What is before it goes with the next retention
+        pass. It outlives the process from now on, and a power failure after `sync_log_start`.
+        """
+        if offset == -1:
+            offset = self.high_watermark
+        if offset < 0 or offset > self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if offset > self.log_start_offset:
+            self._note_log_start(offset)
+            self.raise_log_start(offset)
+        elif offset > max(self.noted_log_start, self.durable_log_start):
+            # It starts there already, and nothing says so but the files that are left.
+            self._note_log_start(self.log_start_offset)
+        return ErrorCode.NONE
+
+    @property
+    def noted_log_start(self) -> int:
+        """What `sync_log_start` would make durable."""
+        return self.log_start_offset if self.durable is None else self.durable.log_start
+
+    def _note_log_start(self, offset: int) -> None:
+        self.fence.check()
+        if self.durable is not None:
+            try:
+                self.durable.note_start(offset)
+            except OSError as error:
+                raise self.fence.judge(error) from error
+
+    def sync_log_start(self) -> None:
+        """Make durable what DeleteRecords did, to this log and all others of the directory. Blocks;
+        for a worker.
+        """
+        self.fence.check()
+        if self.durable is not None:
+            try:
+                self.durable.sync()
+            except OSError as error:
+                raise self.fence.fail(error) from error
+
+    def raise_log_start(self, offset: int) -> None:
+        """The log starts at `offset`, unless it starts later already."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def take(self, count: int) -> list[Segment]:
+        """Take the oldest `count` segments out of the log (all but the active one at most).
+
+        Where it starts then is noted first; `OSError` from that: nothing was taken.
+        """
+        start = self.segments.end_of(count - 1)
+        if start > self.log_start_offset:
+            self._note_log_start(start)
+        taken = self.segments.take_first(count)
+        self.raise_log_start(self.segments.first_offset)
+        return taken
+
+    # Flushing
+
+    def directory_changed(self, *also: str) -> None:
+        """Files were created: the next flush syncs the directory too (and `also`)."""
+        for path in (self.directory, *also):
+            if path not in self._unsynced_directories:
+                self._unsynced_directories.append(path)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is anything that is not durable: bytes, names of files, epochs."""
+        return (
+            self.flushed_offset < self.log_end_offset
+            or bool(self._unsynced_directories)
+            or self.epochs.dirty
+        )
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the next flush should move the recovery point."""
+        return self.rolled or self.checkpointed_bytes >= self.config.checkpoint_bytes
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether `flush.messages`, `flush.ms`, a roll or a due checkpoint call for a flush."""
+        if not self.dirty:
+            return False
+        return (
+            self.checkpoint_due
+            or self.log_end_offset - self.flushed_offset >= self.config.flush_messages
+            or now_ms - self.unflushed_since_ms >= self.config.flush_ms
+        )
+
+    def begin_flush(self, checkpoint: bool = False) -> LogFlush | None:
+        """The work of making everything appended so far durable; None: nothing to do, or under way.
+
+        With `checkpoint`, or if it is due, the recovery point moves too. Call `end_flush` when the
+        work has been run, whatever came of it. `OSError` but no `LogDirFailure`: try again later.
+        """
+        checkpoint = checkpoint or self.checkpoint_due
+        # Where the recovery point is at the end, only for what was asked for since: a stop must not
+        # write a snapshot for every log that nobody has written to.
+        checkpoint = checkpoint and (self.recovery_point < self.log_end_offset or self.rolled)
+        if self._flushing is not None or not (checkpoint or self.dirty):
+            return None
+        self.fence.check()
+        flush = self._capture(checkpoint)
+        self._flushing = flush
+        self._unsynced_directories = []
+        self.unflushed_since_ms = -1
+        return flush
+
+    def _capture(self, checkpoint: bool) -> LogFlush:
+        end = self.log_end_offset
+        unsynced = (
+            self.segments.from_offset(self.flushed_offset) if self.flushed_offset < end else []
+        )
+        there = self.segments.items
+        again = [s for s in self.unsynced_segments if s in there and s not in unsynced]
+        files = [segment.file for segment in (*again, *unsynced)]
+        sealed = [segment for segment in self.sealed if segment in there]
+        files += [index.file() for s in sealed for index in (s.offset_index, s.time_index)]
+        if checkpoint:
+            indexes = self._written_indexes()
+            checkpoint = indexes is not None
+            files += [file for file in indexes or () if file not in files]
+        try:
+            flush = LogFlush(
+                self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
+            )
+        except OSError as error:
+            raise self.fence.judge(error) from error
+        self.unsynced_segments = []
+        self.sealed = []
+        flush.sync_directories = self._unsynced_directories
+        if self.epochs.dirty:
+            flush.epochs = (self.epochs.path, self.epochs.encode())
+            self.epochs.dirty = False
+        if checkpoint:
+            flush.moves_recovery_point = True
+            if self._far_from_snapshot():
+                flush.snapshot = self.producers.snapshot()
+                self.snapshot_base = self.segments.active.base_offset
+                self.snapshot_size = self.segments.active.size
+            self.checkpointed_bytes = 0
+            self.rolled = False
+        return flush
+
+    def keeps_producers_without(self, offset: int) -> bool:
+        """Whether the batches before `offset` may go, as far as idempotent producers are concerned:
+        a start finds their sequences in a snapshot. If not, the next flush makes one.
+        """
+        if len(self.producers) == 0 or offset <= self.snapshot_offset:
+            return True
+        self.snapshot_base = NO_SEGMENT
+        self.rolled = True
+        return False
+
+    def _far_from_snapshot(self) -> bool:
+        """Whether a start would have more to read for the producers than it reads anyway for the
+        last index interval; or would have to read in segments that may have been deleted by then.
+        """
+        active = self.segments.active
+        since = active.size - self.snapshot_size
+        return self.snapshot_base != active.base_offset or since > self.config.index_interval_bytes
+
+    def _written_indexes(self) -> list[File] | None:
+        """The index files since the recovery point, up to date; None if there is no room for that,
+        and the recovery point has to stay.
+        """
+        files = []
+        try:
+            for segment in self.segments.from_offset(self.recovery_point):
+                for index in (segment.offset_index, segment.time_index):
+                    if segment is not self.segments.active:
+                        files.append(index.file())
+                    elif index.needs_file():
+                        index.write_out()
+                        files.append(index.file())
+        except OSError as error:
+            judged = self.fence.judge(error)
+            if isinstance(judged, LogDirFailure):
+                raise judged from error
+            self.rolled = True  # due again
+            return None
+        return files
+
+    def end_flush(self, flush: LogFlush) -> int:
+        """Take over what came of a flush; the flushed offset. `LogDirFailure` if it failed."""
+        assert flush is self._flushing, "not the flush under way"
+        self._flushing = None
+        flush.release()
+        self.fence.check()
+        if not flush.void:
+            assert flush.succeeded, "ended before it was run"
+            self.flushed_offset = flush.end_offset
+            self.recovery_point = flush.recovery_point
+            if flush.snapshot is not None and not flush.put_off:
+                self.snapshot_offset = flush.end_offset
+            if flush.put_off:
+                self.epochs.dirty = True
+                self.rolled = True
+                self.snapshot_base = NO_SEGMENT
+        return self.flushed_offset
+
+    def void_flush(self) -> None:
+        """The log was cut: what a flush under way captured is no more."""
+        if self._flushing is not None:
+            self._flushing.void = True
+
+    def abandon(self) -> None:
+        """The log is being deleted: a flush under way may find its files gone."""
+        if self._flushing is not None:
+            self._flushing.void = self._flushing.abandoned = True
+        self.segments.close()
+
+    def flush(self, checkpoint: bool = False) -> int:
+        """All of it at once, blocking: for stopping and for tools."""
+        work = self.begin_flush(checkpoint)
+        if work is not None:
+            with suppress(LogDirFailure):  # `end_flush` raises it
+                work.run()
+            self.end_flush(work)
+        return self.flushed_offset
+
+    def close(self, *, flush: bool = True) -> None:
+        """Flush, move the recovery point to the end and give back descriptors. Blocks."""
+        if flush and self.fence.failure is None:
+            self.flush(checkpoint=True)
+        self.segments.close()

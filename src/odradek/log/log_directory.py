@@ -1,4 +1,36 @@
-"""One data directory: its lock, its identity, and the logs of all partitions in it.
+"""`meta.properties`: which node of which cluster a data directory belongs to.
+
+    #
+    #2026-11-21T10:00:00                    (Kafka writes a date here; we do not)
+    cluster.id=Lbb1xuqcTUyKnq1VgYwvBQ
+    directory.id=0yJqkpEvTzuW2dNrLV8pLg
+    node.id=1
+    version=1
+
+A directory with an unreadable or foreign identity is refused. It is never taken over, and nothing
+in it is ever removed as an orphan.
+
+A data directory's place on the disk: made durably, and taken away if nothing came of it.
+
+A start that fails (the port is taken, say) leaves the disk as it found it: the directory it made,
+with those above that were missing, and what it put into one that was there and empty. A directory
+that had anything in it is somebody's, and is left as it is, with whatever was added.
+
+What a data directory records of its logs outside of them: durable ends and four checkpoints.
+
+    durable-ends                          see `durable_ends`; kept exact while the process lives
+    recovery-point-offset-checkpoint      see `checkpoints`, as the two after it; written now and
+    log-start-offset-checkpoint           then as a whole, from the logs that are open and what was
+    replication-offset-checkpoint         read for those that are not
+    cleaner-offset-checkpoint
+
+The recovery point of a log comes from its slot in `durable-ends`, or from the checkpoint if it has
+none that can be believed. The log start is what the checkpoint says, or the slot if that says more:
+every deletion notes it there at once. A checkpoint that cannot be read is a problem to tell of, and
+nothing is known from it. Checkpoints have no checksum; so a log start that is beyond all that the
+slot knows of is left out, for a log that starts behind its end is begun anew.
+
+One data directory: its lock, its identity, and the logs of all partitions in it.
 
     .lock                                 held while a process uses the directory
     meta.properties                       see `meta_properties`
@@ -21,27 +53,261 @@ the first log is opened, and written only when every log has been read and flush
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
 
-from odradek.log import meta_properties
-from odradek.log.directory_offsets import DirectoryOffsets
+from odradek.log import checkpoints
+from odradek.log.checkpoints import (
+    CLEANER_OFFSET_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    BadCheckpoint,
+)
+from odradek.log.durable_ends import DurableEnd, DurableEnds
 from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.meta_properties import META_FILE, MetaProperties, WrongDirectory
-from odradek.log.new_directory import NewDirectory
-from odradek.log.opening import Recovery
-from odradek.log.recovery import open_log
+from odradek.log.recovery import Known, Recovery, open_log
 from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
 from odradek.model.topics import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
 
+META_FILE = "meta.properties"
+
+
+class WrongDirectory(Exception):
+    """This data directory is not this node's, or does not say whose it is."""
+
+
+@dataclass(slots=True, frozen=True)
+class MetaProperties:
+    """The identity of a data directory."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
+
+    def encode(self) -> bytes:
+        return (
+            f"#\ncluster.id={self.cluster_id}\ndirectory.id={uuid_text(self.directory_id)}\n"
+            f"node.id={self.node_id}\nversion=1\n"
+        ).encode()
+
+
+def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
+    """The identity of `directory`; None if it has none yet. Raises `WrongDirectory`."""
+    path = f"{directory}/{META_FILE}"
+    if not disk.exists(path):
+        return None
+    lines = disk.read_file(path).decode("utf-8", "replace").splitlines()
+    values = dict(
+        line.partition("=")[::2] for line in lines if "=" in line and not line.startswith("#")
+    )
+    try:
+        if values["version"] != "1":
+            raise ValueError(f"version {values['version']}")
+        return MetaProperties(
+            values["cluster.id"], int(values["node.id"]), uuid_from_text(values["directory.id"])
+        )
+    except (KeyError, ValueError) as error:
+        raise WrongDirectory(
+            f"{path} cannot be read ({error}); restore it from a backup, or write it anew with "
+            "cluster.id, node.id, directory.id and version=1"
+        ) from error
+
+
+class NewDirectory:
+    """`make`, then `claim` once nobody else can use it; `discard` undoes both."""
+
+    def __init__(self, disk: Disk, path: str, lock_file: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._lock_file = lock_file
+        self._made: list[str] = []
+        """Directories that were missing, the innermost first."""
+        self._own = False
+        """Whether all that is in it came from here."""
+
+    def make(self, identity_file: str) -> None:
+        """Make it, and durable its name and those of the directories it is in.
+
+        Which of those are new nobody knows after a start that was cut short, so until there is an
+        identity, which comes later, all of them are synced. One that may not be read is older.
+        """
+        above = [self._path, *ancestors(self._path)]
+        self._made = [path for path in above if not self._disk.exists(path)]
+        self._disk.make_directory(self._path)
+        if self._disk.exists(f"{self._path}/{identity_file}"):
+            return
+        for path in above[1:]:
+            with suppress(PermissionError):
+                self._disk.sync_directory(path)
+
+    def claim(self) -> None:
+        """The lock is held: what is in it now was there before."""
+        self._own = set(self._disk.list(self._path)) <= {self._lock_file}
+
+    def discard(self) -> None:
+        """Take away what came from here. Call it while the lock is still held.
+
+        What cannot be taken away stays: why the start failed is what matters to whoever asked.
+        """
+        with suppress(OSError):
+            if self._own:
+                self._empty()
+            for path in self._made:
+                if self._disk.list(path):
+                    break
+                self._disk.remove_tree(path)
+
+    def _empty(self) -> None:
+        """The lock goes last, so that another start finds a directory in use, or none."""
+        names = self._disk.list(self._path)
+        for name in sorted(names, key=lambda name: name == self._lock_file):
+            path = f"{self._path}/{name}"
+            try:
+                self._disk.remove_tree(path)
+            except OSError:
+                self._disk.remove(path)
+
+
+def ancestors(path: str) -> list[str]:
+    """The directories it is in, the nearest first; `.` and `/` are the last ones."""
+    found = []
+    above = path.rstrip("/")
+    while above:
+        above = above.rpartition("/")[0]
+        found.append(above or ("/" if path.startswith("/") else "."))
+    return found
+
+
+Work = Callable[[], None]
+
+
+class DirectoryOffsets:
+    """Read when a directory is opened. Owner thread; what blocks is returned as work."""
+
+    def __init__(self, disk: Disk, path: str, fence: Fence, problems: list[str]) -> None:
+        """`problems`: where to tell of checkpoints that cannot be read."""
+        self._disk = disk
+        self._path = path
+        self._fence = fence
+        self._problems = problems
+        self._written: dict[str, bytes] = {}
+        self._recovery_points = self._read(RECOVERY_POINT_FILE) or {}
+        self._high_watermarks = self._read(HIGH_WATERMARK_FILE) or {}
+        log_starts = self._read(LOG_START_FILE)
+        self._starts_known = log_starts is not None
+        self._log_starts = log_starts or {}
+        self.first_dirty = self._read(CLEANER_OFFSET_FILE) or {}
+        """Of every log that was ever compacted, the first offset that compaction has not seen."""
+        self._durable_ends = DurableEnds(disk, path)
+
+    def _read(self, name: str) -> dict[TopicIdPartition, int] | None:
+        """A checkpoint's offsets; None if it is missing, or a problem to tell of."""
+        path = f"{self._path}/{name}"
+        if not self._disk.exists(path):
+            return None
+        data = self._disk.read_file(path)
+        try:
+            offsets = checkpoints.decode_offsets(data, path)
+        except BadCheckpoint as error:
+            self._problems.append(str(error))
+            return None
+        self._written[name] = data
+        return offsets
+
+    def keep_only(self, partitions: Mapping[TopicIdPartition, object]) -> None:
+        """Free the slots of all others."""
+        for key in self._durable_ends.partitions():
+            if key not in partitions:
+                self._durable_ends.forget(key)
+
+    def known(self, key: TopicIdPartition, clean: bool) -> tuple[Known, DurableEnd]:
+        """What is known of a log before it is read, and its slot."""
+        known_end = self._durable_ends.get(key)
+        durable = self._durable_ends.slot(key)
+        known = Known(clean=clean, compacted=key in self.first_dirty)
+        if self._starts_known:
+            known.log_start_offset = self._log_starts.get(key, 0)
+        if known_end is not None and (known.log_start_offset or 0) > max(
+            durable.offset, durable.log_start
+        ):
+            self._problems.append(
+                f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, which is "
+                f"beyond what is known to have been in it; that is left out"
+            )
+            known.log_start_offset = None
+        known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
+        if known_end is not None:
+            known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
+            known.deleted_before = durable.log_start
+            known.exact = True
+        else:
+            durable.recovery_point = durable.offset = known.durable_end
+        return known, durable
+
+    def high_watermark(self, key: TopicIdPartition) -> int:
+        """As it was last recorded."""
+        return self._high_watermarks.get(key, 0)
+
+    def forget(self, key: TopicIdPartition) -> None:
+        """The partition is gone."""
+        self._durable_ends.forget(key)
+        for offsets in (
+            self._recovery_points,
+            self._high_watermarks,
+            self._log_starts,
+            self.first_dirty,
+        ):
+            offsets.pop(key, None)
+
+    def checkpoint(self, logs: Mapping[TopicIdPartition, Log]) -> Work:
+        """Work: sync the durable ends, and write those of the checkpoints that changed.
+
+        `OSError` but no `LogDirFailure`: there was no room, and the files are as they were.
+        """
+        for key, log in logs.items():
+            self._recovery_points[key] = log.recovery_point
+            self._high_watermarks[key] = log.high_watermark
+            self._log_starts[key] = log.log_start_offset
+        contents = {
+            RECOVERY_POINT_FILE: checkpoints.encode_offsets(self._recovery_points),
+            HIGH_WATERMARK_FILE: checkpoints.encode_offsets(self._high_watermarks),
+            LOG_START_FILE: checkpoints.encode_offsets(
+                {key: offset for key, offset in self._log_starts.items() if offset > 0}
+            ),
+            CLEANER_OFFSET_FILE: checkpoints.encode_offsets(self.first_dirty),
+        }
+
+        def work() -> None:
+            self._fence.check()
+            try:
+                self._durable_ends.sync()
+            except OSError as error:
+                raise self._fence.fail(error) from error
+            try:
+                for name, data in contents.items():
+                    if self._written.get(name) != data:
+                        self._disk.replace_file(f"{self._path}/{name}", data)
+                        self._written[name] = data
+            except OSError as error:
+                raise self._fence.judge(error) from error
+
+        return work
+
+    def close(self) -> None:
+        self._durable_ends.close()
+
+
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
-Work = Callable[[], None]
 
 
 def partition_of(name: str) -> TopicIdPartition | None:
@@ -91,7 +357,7 @@ class LogDirectory:
         self._deletions = 0
 
     def _identity(self, random: Random, cluster_id: str | None, node_id: int) -> MetaProperties:
-        meta = meta_properties.read(self.disk, self.path)
+        meta = read_meta_properties(self.disk, self.path)
         if meta is None:
             if any(partition_of(name) for name in self.disk.list(self.path)):
                 raise WrongDirectory(

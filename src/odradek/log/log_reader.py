@@ -1,4 +1,6 @@
-"""Where a fetch's bytes are: slices of segment files that begin and end with batches.
+"""What a log answers.
+
+Where a fetch's bytes are: slices of segment files that begin and end with batches.
 
 Kafka's rules: a fetch offset inside a batch gets the whole batch; nothing at or above the given end
 (high watermark or last stable offset) is returned; the first batch is returned even if it is larger
@@ -12,11 +14,69 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.log.results import LogOffsetMetadata, LogRead
+from odradek.log.log_segments import Segments
 from odradek.log.segment import Segment
-from odradek.log.segments import Segments
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import FileSlice
+
+
+class LogOffsetMetadata:
+    """An offset and where it is, so that distances in bytes can be told without reading."""
+
+    __slots__ = ("offset", "relative_position", "segment_base_offset")
+
+    def __init__(self, offset: int, segment_base_offset: int, relative_position: int) -> None:
+        self.offset = offset
+        self.segment_base_offset = segment_base_offset
+        self.relative_position = relative_position
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogOffsetMetadata) and (
+            self.offset == other.offset
+            and self.segment_base_offset == other.segment_base_offset
+            and self.relative_position == other.relative_position
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.offset, self.segment_base_offset, self.relative_position))
+
+    def on_older_segment_than(self, other: LogOffsetMetadata) -> bool:
+        return self.segment_base_offset < other.segment_base_offset
+
+    def bytes_after(self, other: LogOffsetMetadata) -> int:
+        """Bytes from `other` to this one; both are on the same segment."""
+        return self.relative_position - other.relative_position
+
+
+class LogRead:
+    """What a fetch finds: slices of files, each pinned until it is released.
+
+    `error` is NONE or OFFSET_OUT_OF_RANGE. `size` is the sum of the slices. `start` is where the
+    fetch offset is. With `first_entry_incomplete` there is a batch, but it is larger than was asked
+    for, and nothing is returned.
+    """
+
+    __slots__ = ("error", "first_entry_incomplete", "size", "slices", "start")
+
+    def __init__(
+        self,
+        error: ErrorCode,
+        slices: list[FileSlice],
+        size: int,
+        start: LogOffsetMetadata | None,
+        first_entry_incomplete: bool = False,
+    ) -> None:
+        self.error = error
+        self.slices = slices
+        self.size = size
+        self.start = start
+        self.first_entry_incomplete = first_entry_incomplete
+
+    def release(self) -> None:
+        """Unpin all slices, for a caller that does not send them."""
+        for piece in self.slices:
+            piece.release()
+
 
 NONE: Final = ErrorCode.NONE
 

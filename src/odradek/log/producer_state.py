@@ -30,7 +30,6 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from odradek.log.results import ActiveProducer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import RecordBatchHeader
 
@@ -126,6 +125,17 @@ class ProducerStateEntry:
         self.batches.append(_batch(header, base_offset))
         self.last_timestamp = header.max_timestamp
         self.active = True
+
+
+class ActiveProducer(NamedTuple):
+    """A row of DescribeProducers; -1 where there is nothing to tell."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

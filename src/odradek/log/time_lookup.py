@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from odradek.log.log_segments import Segments
 from odradek.log.segment import Segment
-from odradek.log.segments import Segments
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
 

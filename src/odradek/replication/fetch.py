@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from odradek.log.results import LogOffsetMetadata, LogRead
+from odradek.log.log_reader import LogOffsetMetadata, LogRead
 from odradek.model.errors import ErrorCode
 from odradek.replication.partition import Isolation, Partition
 from odradek.timing import DelayedOperation

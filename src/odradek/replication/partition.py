@@ -29,8 +29,8 @@ from mypy_extensions import mypyc_attr
 
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
-from odradek.log.log import Log
-from odradek.log.results import LogOffsetMetadata, LogRead, TimestampAndOffset
+from odradek.log.log import Log, TimestampAndOffset
+from odradek.log.log_reader import LogOffsetMetadata, LogRead
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.spans import Span
 from odradek.model.topics import TopicPartition

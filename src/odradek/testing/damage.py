@@ -15,7 +15,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from odradek.log.durable_ends import DURABLE_ENDS_FILE, DurableEnd, DurableEnds
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader

@@ -7,7 +7,7 @@ from typing import Any
 
 from serving import Serving
 
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import (

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.node import Node
 from odradek.config.broker import BrokerConfig
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env, Transport
 from odradek.model.spans import FileSlice, Span
 from odradek.protocol.api.create_topics import (

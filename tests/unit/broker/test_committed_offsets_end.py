@@ -23,7 +23,7 @@ from committing import (
 )
 from serving import Serving
 
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

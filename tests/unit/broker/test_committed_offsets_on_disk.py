@@ -9,7 +9,7 @@ import errno
 from committing import MINUTE_MS, commit, committed, delete, groups, serving
 from serving import Serving
 
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, uuid_text
 from odradek.protocol.api.offset_commit import (

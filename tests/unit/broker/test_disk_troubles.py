@@ -9,7 +9,7 @@ import pytest
 from serving import Serving
 
 from odradek.broker.partitions import OPEN_AGAIN_MS, TURN_JOBS
-from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse

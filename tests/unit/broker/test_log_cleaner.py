@@ -9,7 +9,7 @@ import pytest
 from serving import Serving
 
 from odradek.log.log import Log
-from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.spans import Span
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreatableTopicConfig

@@ -9,7 +9,7 @@ import pytest
 from committing import assign, commit, committed, joining, leave, serving, stable_member
 from serving import Asked, Serving
 
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupResponse
 from odradek.protocol.api.offset_delete import (

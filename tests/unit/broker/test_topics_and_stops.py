@@ -10,7 +10,7 @@ from serving import Asked, Serving
 from odradek.broker.partitions import Partitions
 from odradek.broker.server import Server, StartFailed
 from odradek.config.topic import TopicConfig
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,

@@ -11,10 +11,9 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap, register_broker
-from odradek.controller.create_topics import create_topics
-from odradek.controller.image import MetadataImage
-from odradek.controller.registrations import Endpoint
-from odradek.log.memory import MemoryDisk
+from odradek.controller.image import Endpoint, MetadataImage
+from odradek.controller.topics import create_topics
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env, Network
 from odradek.protocol.api.create_topics import (
     CreatableReplicaAssignment,

@@ -6,13 +6,11 @@ from cluster_making import CLUSTER, SteppedEnv, a_topic, broker_records
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
-from odradek.controller.create_topics import create_topics
-from odradek.controller.delete_topics import delete_topics
-from odradek.controller.metadata_log import MetadataLog
-from odradek.controller.metadata_start import METADATA_DIRECTORY, open_metadata_log
+from odradek.controller.metadata_log import METADATA_DIRECTORY, MetadataLog, open_metadata_log
+from odradek.controller.topics import create_topics, delete_topics
 from odradek.log.fence import Fence
 from odradek.log.index import LoadedIndexes
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
 

@@ -6,8 +6,12 @@ import pytest
 from cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 from odradek.config.broker import BrokerConfig
-from odradek.controller.alter_configs import Operation, alter_configs, incremental_alter_configs
-from odradek.controller.describe_configs import describe_configs
+from odradek.controller.configs import (
+    Operation,
+    alter_configs,
+    describe_configs,
+    incremental_alter_configs,
+)
 from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from metadata_node import DIRECTORY, MetadataNode
 
-from odradek.controller.alter_configs import incremental_alter_configs
 from odradek.controller.brokers import allocate_producer_ids, register_broker
-from odradek.controller.create_partitions import create_partitions
-from odradek.controller.create_topics import create_topics
-from odradek.controller.delete_topics import delete_topics
+from odradek.controller.configs import incremental_alter_configs
 from odradek.controller.image import MetadataImage
-from odradek.controller.snapshot import snapshots
+from odradek.controller.snapshots import snapshots
+from odradek.controller.topics import create_partitions, create_topics, delete_topics
 from odradek.model.topics import new_uuid
 from odradek.protocol.api import incremental_alter_configs as incremental
 from odradek.protocol.api.create_partitions import (

@@ -7,8 +7,8 @@ import random
 import pytest
 from cluster_making import a_topic, an_image, create, replay_all
 
-from odradek.controller.create_partitions import create_partitions
 from odradek.controller.image import MetadataImage
+from odradek.controller.topics import create_partitions
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsAssignment,

@@ -8,8 +8,8 @@ import pytest
 from cluster_making import CONFIG, a_topic, an_image, create
 
 from odradek.config.broker import BrokerConfig
-from odradek.controller.create_topics import create_topics
-from odradek.controller.placement import place
+from odradek.controller.replica_placement import place
+from odradek.controller.topics import create_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreateTopicsRequest

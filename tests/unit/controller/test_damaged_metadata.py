@@ -15,9 +15,9 @@ from fuzz.budget import seeds
 from fuzz.damage import damaged
 from odradek.controller.image import MetadataImage, ReplayError
 from odradek.controller.records import WRITTEN_VERSIONS
-from odradek.controller.snapshot import BadSnapshot, decode, encode
+from odradek.controller.snapshots import BadSnapshot, decode, encode
 from odradek.log.fence import LogDamaged
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ProtocolError
 from odradek.protocol.metadata_records import decode_record, encode_record
 from odradek.protocol.record_batch import batches

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from cluster_making import a_topic, an_image, create, replay_all
 
-from odradek.controller.delete_topics import delete_topics
 from odradek.controller.image import MetadataImage
+from odradek.controller.topics import delete_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicState

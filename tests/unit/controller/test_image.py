@@ -9,9 +9,8 @@ from cluster_making import CLUSTER, a_topic, an_image, broker_records, create, r
 
 from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.delta import MetadataDelta
-from odradek.controller.image import MetadataImage, ReplayError
+from odradek.controller.image import ConfigResource, MetadataImage, ReplayError, ResourceType
 from odradek.controller.records import batch_of, records_in
-from odradek.controller.registrations import ConfigResource, ResourceType
 from odradek.protocol.metadata_records import (
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,

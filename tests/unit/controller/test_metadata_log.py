@@ -11,9 +11,9 @@ from metadata_node import DIRECTORY, MetadataNode
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import RecordsTooLarge
-from odradek.controller.snapshot import decode, snapshots
+from odradek.controller.snapshots import decode, snapshots
 from odradek.log.fence import LogDamaged, LogDirFailure
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord, TopicRecord
 

@@ -6,7 +6,7 @@ import pytest
 from cluster_making import CLUSTER, a_topic, an_image, create
 
 from odradek.controller.image import MetadataImage
-from odradek.controller.snapshot import (
+from odradek.controller.snapshots import (
     BadSnapshot,
     SnapshotId,
     decode,
@@ -14,7 +14,7 @@ from odradek.controller.snapshot import (
     load_newest,
     snapshots,
 )
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.record_batch import batches
 
 

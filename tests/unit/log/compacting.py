@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from log_making import SMALL, headers, read
 
-from odradek.log.cleanable import log_to_clean
-from odradek.log.cleaner import Cleaner
+from odradek.log.compaction.batch_retention import OffsetMap
+from odradek.log.compaction.cleaner import Cleaner, log_to_clean
 from odradek.log.log import Log
-from odradek.log.offset_map import OffsetMap
 from odradek.model.spans import Span
 from odradek.protocol.record_batch import records_of
 from odradek.protocol.record_batch_builder import build

@@ -6,7 +6,7 @@ import random
 from uuid import UUID
 
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 from odradek.model.topics import TopicIdPartition
 

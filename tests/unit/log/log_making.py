@@ -9,9 +9,8 @@ from odradek.log.fence import Fence
 from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
-from odradek.log.opening import Known, Recovery
-from odradek.log.recovery import open_log
+from odradek.log.memory_disk import MemoryDisk
+from odradek.log.recovery import Known, Recovery, open_log
 from odradek.model.env import Disk
 from odradek.model.spans import Span
 from odradek.protocol.record_batch import RecordBatchHeader, batches

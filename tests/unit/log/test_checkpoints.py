@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from odradek.log import checkpoints, meta_properties
+from odradek.log import checkpoints, log_directory
 from odradek.log.checkpoints import BadCheckpoint
 from odradek.log.durable_ends import SLOT_BYTES, DurableEnds
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.memory import MemoryDisk
-from odradek.log.meta_properties import MetaProperties, WrongDirectory
+from odradek.log.log_directory import MetaProperties, WrongDirectory
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 
 TOPIC = UUID("e4db0fc8-5d12-4aa0-9093-d1ea987aa815")
@@ -101,10 +101,10 @@ def test_epochs_below_the_log_start_go_but_the_one_it_is_in_stays():
 def test_meta_properties_round_trip_and_refuse_damage():
     disk = MemoryDisk()
     disk.make_directory("d")
-    assert meta_properties.read(disk, "d") is None
+    assert log_directory.read_meta_properties(disk, "d") is None
     meta = MetaProperties("cluster", 3, TOPIC)
     disk.replace_file("d/meta.properties", meta.encode())
-    assert meta_properties.read(disk, "d") == meta
+    assert log_directory.read_meta_properties(disk, "d") == meta
     for damage in (
         b"",
         b"version=1\n",
@@ -113,7 +113,7 @@ def test_meta_properties_round_trip_and_refuse_damage():
     ):
         disk.replace_file("d/meta.properties", damage)
         with pytest.raises(WrongDirectory, match="restore it from a backup"):
-            meta_properties.read(disk, "d")
+            log_directory.read_meta_properties(disk, "d")
 
 
 def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():

@@ -11,7 +11,7 @@ from log_making import batch
 from odradek.log.fence import LogDamaged
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 
 MARKER = "data/.kafka_cleanshutdown"

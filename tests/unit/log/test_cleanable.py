@@ -8,9 +8,9 @@ import pytest
 from compacting import COMPACTED, clean, settle, write
 from log_making import new_log
 
-from odradek.log.cleanable import LogToClean, log_to_clean
+from odradek.log.compaction.cleaner import LogToClean, log_to_clean
 from odradek.log.log import Log
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 
 A = b"a"
 ONE_BATCH = replace(COMPACTED, segment_bytes=80)

@@ -8,9 +8,9 @@ import pytest
 from compacting import COMPACTED, a_pass, clean, keyed, records, run, settle, shown, table, write
 from log_making import files, headers, log_files, new_log, offsets, read, reopen
 
-from odradek.log.cleanable import log_to_clean
+from odradek.log.compaction.cleaner import log_to_clean
 from odradek.log.log import Log
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.scan import BadBatch
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch import RecordBatchHeader

@@ -8,11 +8,10 @@ import pytest
 from compacting import COMPACTED, a_pass, clean, run, settle, shown, table, write
 from log_making import files, log_files, new_log, offsets, read, reopen
 
+from odradek.log.compaction.segment_swap import Cut
 from odradek.log.log import Log
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.scan import BadBatch
-from odradek.log.segment_swap import Cut
-from odradek.log.truncation import truncate_to
 
 A = b"a"
 
@@ -126,7 +125,7 @@ class TestTrouble:
         settle(log)
         steps = a_pass(log).steps()
         take_over = next(step for step in steps if not isinstance(step, int))
-        truncate_to(log, 2)
+        log.truncate_to(2)
         before = {name: data for name, data in files(disk).items() if "swap" not in name}
         with pytest.raises(Cut) as cut:
             take_over(log)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from compacting import COMPACTED, Keyed, a_pass, run, settle, write
 
-from odradek.log.cleaner import Cleaner
+from odradek.log.compaction.cleaner import Cleaner
 from odradek.log.fence import Fence
 from odradek.log.files import LocalDisk
 from odradek.log.index import LoadedIndexes

@@ -23,9 +23,8 @@ from fuzz.damage import damaged
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
-from odradek.log.meta_properties import META_FILE, WrongDirectory
+from odradek.log.log_directory import META_FILE, LogDirectory, WrongDirectory
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import records_of
 

@@ -17,16 +17,15 @@ from compacting import keyed
 
 from fuzz.budget import seeds
 from fuzz.damage import damaged
-from odradek.log.cleanable import log_to_clean
-from odradek.log.cleaner import UNCLEANABLE, Cleaner
+from odradek.log.compaction.batch_retention import OffsetMap
+from odradek.log.compaction.cleaner import UNCLEANABLE, Cleaner, log_to_clean
+from odradek.log.compaction.segment_swap import Cut
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
-from odradek.log.offset_map import OffsetMap
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
-from odradek.log.segment_swap import Cut
 from odradek.model.topics import TopicIdPartition
 
 KEY = TopicIdPartition(UUID(int=7 << 64), 0)

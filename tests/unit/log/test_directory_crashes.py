@@ -9,7 +9,7 @@ from log_directories import crash, damage, key, open_directory
 from log_making import SMALL, fill, read
 
 from odradek.log.fence import LogDamaged
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 
 
 def test_logs_that_were_not_opened_stay_clean_over_a_crash():

@@ -6,7 +6,7 @@ from log_directories import crash, damage, key, open_directory
 from log_making import SMALL, batch, fill
 
 from odradek.log.fence import LogDamaged
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
 
 

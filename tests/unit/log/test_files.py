@@ -16,7 +16,7 @@ import pytest
 
 from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.files.local_file import IOV_MAX
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 
 

@@ -9,8 +9,7 @@ from log_making import batch, fill, new_log, reopen
 
 from odradek.log.fence import Fence, LogDirFailure
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
-from odradek.log.truncation import truncate_to
+from odradek.log.memory_disk import MemoryDisk
 
 
 class Recorder(MemoryDisk):
@@ -182,7 +181,7 @@ def test_a_truncation_makes_the_flush_under_way_void():
     fill(log, 4)
     flush = log.begin_flush()
     assert flush is not None
-    truncate_to(log, 6)
+    log.truncate_to(6)
     fill(log, 5, epoch=1)
     flush.run()
     assert log.end_flush(flush) == 6
@@ -195,11 +194,11 @@ def test_truncation_takes_offsets_epochs_producers_and_positions_back():
     for n in range(30):
         log.append(batch(2, n * 1000, producer=(1, 0, 2 * n)), n // 10, now_ms=0)
     for cut in (44, 20, 6, 0):
-        truncate_to(log, cut)
+        log.truncate_to(cut)
         assert log.log_end_offset == cut
         assert log.epochs.entries() == [(e, 20 * e) for e in range(3) if 20 * e < cut]
         entry = log.producers.entry(1)
         assert (entry.last_sequence if entry else -1) == cut - 1
         assert log.append(batch(2, producer=(1, 0, cut)), 2, now_ms=0).base_offset == cut
-        truncate_to(log, cut)
+        log.truncate_to(cut)
     assert len(log.segments) == 1

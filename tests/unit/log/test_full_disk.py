@@ -15,7 +15,7 @@ from log_making import batch, fill, headers, new_log, offsets, read, reopen
 
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 
 KEY = TopicIdPartition(UUID(int=7), 0)

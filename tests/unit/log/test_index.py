@@ -8,7 +8,7 @@ from log_making import batch, files, fill, headers, new_log, offsets, read, reop
 from odradek.log.fence import LogDamaged
 from odradek.log.index import LoadedIndexes, OffsetIndex, TimeIndex
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 
 WIDE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 

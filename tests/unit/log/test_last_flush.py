@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 from log_making import fill
 
-from odradek.log.last_flush import LastFlush
+from odradek.log.flush import LastFlush
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 
 

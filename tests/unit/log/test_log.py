@@ -9,9 +9,8 @@ from log_making import SMALL, batch, fill, headers, log_files, new_log, offsets,
 
 from odradek.log.fence import Fence, LogDirFailure
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
-from odradek.log.results import LogOffsetMetadata
-from odradek.log.truncation import truncate_to
+from odradek.log.log_reader import LogOffsetMetadata
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import is_intact, records_of
 
@@ -269,7 +268,7 @@ def test_a_truncated_log_forgets_where_its_ends_were():
     log = new_log()
     fill(log, 3, records=2)
     assert offsets(read(log, 0, up_to=4)) == [(0, 1), (2, 3)]
-    truncate_to(log, 0)
+    log.truncate_to(0)
     log.append(batch(4, size=50), 1, now_ms=0)
     log.append(batch(2), 1, now_ms=0)
     assert offsets(read(log, 0, up_to=4)) == [(0, 3)]

@@ -14,9 +14,8 @@ from log_making import SMALL, batch, fill, offsets, read
 
 from odradek.log.fence import LogDirFailure
 from odradek.log.files import LocalDisk
-from odradek.log.log_directory import partition_of
-from odradek.log.memory import MemoryDisk
-from odradek.log.meta_properties import WrongDirectory
+from odradek.log.log_directory import WrongDirectory, partition_of
+from odradek.log.memory_disk import MemoryDisk
 
 
 def test_a_directory_has_an_identity_from_its_first_use():

@@ -16,7 +16,7 @@ from odradek.log.durable_ends import FREE
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock, delete_old_segments
 from odradek.model.topics import TopicIdPartition
 

@@ -13,7 +13,7 @@ from log_making import SMALL, fill
 
 from odradek.log.files import LocalDisk
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 from odradek.model.topics import TopicIdPartition, uuid_from_text
 

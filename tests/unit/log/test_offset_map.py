@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from odradek.log.offset_map import ENTRY_BYTES, LONGEST_OWN_KEY, OffsetMap
+from odradek.log.compaction.batch_retention import ENTRY_BYTES, LONGEST_OWN_KEY, OffsetMap
 
 
 def test_the_last_offset_of_a_key_counts():

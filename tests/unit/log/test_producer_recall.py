@@ -11,7 +11,7 @@ from odradek.log import producer_snapshot
 from odradek.log.fence import LogDamaged
 from odradek.log.index import OFFSET_ENTRY
 from odradek.log.log import Log
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import batches
 

@@ -7,10 +7,9 @@ from log_making import batch, files, fill, new_log, read, reopen
 from log_making import headers as headers_of
 
 from odradek.log import producer_snapshot
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.producer_snapshot import BadSnapshot
-from odradek.log.producer_state import MAX_SEQUENCE, ProducerState, SnapshotEntry
-from odradek.log.results import ActiveProducer
+from odradek.log.producer_state import MAX_SEQUENCE, ActiveProducer, ProducerState, SnapshotEntry
 from odradek.model.errors import ErrorCode
 
 PRODUCER = 4711

@@ -9,7 +9,7 @@ from log_making import DIRECTORY, batch, files, fill, log_files, new_log, offset
 
 from odradek.log.fence import LogDamaged
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 
 ONE_SEGMENT = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 

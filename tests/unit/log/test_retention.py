@@ -11,7 +11,7 @@ from log_making import SMALL, batch, files, fill, log_files, new_log, offsets, r
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import Deletion, RetentionClock, delete_old_segments
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import batches

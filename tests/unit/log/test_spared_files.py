@@ -10,9 +10,8 @@ from log_making import batch, read
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
-from odradek.log.truncation import truncate_to
 from odradek.model.topics import TopicIdPartition
 
 KEY = TopicIdPartition(UUID(int=5), 0)
@@ -122,7 +121,7 @@ def test_a_cut_below_the_last_snapshot_is_followed_by_another():
     for sequence in range(4):
         produce(log, sequence, size=600)
     log.flush(checkpoint=True)
-    truncate_to(log, 2)
+    log.truncate_to(2)
     log.append(batch(), 0, now_ms=0)
     log.flush(checkpoint=True)
     assert [name for name in disk.names() if name.endswith("snapshot")] == [f"{3:020d}.snapshot"]

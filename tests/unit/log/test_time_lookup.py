@@ -5,7 +5,7 @@ from __future__ import annotations
 from log_making import batch, new_log
 
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.log.scan import LOOK_UP_BYTES
 
 BATCHES = 3000

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env
 from odradek.model.spans import Span
 from odradek.model.topics import TopicIdPartition, TopicPartition

@@ -9,7 +9,7 @@ import pytest
 from leading import NOW_MS, TOPIC_ID, Leading
 
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import delete_old_segments
 from odradek.model.errors import ErrorCode
 from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus

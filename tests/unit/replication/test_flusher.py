@@ -7,7 +7,7 @@ import errno
 import pytest
 from leading import Leading
 
-from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.timing import DelayedOperation
 

@@ -8,7 +8,7 @@ import pytest
 from leading import NOW_MS, Leading
 
 from odradek.log.log_config import LogConfig
-from odradek.log.memory import MemoryDisk, MemoryFile
+from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus
 from odradek.replication.fetch import (

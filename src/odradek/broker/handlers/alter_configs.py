@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.alter_configs import alter_configs
+from odradek.controller.configs import alter_configs
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_configs import (
     AlterConfigsRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.create_partitions import create_partitions
+from odradek.controller.topics import create_partitions
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,

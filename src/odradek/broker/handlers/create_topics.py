@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.create_topics import create_topics
+from odradek.controller.topics import create_topics
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import (
     CreatableTopicResult,

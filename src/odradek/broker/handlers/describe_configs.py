@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.describe_configs import describe_configs
+from odradek.controller.configs import describe_configs
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:

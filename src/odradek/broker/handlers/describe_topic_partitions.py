@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.acl_operations import ON_TOPIC
-from odradek.controller.registrations import PartitionRegistration, TopicImage
+from odradek.controller.image import PartitionRegistration, TopicImage
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
 from odradek.protocol.api.describe_topic_partitions import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.alter_configs import incremental_alter_configs
+from odradek.controller.configs import incremental_alter_configs
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.incremental_alter_configs import (
     AlterConfigsResourceResponse,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.broker.acl_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
-from odradek.controller.registrations import TopicImage
+from odradek.controller.image import TopicImage
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
 from odradek.protocol.api.metadata import (

@@ -15,8 +15,7 @@ Not here: what a failure means (see `fence`), what is written (see `segment`, `i
 `checkpoints`).
 """
 
-from odradek.log.files.descriptors import descriptor_budget
-from odradek.log.files.local_disk import LocalDisk
+from odradek.log.files.local_disk import LocalDisk, descriptor_budget
 from odradek.log.files.local_file import LocalFile
 
 __all__ = ["LocalDisk", "LocalFile", "descriptor_budget"]

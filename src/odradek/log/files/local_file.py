@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.model.env import Buffer
 
 if TYPE_CHECKING:
-    from odradek.log.files.descriptors import Descriptors
+    from odradek.log.files.local_disk import Descriptors
 
 IOV_MAX: Final[int] = os.sysconf("SC_IOV_MAX")
 FULL_FSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)

@@ -5,14 +5,23 @@ stand in different racks. Partition *i* takes consecutive brokers of the ring fr
 moves on by one per partition (leaders are spread evenly), and by one more each time round (the
 followers of one broker's partitions are spread too). Fenced brokers hold replicas only where there
 are too few others, and never the first.
+
+Replicas that an administrator names, and what a new partition starts as.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.controller.registrations import BrokerRegistration
+from odradek.controller.decision import Refused
+from odradek.controller.image import (
+    NO_LEADER,
+    BrokerRegistration,
+    MetadataImage,
+    PartitionRegistration,
+)
 from odradek.model.env import Random
+from odradek.model.errors import ErrorCode
 
 
 def place(
@@ -53,3 +62,47 @@ def _ring(brokers: Sequence[BrokerRegistration], random: Random) -> list[int]:
 def _shuffled(items: Sequence[int], random: Random) -> list[int]:
     keyed = sorted((random.getrandbits(32), item) for item in items)
     return [item for _, item in keyed]
+
+
+def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None) -> int:
+    """The replication factor of an assignment; `factor` is that of the partitions before, if any.
+
+    Raises `Refused` with INVALID_REPLICA_ASSIGNMENT.
+    """
+    if not replicas:
+        raise _invalid("The manual partition assignment includes an empty replica list.")
+    for broker_id in replicas:
+        if broker_id not in image.brokers:
+            raise _invalid(
+                f"The manual partition assignment includes broker {broker_id}, "
+                "but no such broker is registered."
+            )
+        if replicas.count(broker_id) > 1:
+            raise _invalid(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+    if factor is not None and len(replicas) != factor:
+        raise _invalid(
+            f"The manual partition assignment includes a partition with {len(replicas)} "
+            f"replica(s), but others have {factor}."
+        )
+    if all(image.brokers[broker_id].fenced for broker_id in replicas):
+        raise _invalid("All brokers of the manual partition assignment are fenced.")
+    return len(replicas)
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def new_partition(image: MetadataImage, replicas: tuple[int, ...]) -> PartitionRegistration:
+    """A partition at its beginning: whoever is not fenced is in sync, the first of them leads."""
+    isr = tuple(broker_id for broker_id in replicas if not image.brokers[broker_id].fenced)
+    return PartitionRegistration(
+        replicas=replicas,
+        directories=tuple(image.brokers[broker_id].default_directory for broker_id in replicas),
+        isr=isr,
+        leader=isr[0] if isr else NO_LEADER,
+        leader_epoch=0,
+        partition_epoch=0,
+    )

@@ -1,8 +1,12 @@
-"""Changing settings of topics and brokers.
+"""Which resource with settings a request means.
+
+Changing settings of topics and brokers.
 
 IncrementalAlterConfigs sets, deletes, appends to and subtracts from single settings; the older
 AlterConfigs replaces all of a resource. Both come down to the values the resource is to have: those
 are checked as a whole, and there is a record for each that differs from what it has.
+
+Describing settings of topics and brokers: values, where they come from, what they mean.
 """
 
 from __future__ import annotations
@@ -15,15 +19,62 @@ from typing import NamedTuple
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError, ConfigType
-from odradek.config.settings import Settings
-from odradek.config.topic import TopicConfig
-from odradek.controller.config_resources import resource_of
-from odradek.controller.decision import Decision, Refused
-from odradek.controller.image import MetadataImage, config_record
-from odradek.controller.registrations import ConfigResource, ResourceType
+from odradek.config.settings import Described, Settings
+from odradek.config.topic import TopicConfig, TopicConfigs
+from odradek.controller.decision import Decision, Refused, check_topic_name
+from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, config_record
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy
 from odradek.protocol.api import incremental_alter_configs as incremental
+from odradek.protocol.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+NOT_HERE = {8: "broker loggers", 16: "client metrics", 32: "groups"}
+
+
+def resource_of(image: MetadataImage, kind: int, name: str, broker: BrokerConfig) -> ConfigResource:
+    """The resource, which exists. Raises `Refused`.
+
+    Settings of a broker are served by that broker: `broker` is the configuration of this one.
+    """
+    if kind == ResourceType.TOPIC:
+        return _topic(image, name)
+    if kind == ResourceType.BROKER:
+        return _broker(name, broker.node_id)
+    if kind in NOT_HERE:
+        problem = f"Settings of {NOT_HERE[kind]} (resource type {kind}) are not in this version."
+    else:
+        problem = f"Unknown resource type {kind}"
+    raise Refused(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _topic(image: MetadataImage, name: str) -> ConfigResource:
+    check_topic_name(name)
+    if name not in image.topics:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return ConfigResource(ResourceType.TOPIC, name)
+
+
+def _broker(name: str, node_id: int) -> ConfigResource:
+    if not name:
+        return ConfigResource(ResourceType.BROKER, "")
+    if not (name.isascii() and name.isdecimal() and len(name) <= 10):
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name[:249]}"
+        )
+    if int(name) != node_id:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
+        )
+    return ConfigResource(ResourceType.BROKER, str(node_id))
+
 
 MAX_VALUE_BYTES = 32_767
 
@@ -243,3 +294,70 @@ def _check_wanted(
 
 def _invalid_request(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+NO_MESSAGE = ""
+
+
+def describe_configs(
+    image: MetadataImage, request: DescribeConfigsRequest, broker: BrokerConfig
+) -> DescribeConfigsResponse:
+    """An answer for each resource. `broker` is this broker's configuration as of `image`.
+
+    Names that are asked for and do not exist are left out; an empty list of names means all.
+    """
+    return DescribeConfigsResponse(
+        results=[_describe(image, item, request, broker) for item in request.resources]
+    )
+
+
+def _describe(
+    image: MetadataImage,
+    item: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    broker: BrokerConfig,
+) -> DescribeConfigsResult:
+    error, message, rows = ErrorCode.NONE, NO_MESSAGE, []
+    try:
+        resource = resource_of(image, item.resource_type, item.resource_name, broker)
+        rows = _rows(image, resource, item.configuration_keys or None, broker)
+    except Refused as refused:
+        error, message = refused.error, refused.message or NO_MESSAGE
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=message,
+        resource_type=item.resource_type,
+        resource_name=item.resource_name,
+        configs=[_row(row, request) for row in rows],
+    )
+
+
+def _rows(
+    image: MetadataImage,
+    resource: ConfigResource,
+    names: list[str] | None,
+    broker: BrokerConfig,
+) -> list[Described]:
+    if resource.type is ResourceType.TOPIC:
+        config, _ = TopicConfigs(broker).in_force(image.config(resource))
+        return config.describe(names)
+    if resource.name:
+        return broker.describe(names)
+    return broker.describe_cluster_defaults(names)
+
+
+def _row(row: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = row.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=row.name,
+        value=row.value,
+        read_only=row.read_only,
+        config_source=row.source,
+        is_sensitive=row.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+            for each in synonyms
+        ],
+        config_type=row.type,
+        documentation=row.documentation if request.include_documentation else None,
+    )

@@ -3,30 +3,45 @@
 Order of the checks, as in Kafka, so that a request with several faults gets the same answer: twice
 in the request; name; exists; collides; settings; assignments; replication factor and partition
 count; too much for one request.
+
+Adding partitions to topics that exist.
+
+Deleting topics, by name or by id.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.config.topic import TopicConfig
-from odradek.controller.assignments import check_replicas, new_partition
 from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     Decision,
     Refused,
     check_topic_name,
 )
-from odradek.controller.image import MetadataImage, config_record
-from odradek.controller.placement import place
-from odradek.controller.registrations import ConfigResource, PartitionRegistration, ResourceType
+from odradek.controller.image import (
+    ConfigResource,
+    MetadataImage,
+    PartitionRegistration,
+    ResourceType,
+    TopicImage,
+    config_record,
+)
+from odradek.controller.replica_placement import check_replicas, new_partition, place
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
-from odradek.model.topics import METADATA_TOPIC, new_uuid
+from odradek.model.topics import METADATA_TOPIC, ZERO_UUID, new_uuid
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
 from odradek.protocol.api.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -35,7 +50,13 @@ from odradek.protocol.api.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from odradek.protocol.metadata_records import TopicRecord
+from odradek.protocol.api.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.metadata_records import RemoveTopicRecord, TopicRecord
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 DEFAULT = -1
@@ -263,3 +284,191 @@ def _described(config: TopicConfig, values: Mapping[str, str]) -> list[Creatable
         )
         for row in sorted(config.describe(), key=lambda row: row.name)
     ]
+
+
+def create_partitions(
+    image: MetadataImage, request: CreatePartitionsRequest, random: Random
+) -> Decision[CreatePartitionsResponse]:
+    """Records for the new partitions, and an answer for each topic that was named."""
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[object] = []
+    results = [
+        _result(name, Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        for name, count in counts.items()
+        if count > 1
+    ]
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            continue
+        try:
+            added = _add(image, topic, random, MAX_RECORDS_PER_DECISION - len(records))
+        except Refused as refused:
+            results.append(_result(topic.name, refused))
+        else:
+            records += added
+            results.append(_result(topic.name, None))
+    return Decision(
+        [] if request.validate_only else records, CreatePartitionsResponse(results=results)
+    )
+
+
+def _result(name: str, refused: Refused | None) -> CreatePartitionsTopicResult:
+    if refused is None:
+        return CreatePartitionsTopicResult(name=name, error_code=ErrorCode.NONE)
+    return CreatePartitionsTopicResult(
+        name=name, error_code=refused.error, error_message=refused.message
+    )
+
+
+def _add(
+    image: MetadataImage, asked: CreatePartitionsTopic, random: Random, room: int
+) -> list[object]:
+    topic = image.topic(asked.name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    present = len(topic.partitions)
+    if asked.count == present:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if asked.count < present:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {asked.name} currently has {present} partition(s); "
+            f"{asked.count} would not be an increase.",
+        )
+    extra = asked.count - present
+    if extra > room:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"A request may add {MAX_RECORDS_PER_DECISION} partitions at most.",
+        )
+    return [
+        new_partition(image, replicas).record(topic.id, present + number)
+        for number, replicas in enumerate(_replicas(image, topic, asked, extra, random))
+    ]
+
+
+def _replicas(
+    image: MetadataImage,
+    topic: TopicImage,
+    asked: CreatePartitionsTopic,
+    extra: int,
+    random: Random,
+) -> list[tuple[int, ...]]:
+    factor = len(topic.partitions[0].replicas)
+    if asked.assignments is None:
+        check_factor(image, factor)
+        return place(image.brokers.values(), extra, factor, random)
+    if len(asked.assignments) != extra:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {extra} additional partition(s), but {len(asked.assignments)} "
+            "assignment(s) were specified.",
+        )
+    for assignment in asked.assignments:
+        check_replicas(image, assignment.broker_ids, factor)
+    return [tuple(assignment.broker_ids) for assignment in asked.assignments]
+
+
+TOPIC_DELETION_DISABLED_SINCE = 3
+TOPICS_SINCE = 6
+
+
+def delete_topics(
+    image: MetadataImage, request: DeleteTopicsRequest, version: int, *, enabled: bool
+) -> Decision[DeleteTopicsResponse]:
+    """Records for the topics that can be deleted, and an answer for each that was named.
+
+    `version` is that of the request; `enabled` is `delete.topic.enable`. A topic that is named
+    twice, also once by name and once by id, is not deleted.
+    """
+    asked = (
+        list(request.topics)
+        if version >= TOPICS_SINCE
+        else [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
+    )
+    if not enabled:
+        return Decision([], _disabled(asked, version))
+    records: list[object] = []
+    responses: list[DeletableTopicResult] = []
+    for states, topic in _grouped(image, asked):
+        if isinstance(topic, Refused):
+            twice = len(states) > 1 and topic.error is not ErrorCode.INVALID_REQUEST
+            responses.append(_answer(states[0], _duplicate(states[0]) if twice else topic))
+        elif len(states) > 1:
+            responses.append(_twice(topic, states))
+        else:
+            records.append(RemoveTopicRecord(topic_id=topic.id))
+            responses.append(
+                DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
+            )
+    return Decision(records, DeleteTopicsResponse(responses=responses))
+
+
+def _grouped(
+    image: MetadataImage, asked: Iterable[DeleteTopicState]
+) -> list[tuple[list[DeleteTopicState], TopicImage | Refused]]:
+    """What was asked for, with all that mean the same topic in one group."""
+    groups: dict[object, tuple[list[DeleteTopicState], TopicImage | Refused]] = {}
+    for state in asked:
+        found = _find(image, state)
+        key = found.id if isinstance(found, TopicImage) else (state.name, state.topic_id)
+        groups.setdefault(key, ([], found))[0].append(state)
+    return list(groups.values())
+
+
+def _find(image: MetadataImage, state: DeleteTopicState) -> TopicImage | Refused:
+    invalid = ErrorCode.INVALID_REQUEST
+    if state.name is None and state.topic_id == ZERO_UUID:
+        return Refused(invalid, "Neither topic name nor id were specified.")
+    if state.name is not None and state.topic_id != ZERO_UUID:
+        return Refused(invalid, "You may not specify both topic name and topic id.")
+    if state.name is None:
+        return image.topic_by_id(state.topic_id) or _unknown(ErrorCode.UNKNOWN_TOPIC_ID)
+    return image.topic(state.name) or _unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _unknown(error: ErrorCode) -> Refused:
+    return Refused(error, error.text)
+
+
+def _answer(state: DeleteTopicState, refused: Refused) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=state.name,
+        topic_id=state.topic_id,
+        error_code=refused.error,
+        error_message=refused.message,
+    )
+
+
+def _duplicate(state: DeleteTopicState) -> Refused:
+    named = "id" if state.name is None else "name"
+    return Refused(ErrorCode.INVALID_REQUEST, f"Duplicate topic {named}.")
+
+
+def _twice(topic: TopicImage, states: Iterable[DeleteTopicState]) -> DeletableTopicResult:
+    """The answer for a topic named more than once; it says no more of it than the request did."""
+    names = {state.name for state in states}
+    if None not in names:
+        message, name, topic_id = "Duplicate topic name.", topic.name, ZERO_UUID
+    elif names == {None}:
+        return DeletableTopicResult(
+            name=None,
+            topic_id=topic.id,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="Duplicate topic id.",
+        )
+    else:
+        message = "The provided topic name maps to an ID that was already supplied."
+        name, topic_id = topic.name, topic.id
+    return DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+    )
+
+
+def _disabled(asked: Iterable[DeleteTopicState], version: int) -> DeleteTopicsResponse:
+    if version < TOPIC_DELETION_DISABLED_SINCE:
+        error = ErrorCode.INVALID_REQUEST
+    else:
+        error = ErrorCode.TOPIC_DELETION_DISABLED
+    refused = Refused(error, "Topic deletion is disabled: delete.topic.enable is false.")
+    return DeleteTopicsResponse(responses=[_answer(state, refused) for state in asked])

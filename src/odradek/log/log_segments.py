@@ -1,0 +1,238 @@
+"""Reading a segment's files in, and how far what they say is believed.
+
+An inactive segment is checked when it is first used: its last batch must end with the file and just
+before the next segment, and the last entry of the time index must name a batch that is there and be
+no earlier than those at the end. The active one is walked from the last index entry to its end
+after a clean stop, and the last entry of its time index is checked as well; after anything else
+recovery keeps of its indexes what ascends and agrees with the log. An index that is missing or
+disagrees is made anew (`Segment.rebuild_indexes`); a log that does not reach its end is damage.
+
+Cutting the end off a log, as a follower does whose leader never had it (KIP-101).
+
+Durable bytes are cut only here. So that recovery does not miss them later, the durable end is
+lowered on disk before the first byte goes; a crash in between leaves bytes above the durable end,
+which are fetched or truncated again.
+
+`truncate_to` is the log's side of replication between brokers; a leader that is alone never needs
+it. Recovery cuts torn tails with the two functions below.
+
+The segments of one log, in order; the last one is active.
+
+Inactive segments have their indexes in memory only while they are used: get at them by `loaded` or
+`holding`. The first use also checks that the segment ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from odradek.log.fence import LogDamaged
+from odradek.log.index import LoadedIndexes
+from odradek.log.scan import BadBatch, walk
+from odradek.log.segment import Segment
+
+
+def load(segment: Segment, cache: LoadedIndexes, next_base: int) -> None:
+    """Have the indexes of this inactive segment in memory, and see that its end is there.
+
+    `next_base`: base offset of the segment after this one. Raises `LogDamaged` if this one does
+    not reach up to it; then, as after an `OSError`, the next use finds that again.
+    """
+    if not segment.offset_index.loaded or not segment.time_index.loaded:
+        try:
+            if not (segment.offset_index.load() and segment.time_index.load()):
+                segment.rebuild_indexes()
+            check_end(segment, next_base)
+        except BaseException:
+            for index in (segment.offset_index, segment.time_index):
+                cache.forget(index)
+                index.distrust()
+            raise
+    cache.loaded(segment.offset_index)
+    cache.loaded(segment.time_index)
+
+
+def check_end(segment: Segment, next_base: int) -> None:
+    """Raise `LogDamaged` unless the last batch ends with the file, just before `next_base`."""
+    end, latest = segment.base_offset, -1
+    try:
+        for _, header in segment.headers_from(next_base - 1):
+            end = header.next_offset
+            latest = max(latest, header.max_timestamp)
+        if segment.time_index.last()[0] < latest or not last_time_agrees(segment):
+            segment.rebuild_indexes()
+    except BadBatch as bad:
+        raise LogDamaged(segment.file.path, str(bad)) from bad
+    if end != next_base:
+        raise LogDamaged(
+            segment.file.path, f"ends before offset {end}, but the next segment is {next_base}"
+        )
+    segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
+
+
+def reload_active(segment: Segment) -> int:
+    """Make this the active segment after a clean stop; returns the log end offset.
+
+    Raises `BadBatch` if what follows the last index entry is not sound.
+    """
+    there = segment.offset_index.load() and segment.time_index.load()
+    if not (there and last_time_agrees(segment)):
+        return segment.rebuild_indexes(active=True)
+    segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
+    end, start = segment.base_offset, -1
+    for position, header in segment.headers_from((1 << 63) - 1):
+        if start < 0:
+            start = position
+        segment.remember_timestamp(header)
+        end = header.next_offset
+    segment.unindexed_bytes = segment.size - max(start, 0)
+    return end
+
+
+def seal_again(segment: Segment) -> None:
+    """Complete the indexes of an inactive segment, in case its last entries were lost.
+
+    They are written when the segment is closed, and synced with the next flush. A log that was
+    rolled exactly where its recovery point is reads nothing of the segment before it again.
+    """
+    if segment.offset_index.load() and segment.time_index.load() and indexes_agree(segment):
+        segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
+        for _, header in segment.headers_from(segment.max_timestamp_offset):
+            segment.remember_timestamp(header)
+        segment.seal()
+    else:
+        segment.rebuild_indexes()
+    segment.unload_indexes()
+
+
+def indexes_agree(segment: Segment) -> bool:
+    """Whether the indexes ascend from 0 and their last entries are true of the log.
+
+    What was synced is a prefix of the file; the rest may be anything after a power loss.
+    """
+    for index in (segment.offset_index, segment.time_index):
+        if not index.ascends():
+            return False
+    slot = len(segment.offset_index) - 1
+    if slot >= 0 and not segment.agrees(*segment.offset_index.at(slot)):
+        return False
+    return last_time_agrees(segment)
+
+
+def last_time_agrees(segment: Segment) -> bool:
+    """Whether there is a batch that ends where the time index's last entry says, that late."""
+    return len(segment.time_index) == 0 or segment.time_agrees(*segment.time_index.last())
+
+
+def truncate_segment(segment: Segment, offset: int, position: int) -> None:
+    """Cut at `position`, where `offset` would start."""
+    if segment.size > position:
+        segment.file.truncate(position)
+    segment.size = position
+    segment.recent.cut(position)
+    segment.clear_indexes(position, offset)
+    slot = segment.offset_index.lookup(offset)
+    start = segment.offset_index.at(slot)[1] if slot >= 0 else 0
+    for _, header in walk(segment.file, start, position, segment.base_offset):
+        segment.remember_timestamp(header)
+
+
+def remove_segment(segment: Segment) -> None:
+    """Close a segment and remove its files."""
+    segment.close()
+    for path in segment.files():
+        if segment.disk.exists(path):
+            segment.disk.remove(path)
+
+
+class Segments:
+    """At least one segment, by ascending base offset."""
+
+    __slots__ = ("_bases", "_cache", "active", "items")
+
+    def __init__(self, items: list[Segment], cache: LoadedIndexes) -> None:
+        self.items = items
+        self.active = items[-1]
+        self._bases = [segment.base_offset for segment in items]
+        self._cache = cache
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def first_offset(self) -> int:
+        return self._bases[0]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all `.log` files."""
+        return sum(segment.size for segment in self.items)
+
+    def end_of(self, number: int) -> int:
+        """Base offset of the segment after an inactive one."""
+        return self._bases[number + 1]
+
+    def number_of(self, offset: int) -> int:
+        """The number of the segment that holds `offset`, or the first."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds `offset`, and those after it."""
+        return self.items[self.number_of(offset) :]
+
+    def loaded(self, number: int) -> Segment:
+        """A segment whose indexes are in memory. Raises `LogDamaged` if its end is missing."""
+        segment = self.items[number]
+        if segment is not self.active:
+            load(segment, self._cache, self._bases[number + 1])
+        return segment
+
+    def each(self) -> Iterator[Segment]:
+        """All of them in order, each loaded when it is yielded."""
+        for number in range(len(self.items)):
+            yield self.loaded(number)
+
+    def add(self, segment: Segment) -> None:
+        """A new active segment."""
+        self._cache.loaded(self.active.offset_index)
+        self._cache.loaded(self.active.time_index)
+        self.items.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def take_first(self, count: int) -> list[Segment]:
+        """Remove the first `count`, not the active one."""
+        assert count < len(self.items), "the active segment is not for deletion"
+        taken = self.items[:count]
+        del self.items[:count]
+        del self._bases[:count]
+        self._forget(taken)
+        return taken
+
+    def take_after(self, number: int) -> list[Segment]:
+        """Remove those after `number`, which becomes the active one."""
+        taken = self.items[number + 1 :]
+        del self.items[number + 1 :]
+        del self._bases[number + 1 :]
+        self.active = self.items[number]
+        self._forget([self.active, *taken])
+        return taken
+
+    def replace(self, first: int, count: int, segment: Segment) -> None:
+        """Have an inactive `segment` in the place of `count` neighbours, all of them inactive."""
+        assert first + count < len(self.items), "the active segment is not replaced"
+        old = self.items[first : first + count]
+        self.items[first : first + count] = [segment]
+        self._bases[first : first + count] = [segment.base_offset]
+        self._forget(old)
+
+    def _forget(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self._cache.forget(segment.offset_index)
+            self._cache.forget(segment.time_index)
+
+    def close(self) -> None:
+        self._forget(self.items)
+        for segment in self.items:
+            segment.close()
