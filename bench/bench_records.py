@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek import leaves
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, records
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import build
@@ -54,7 +54,7 @@ def rows_of(count: int) -> list[tuple[None, bytes, tuple[()], int]]:
 def ours(one: bytes, many: bytes) -> dict[str, tuple[Work, int]]:
     """Name -> (work, records in it)."""
     rules, rows = BatchRules(), rows_of(COUNT)
-    spans = Span(one, 0, len(one)), Span(many, 0, len(many))
+    spans = ByteRange(one, 0, len(one)), ByteRange(many, 0, len(many))
     assert all(isinstance(validate(span, rules, T0), ValidBatch) for span in spans)
     header = RecordBatchHeader(many, 0)
 
@@ -65,7 +65,7 @@ def ours(one: bytes, many: bytes) -> dict[str, tuple[Work, int]]:
 
     return {
         "encode": (lambda: build(rows), COUNT),
-        "walk": (lambda: records.walk(many, 61, len(many), COUNT, T0), COUNT),
+        "walk": (lambda: records.check_records(many, 61, len(many), COUNT, T0), COUNT),
         "decode to records": (lambda: list(record_batch.records_of(many, header)), COUNT),
         "decode to columns": (columns, COUNT),
         "validate 145 records": (lambda: validate(spans[1], rules, T0), 1),

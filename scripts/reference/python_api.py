@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import odradek
@@ -29,39 +29,43 @@ from odradek.client.admin.results import (
     Source,
     Topic,
 )
-from odradek.client.aio.admin import Admin as AwaitedAdmin
-from odradek.client.aio.consumer import Consumer as AwaitedConsumer
-from odradek.client.aio.producer import Producer as AwaitedProducer
-from odradek.client.arrow.reading import ArrowBatches
+from odradek.client.aio.admin import Admin as AsyncAdmin
+from odradek.client.aio.consumer import Consumer as AsyncConsumer
+from odradek.client.aio.producer import Producer as AsyncProducer
+from odradek.client.arrow.record_batches import ArrowBatches
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
-from odradek.client.blocking.table import read
-from odradek.client.cluster_image import Node
-from odradek.client.consumer.application import dead_letters
+from odradek.client.blocking.read import read
 from odradek.client.consumer.application.calls import OffsetAndTimestamp, Watermarks
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
+from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record, TimestampType
 from odradek.client.list_offsets import ListedOffset
-from odradek.client.producer.deliveries import DeliveredRange, Deliveries
-from odradek.client.producer.delivery import Delivery, FutureRecordMetadata
+from odradek.client.metadata.cluster_image import Node
+from odradek.client.producer.futures import (
+    DeliveredRange,
+    Deliveries,
+    Delivery,
+    FutureRecordMetadata,
+)
 from odradek.model.topics import TopicPartition
 from scripts.reference.python_source import (
     class_docstring,
+    class_example,
     class_tree,
     constructor,
     example,
     is_public,
     member_table,
     table_cell,
-    tree_of,
     type_alias,
 )
 
 CLIENTS: tuple[tuple[type[Any], type[Any]], ...] = (
-    (Producer, AwaitedProducer),
-    (Consumer, AwaitedConsumer),
-    (Admin, AwaitedAdmin),
+    (Producer, AsyncProducer),
+    (Consumer, AsyncConsumer),
+    (Admin, AsyncAdmin),
 )
 VALUES: tuple[type[Any], ...] = (
     TopicPartition,
@@ -99,14 +103,35 @@ INTRODUCTION = """\
 
 <!-- Rendered from the code: `make reference` writes this page again. -->
 
-`from odradek import Producer, Consumer, Admin` for programs with threads; `odradek.aio` has the
-same names, with the same methods to be awaited, and `async with` and `async for` in the place of
-`with` and `for`. Settings are given as keywords or as a mapping, by
+`from odradek import Producer, Consumer, Admin` gives clients for programs with threads.
+`odradek.aio` has clients of the same names for asyncio: methods are awaited, and `async with` and
+`async for` take the place of `with` and `for`. Settings are keywords or a mapping, by
 [any of their names](client-settings.md).
+"""
+DEAD_LETTERS = """\
+A dead letter is the record as it was stored: key, value, headers and timestamp (unless that is
+before 1970). Further headers say where it was stored and why it could not be decoded, under the
+names that Kafka Connect uses: `__connect.errors.topic`, `.partition`, `.offset`, `.stage`
+(KEY_CONVERTER or VALUE_CONVERTER), `.exception.class.name` and `.exception.message`.
+
+The consumer makes a producer for the first dead letter, with its own connection settings, and
+closes it when it is closed. The first lookup of the dead letter topic may take
+`default.api.timeout.ms`, even in a poll with a shorter timeout. Delivery may take as long again: a
+poll waits for it until its own timeout, and the next poll continues to wait.
+
+The consumer's position never passes a dead letter that was not acknowledged, so none is lost. A
+dead letter is written twice if the consumer ends between its acknowledgement and the next commit.
+The dead letters in progress are never more than the records that are decoded ahead, or the rows of
+one Arrow batch.
+"""
+METRICS = """\
+`metrics()` of a producer or consumer returns its figures under the names of Kafka's own metrics.
+Totals count since the client was made. Averages and maxima cover the last 30 to 60 seconds. Times
+are in ms, unless the name says seconds.
 """
 
 BROKER = "odradek.testing.broker"
-PLACES = {
+LINKS = {
     "ProducerConfig": "[settings](client-settings.md#producer)",
     "ConsumerConfig": "[settings](client-settings.md#consumer)",
     "AdminConfig": "[settings](client-settings.md)",
@@ -117,9 +142,9 @@ PLACES = {
     "producer.metrics": "[metrics](#metrics)",
     "RebalanceListener": "[arguments](#arguments)",
 }
-"""Where the page has what docstrings refer to."""
+"""By names of modules and classes in docstrings: the link that replaces them on the page."""
 ARGUMENTS = (
-    ("headers", "odradek.client.producer.intake", "Headers", "In a sequence names may repeat."),
+    ("headers", "odradek.client.producer.send_path", "Headers", "In a sequence names may repeat."),
     ("key=, value=", "", "", "See [keys and values](#keys-and-values)."),
     (
         "timestamp",
@@ -130,13 +155,13 @@ ARGUMENTS = (
     ("timeout, max_wait", "", "float", "Seconds; below 0, or infinity: for ever."),
     (
         "partition of a consumer or admin",
-        "odradek.client.partition_arguments",
+        "odradek.client.arguments",
         "PartitionLike",
         "Or anything with `topic` and `partition`, such as a record; several as any iterable.",
     ),
     (
         "something by partition",
-        "odradek.client.partition_arguments",
+        "odradek.client.arguments",
         "ByPartition",
         "Such as the offsets of `commit` and `alter_group_offsets`.",
     ),
@@ -162,102 +187,114 @@ ARGUMENTS = (
     ),
     ("OffsetLike", "odradek.client.consumer.arguments", "OffsetLike", ""),
 )
-"""What arguments are called, where the name of their type is written, and what else to say."""
+"""Name of the argument, module and name of its type, and what else to say about it."""
 
 
 def page() -> str:
-    """The whole page, with the place on it for what a docstring refers to by its module."""
+    """The whole page as Markdown."""
     text = "\n".join(_lines())
-    for name, place in PLACES.items():
-        text = text.replace(f"`{name}`", place)
+    for name, link in LINKS.items():
+        text = text.replace(f"`{name}`", link)
     return text
 
 
 def _lines() -> Iterator[str]:
     yield INTRODUCTION
-    for blocking, awaited in CLIENTS:
+    for blocking, asynchronous in CLIENTS:
         yield f"## {blocking.__name__}\n"
         yield from example(blocking.__module__)
         yield f"`{call(blocking.__name__, blocking)}`\n"
-        yield paragraphs(blocking) + "\n"
-        yield from methods_of(blocking)
-        other = [name for name in public(awaited) if differs(name, blocking, awaited)]
+        yield one_line(blocking.__doc__) + "\n"
+        yield from method_table(blocking, public_names(blocking))
+        other = [
+            name for name in public_names(asynchronous) if differs(name, blocking, asynchronous)
+        ]
         if other:
-            yield "In `odradek.aio`, otherwise than above:\n"
-            yield from table(awaited, other)
-        lacking = [f"`{name}`" for name in public(blocking) if not hasattr(awaited, name)]
-        if lacking:
-            yield f"Not in `odradek.aio`: {', '.join(lacking)}.\n"
+            yield "Different in `odradek.aio`:\n"
+            yield from method_table(asynchronous, other)
+        missing = [
+            f"`{name}`" for name in public_names(blocking) if not hasattr(asynchronous, name)
+        ]
+        if missing:
+            yield f"Not in `odradek.aio`: {', '.join(missing)}.\n"
     yield "## Keys and values\n"
-    yield "What a producer makes of them, as `key=` and `value=`:\n"
+    yield "How a producer serializes `key=` and `value=`:\n"
     yield from example("odradek.client.serializers")
-    yield "And a consumer:\n"
+    yield "How a consumer deserializes them:\n"
     yield from example("odradek.client.deserializers")
-    yield "Where that cannot be done, `on_decode_error` says what becomes of the record:\n"
+    yield "`on_decode_error` says what the consumer does with a record that it cannot decode:\n"
     yield from example("odradek.client.consumer.arguments", "on_decode_error")
-    about = [part for part in (dead_letters.__doc__ or "").split("\n\n") if part[:1] != " "]
-    yield "\n\n".join(about[1:-1]) + "\n"
+    yield DEAD_LETTERS
     yield "## read\n"
     yield f"`odradek.{call('read', read)}`\n"
-    yield paragraphs(read) + "\n"
-    yield from arguments()
-    yield "## What they give and take\n"
-    yield "Of those that `odradek` does not have itself, programs need the names for types only.\n"
-    yield from values()
+    yield one_line(read.__doc__) + "\n"
+    yield from _arguments()
+    yield "## Metrics\n"
+    yield METRICS
+    yield "## Values that calls take and return\n"
+    yield "Programs need the classes that are not imported from `odradek` only for type hints.\n"
+    for kind in VALUES:
+        yield from _value(kind)
     yield "## A broker in the process\n"
     yield from example(BROKER)
     yield f"`{constructor(BROKER, 'Broker')}`\n"
     yield class_docstring(BROKER, "Broker") + "\n"
-    yield "## Errors\n"
-    yield (
-        "In `odradek.errors`. All but `ConfigError` are kinds of `KafkaError`, and have `code` (of "
-        "the protocol, or None), `name`, `retriable`, `fatal` (this client cannot go on) and "
-        "`requires_abort` (nor can the open transaction).\n"
-    )
-    yield "| error | |"
-    yield "|---|---|"
-    named = {name: getattr(errors, name) for name in errors.__all__}
-    for name, kind in sorted(named.items()):
-        if isinstance(kind, type):
-            yield f"| `{name}` | {table_cell(kind.__doc__)} |"
+    yield from _errors()
     yield ""
 
 
-def arguments() -> Iterator[str]:
-    """The forms of arguments, and what is measured."""
+def _errors() -> Iterator[str]:
+    yield "## Errors\n"
+    yield (
+        "All are in `odradek.errors`. All but `ConfigError` are subclasses of `KafkaError` and have "
+        "`code` (of the protocol, or None), `name`, `retriable`, `fatal` (this client cannot "
+        "continue) and `requires_abort` (the open transaction cannot continue).\n"
+    )
+    yield "| error | |"
+    yield "|---|---|"
+    for name in sorted(errors.__all__):
+        kind = getattr(errors, name)
+        if isinstance(kind, type):
+            yield f"| `{name}` | {table_cell(kind.__doc__)} |"
+
+
+def _arguments() -> Iterator[str]:
     yield "## Arguments\n"
     yield "| | | |"
     yield "|---|---|---|"
     for name, module, kind, text in ARGUMENTS:
         shown = type_alias(module, kind) if module else kind
         yield f"| `{name}` | {table_cell(f'`{shown}`' if shown else '')} | {table_cell(text)} |"
-    yield "\nAt a rebalance:\n"
-    yield from example("odradek.client.consumer.group.rebalance")
-    yield "## Metrics\n"
-    for title, module in (("Producer", "producer"), ("Consumer", "consumer")):
-        about = ast.get_docstring(tree_of(f"odradek.client.{module}.metrics")) or ""
-        told = " ".join(" ".join(about.split("\n\n")[:2]).replace("(`SampledStat`)", "").split())
-        yield f"{title}: {told.replace(' .', '.')}\n"
+    yield "\nThe functions that are called in a rebalance:\n"
+    yield from class_example(RebalanceListener)
 
 
-def methods_of(kind: type[Any]) -> Iterator[str]:
-    """The methods and attributes of a class."""
-    yield from table(kind, public(kind))
+def _value(kind: type[Any]) -> Iterator[str]:
+    """A class of values: where to import it from, its attributes and its methods."""
+    module, name = kind.__module__, kind.__name__
+    written = class_tree(module, name)
+    package = "odradek" if name in odradek.__all__ else module
+    bases = [ast.unparse(base) for base in written.bases]
+    kinds = [f"A `{each}`." for each in bases if each.partition("[")[0] not in PLAIN_BASES]
+    about = [f"`from {package} import {name}`.", *kinds, class_docstring(module, name)]
+    yield f"### {name}\n"
+    yield " ".join(about) + "\n"
+    yield from member_table(written)
 
 
-def table(kind: type[Any], names: Any) -> Iterator[str]:
-    """Some of them."""
+def method_table(kind: type[Any], names: Sequence[str]) -> Iterator[str]:
+    """These methods and attributes of a class as a Markdown table."""
     yield "| | |"
     yield "|---|---|"
     for name in names:
-        found = getattr(kind, name)
-        shown = call(name, found) if callable(found) else name
-        yield f"| `{table_cell(shown)}` | {table_cell(found.__doc__)} |"
+        member = getattr(kind, name)
+        shown = call(name, member) if callable(member) else name
+        yield f"| `{table_cell(shown)}` | {table_cell(member.__doc__)} |"
     yield ""
 
 
-def public(kind: type[Any]) -> list[str]:
-    """The names that are for users, in the order in which they are written down."""
+def public_names(kind: type[Any]) -> list[str]:
+    """The public methods and attributes of a class, in the order of the sources."""
     ordered: dict[str, None] = {}
     for base in kind.__mro__:
         if base.__module__.startswith("odradek."):
@@ -265,19 +302,19 @@ def public(kind: type[Any]) -> list[str]:
     return [name for name in ordered if is_public(name)]
 
 
-def differs(name: str, blocking: type[Any], awaited: type[Any]) -> bool:
-    """Whether a method is not the same in both faces, but for being awaited."""
+def differs(name: str, blocking: type[Any], asynchronous: type[Any]) -> bool:
+    """True if a method differs between the two clients in more than `async`."""
     if not hasattr(blocking, name):
         return True
-    first, second = (inspect.signature(getattr(face, name)) for face in (blocking, awaited))
+    first, second = (inspect.signature(getattr(kind, name)) for kind in (blocking, asynchronous))
     if first.parameters != second.parameters:
         return True
-    given = [str(each.return_annotation).removeprefix("Async") for each in (first, second)]
-    return given[0] != given[1]
+    returns = [str(each.return_annotation).removeprefix("Async") for each in (first, second)]
+    return returns[0] != returns[1]
 
 
 def call(name: str, function: Any) -> str:
-    """A call without annotations, and what it gives."""
+    """The signature of a call, without the types of its arguments."""
     signature = inspect.signature(function)
     plain = [
         each.replace(annotation=inspect.Parameter.empty)
@@ -287,32 +324,11 @@ def call(name: str, function: Any) -> str:
     shown = str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
     if "**of" in shown:
         shown = shown.replace("**of", " | ".join(f"{each}=…" for each in Resource.__annotations__))
-    gives = signature.return_annotation
-    if isinstance(function, type) or gives in (inspect.Signature.empty, "None", None):
+    returns = signature.return_annotation
+    if isinstance(function, type) or returns in (inspect.Signature.empty, "None", None):
         return f"{name}{shown}"
-    return f"{name}{shown} -> {gives}"
+    return f"{name}{shown} -> {returns}"
 
 
-def paragraphs(thing: Any) -> str:
-    """A docstring on one line."""
-    return " ".join((thing.__doc__ or "").split())
-
-
-def values() -> Iterator[str]:
-    """The classes of values that calls take and return."""
-    for kind in VALUES:
-        yield from value(kind)
-
-
-def value(kind: type[Any]) -> Iterator[str]:
-    """A class of values: where to import it from, its attributes and its methods."""
-    module, name = kind.__module__, kind.__name__
-    written = class_tree(module, name)
-    package = "odradek" if name in odradek.__all__ else module
-    bases = [ast.unparse(base) for base in written.bases]
-    kinds = [f"A `{each}`." for each in bases if each.partition("[")[0] not in PLAIN_BASES]
-    yield f"### {name}\n"
-    yield (
-        " ".join([f"`from {package} import {name}`.", *kinds, class_docstring(module, name)]) + "\n"
-    )
-    yield from member_table(written)
+def one_line(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -150,12 +150,22 @@ def constructor(module: str, name: str) -> str:
     raise LookupError(f"{module}.{name} has no __init__ of its own")
 
 
-def example(module: str, name: str | None = None) -> Iterator[str]:
+def example(module: str, attribute: str | None = None) -> Iterator[str]:
     """The indented paragraphs of the docstring of a module, or of an attribute in it, as code."""
     tree = tree_of(module)
-    text = ast.get_docstring(tree) if name is None else attribute_docstring(tree, name)
-    indented = [part for part in (text or "").split("\n\n") if part.startswith("    ")]
-    yield "```\n" + dedent("\n\n".join(indented)) + "\n```\n"
+    if attribute is None:
+        return indented(ast.get_docstring(tree))
+    return indented(attribute_docstring(tree, attribute))
+
+
+def class_example(kind: type[object]) -> Iterator[str]:
+    """The indented paragraphs of the docstring of a class, as code."""
+    return indented(ast.get_docstring(class_tree(kind.__module__, kind.__name__)))
+
+
+def indented(text: str | None) -> Iterator[str]:
+    paragraphs = [part for part in (text or "").split("\n\n") if part.startswith("    ")]
+    yield "```\n" + dedent("\n\n".join(paragraphs)) + "\n```\n"
 
 
 def attribute_docstring(tree: ast.Module, name: str) -> str:

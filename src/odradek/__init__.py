@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from odradek.client.blocking.admin import Admin
     from odradek.client.blocking.consumer import Consumer
     from odradek.client.blocking.producer import Producer
-    from odradek.client.blocking.table import read
+    from odradek.client.blocking.read import read
     from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
     from odradek.client.consumer.batch import Batch, OffsetAndMetadata
     from odradek.client.consumer.record import Record
     from odradek.client.errors import ConfigError, KafkaError
-    from odradek.client.producer.delivery import Delivery
+    from odradek.client.producer.futures import Delivery
     from odradek.client.serde import Serde
     from odradek.model.topics import TopicPartition
     from odradek.protocol.consumer_protocol import Assignment, Subscription
@@ -65,7 +65,7 @@ LAZY = {
     "Batch": "odradek.client.consumer.batch",
     "ConfigError": "odradek.client.errors",
     "Consumer": "odradek.client.blocking.consumer",
-    "Delivery": "odradek.client.producer.delivery",
+    "Delivery": "odradek.client.producer.futures",
     "KafkaError": "odradek.client.errors",
     "NewTopic": "odradek.client.admin.results",
     "OffsetAndMetadata": "odradek.client.consumer.batch",
@@ -76,7 +76,7 @@ LAZY = {
     "Serde": "odradek.client.serde",
     "Subscription": "odradek.protocol.consumer_protocol",
     "TopicPartition": "odradek.model.topics",
-    "read": "odradek.client.blocking.table",
+    "read": "odradek.client.blocking.read",
 }
 """What is imported at its first use, and from where."""
 

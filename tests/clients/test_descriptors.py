@@ -8,7 +8,7 @@ import pytest
 from wire import Wire
 
 from odradek.log.files import LocalDisk
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -42,7 +42,7 @@ def test_a_broker_on_a_thread_of_its_own_keeps_to_its_descriptors(disk: LocalDis
     with Broker(data_dir=tmp_path, disk=disk) as broker, Wire(broker.bootstrap) as wire:
         wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=9000), 7, CreateTopicsResponse)
         for index in range(PARTITIONS):
-            partition = PartitionProduceData(index=index, records=Span(data, 0, len(data)))
+            partition = PartitionProduceData(index=index, records=ByteRange(data, 0, len(data)))
             asked = TopicProduceData(name="t", partition_data=[partition])
             request = ProduceRequest(acks=-1, timeout_ms=9000, topic_data=[asked])
             answer = wire.ask(request, 9, ProduceResponse)

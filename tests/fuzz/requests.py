@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from fuzz.batches import any_batch
-from odradek.protocol.api_keys import MESSAGES, Api
+from odradek.protocol.api_keys import MESSAGES, ApiMessages
 from odradek.protocol.schema import (
     RECORDS,
     TEXT,
@@ -67,13 +67,13 @@ class Requests:
     """Valid requests, one after the other, of a seeded `Random`."""
 
     def __init__(
-        self, random: Random, vocabulary: Vocabulary, apis: list[Api] | None = None
+        self, random: Random, vocabulary: Vocabulary, apis: list[ApiMessages] | None = None
     ) -> None:
         self.random = random
         self.vocabulary = vocabulary
         self.apis = apis or list(MESSAGES.values())
 
-    def next(self) -> tuple[Api, int, Any]:
+    def next(self) -> tuple[ApiMessages, int, Any]:
         """(API, version, message)."""
         api = self.random.choice(self.apis)
         version = self.random.randint(*api.versions)

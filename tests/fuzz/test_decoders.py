@@ -24,11 +24,11 @@ from fuzz.mutations import mutated
 from fuzz.requests import Requests, Vocabulary
 from fuzz.tokens import joined, sized, tokens_of
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.api.metadata import MetadataRequest
-from odradek.protocol.api_keys import MESSAGES, Api
+from odradek.protocol.api_keys import MESSAGES, ApiMessages
 from odradek.protocol.codec import decode, encode_bytes
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.frame import decode_request_header
 from odradek.protocol.generated_reader import compile_reader
 from odradek.protocol.record_batch import CorruptBatch, batches, records_of
@@ -61,7 +61,7 @@ def traced() -> Iterator[None]:
     tracemalloc.stop()
 
 
-def any_api(random: Random) -> tuple[Api, int, type[Any]]:
+def any_api(random: Random) -> tuple[ApiMessages, int, type[Any]]:
     api = random.choice(list(MESSAGES.values()))
     version = random.randint(*api.versions)
     return api, version, api.request if random.random() < 0.8 else api.response
@@ -150,7 +150,7 @@ def executed_lines(read: Callable[[bytes, int], Any], data: bytes) -> int:
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("api", MESSAGES.values(), ids=lambda api: api.name)
 def test_a_request_of_more_than_200_000_elements_is_refused_before_anything_is_made(
-    api: Api,
+    api: ApiMessages,
 ) -> None:
     message = Requests(Random(2), Vocabulary()).message(api.request, api.versions[1])
     tokens = tokens_of(message, api.versions[1])
@@ -181,7 +181,7 @@ def test_a_mutated_batch_is_valid_or_refused() -> None:
         allowance = MIB + (2 * rules.decompressed_cap if is_compressed(data) else 0)
         try:
             with bounded_memory(name, len(data), allowance):
-                found = validate(Span(data, 0, len(data)), rules, 1_700_000_000_000)
+                found = validate(ByteRange(data, 0, len(data)), rules, 1_700_000_000_000)
         except AssertionError:
             raise
         except Exception as error:
@@ -198,7 +198,7 @@ def is_compressed(data: bytes) -> bool:
 
 @pytest.mark.usefixtures("traced")
 def test_a_consumer_reads_a_mutated_batch_or_says_what_is_wrong() -> None:
-    known = (CorruptBatch, InvalidRecords, CorruptCompression, TooLarge)
+    known = (CorruptBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
     for name, random in seeds(800, "consumed"):
         data = mutated_batch(random, sound_batch(random))
         try:
@@ -213,7 +213,7 @@ def test_a_consumer_reads_a_mutated_batch_or_says_what_is_wrong() -> None:
             raise AssertionError(f"{name}: {error!r}") from error
 
 
-DAMAGES = (CorruptBatch, InvalidRecords, CorruptCompression, TooLarge)
+DAMAGES = (CorruptBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 
 
 @pytest.mark.usefixtures("traced")

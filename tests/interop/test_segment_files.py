@@ -18,7 +18,7 @@ from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.recovery import open_log
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
@@ -52,7 +52,7 @@ def our_files(tmp_path: Path) -> Path:
             producer_epoch=1 if idempotent else -1,
             base_sequence=sequence if idempotent else -1,
         )
-        valid = validate(Span(data, 0, len(data)), BatchRules(), timestamp)
+        valid = validate(ByteRange(data, 0, len(data)), BatchRules(), timestamp)
         assert isinstance(valid, ValidBatch)
         log.append(valid, n // 100, now_ms=0)
         sequence += count * idempotent

@@ -26,7 +26,7 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of
 from odradek.protocol.record_batch_builder import build
@@ -90,7 +90,7 @@ class CompactedLog(RuleBasedStateMachine):
             producer_epoch=0 if producer >= 0 else -1,
             base_sequence=self.sequences.get(producer, 0) if producer >= 0 else -1,
         )
-        batch = validate(Span(data, 0, len(data)), BatchRules(), self.now_ms)
+        batch = validate(ByteRange(data, 0, len(data)), BatchRules(), self.now_ms)
         assert isinstance(batch, ValidBatch)
         info = self.log.append(batch, 0, 0)
         assert info.base_offset == len(self.written)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client.consumer.application.poll_loop import RecordGathering
+from odradek.client.consumer.application.poll_loop import RecordBuffer
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster
@@ -102,7 +102,7 @@ class Story:
 
     def consume(self, _: int, count: int) -> None:
         self.consumer.collector.settle()
-        gathering = RecordGathering(self.consumer.collector, count)
+        gathering = RecordBuffer(self.consumer.collector, count)
         self.consumer.side.do(gathering.add)
         for record in gathering.records:
             self.got(record.partition, record.offset, record.value)
@@ -113,7 +113,7 @@ class Story:
         """What was gathered is given back, as when somebody presses Ctrl-C in the wait."""
         collector = self.consumer.collector
         collector.settle()
-        gathering = RecordGathering(collector, count)
+        gathering = RecordBuffer(collector, count)
         self.consumer.side.do(gathering.add)
         places = collector.undo()
         self.consumer.side.do(lambda: self.consumer.consumer.move_back(places))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.client.consumer.application.poll_loop import RecordGathering, run_now
+from odradek.client.consumer.application.poll_loop import RecordBuffer, run_now
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from unit.client.consumer.application import numbered
@@ -96,7 +96,7 @@ class Waiting:
         )
         more = True
         while more:
-            gathering = RecordGathering(self.reader.application.collector, at_once)
+            gathering = RecordBuffer(self.reader.application.collector, at_once)
             if at_once == 1:
                 record = self.reader.poll()
                 found = [] if record is None else [record]

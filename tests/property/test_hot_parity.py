@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from message_strategies import messages
 
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import FileSlice, Span
+from odradek.model.spans import ByteRange, FileSlice
 from odradek.protocol.api.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -211,10 +211,10 @@ def shaped(records: bytes | None, shape: str) -> Any:
     if records is None or shape == "bytes":
         return records
     if shape.startswith("span"):
-        return Span(b"head" + records + b"tail", 4, 4 + len(records))
+        return ByteRange(b"head" + records + b"tail", 4, 4 + len(records))
     many = records + bytes(COPIED_BYTES_MAX)
     if shape in ("many bytes", "long span"):
-        return many if shape == "many bytes" else Span(many, 0, len(many))
+        return many if shape == "many bytes" else ByteRange(many, 0, len(many))
     pieces = [FileSlice(FILE, 0, len(many)), FileSlice(FILE, 7, 3)]  # type: ignore[arg-type]
     return {"slice": pieces[0], "slices": pieces, "no slices": []}[shape]
 

@@ -18,7 +18,7 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.retention import RetentionClock
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, is_intact
 from odradek.protocol.record_batch_builder import build
@@ -41,7 +41,7 @@ def a_batch(count: int, sequence: int, size: int, epoch: int) -> ValidBatch:
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    valid = validate(Span(data, 0, len(data)), BatchRules(), 0)
+    valid = validate(ByteRange(data, 0, len(data)), BatchRules(), 0)
     assert isinstance(valid, ValidBatch)
     return valid
 

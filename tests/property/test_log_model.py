@@ -20,7 +20,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build
@@ -64,7 +64,7 @@ class LogMachine(RuleBasedStateMachine):
             self.serial += 1
             values.append(b"%d:" % self.serial + bytes(size))
         data = build([(None, value, [], self.serial) for value in values])
-        valid = validate(Span(data, 0, len(data)), BatchRules(), 0)
+        valid = validate(ByteRange(data, 0, len(data)), BatchRules(), 0)
         assert isinstance(valid, ValidBatch)
         return valid, values
 

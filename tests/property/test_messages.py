@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from message_strategies import messages
 
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.api_keys import MESSAGES
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import fields_of, form_of
@@ -34,7 +34,7 @@ quick = settings(
 
 def plain(value: Any) -> Any:
     """The same value with spans of the frame replaced by their bytes, to compare."""
-    if isinstance(value, Span):
+    if isinstance(value, ByteRange):
         return bytes(value)
     if isinstance(value, list):
         return [plain(item) for item in value]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.client.waiter import spawn
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.testing.prng import SplitMix64

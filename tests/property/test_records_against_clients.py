@@ -12,7 +12,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from hypothesis import given
 from record_strategies import Row, codecs, timed_rows
 
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch import RecordBatchHeader, is_intact, records_of
 from odradek.protocol.record_batch_builder import build
@@ -55,7 +55,7 @@ def theirs(builder_class: Any, content: list[Row], codec: int, **options: int) -
 def check_reading(batch: bytes, content: list[Row]) -> None:
     header = RecordBatchHeader(batch, 0)
     assert is_intact(batch, header)
-    assert isinstance(validate(Span(batch, 0, len(batch)), RULES, 0), ValidBatch)
+    assert isinstance(validate(ByteRange(batch, 0, len(batch)), RULES, 0), ValidBatch)
     found = [(r.key, r.value, list(r.headers), r.timestamp) for r in records_of(batch, header)]
     assert found == content
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from record_strategies import Row, batches, codecs, rows
 
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, records
 from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import CorruptBatch, RecordBatchHeader, records_of
@@ -51,7 +51,7 @@ def test_the_builder_knows_its_size(content: list[Row]) -> None:
 @given(rows, codecs)
 def test_the_broker_accepts_it_unchanged(content: list[Row], codec: int) -> None:
     batch = build(content, codec)
-    verdict = validate(Span(b"?" + batch, 1, len(batch) + 1), RULES, 0)
+    verdict = validate(ByteRange(b"?" + batch, 1, len(batch) + 1), RULES, 0)
     assert isinstance(verdict, ValidBatch)
     assert not verdict.rewritten
     times = [row[3] for row in content]
@@ -131,7 +131,7 @@ def test_columns_of_a_range_of_offsets(content: list[Row], first: int, end: int)
 
 def outcome(batch: bytes, rules: BatchRules = RULES) -> ValidBatch | InvalidBatch:
     """The verdict: whatever the bytes, there is one."""
-    return validate(Span(batch, 0, len(batch)), rules, 0)
+    return validate(ByteRange(batch, 0, len(batch)), rules, 0)
 
 
 def read_all_ways(section: bytes, count: int, base_timestamp: int) -> list[bool]:
@@ -139,7 +139,7 @@ def read_all_ways(section: bytes, count: int, base_timestamp: int) -> list[bool]
     accepted = []
     columns = RecordColumns()
     readers = (
-        lambda: records.walk(section, 0, len(section), count, base_timestamp),
+        lambda: records.check_records(section, 0, len(section), count, base_timestamp),
         lambda: list(
             read_records(RecordCursor(section, 0, len(section), count, 0, base_timestamp))
         ),
@@ -201,8 +201,8 @@ def test_a_true_crc_over_broken_bytes_raises_nothing(batch: bytes, data: st.Data
 @settings(max_examples=300)
 @given(st.binary(max_size=200), st.integers(0, 5), st.integers(-(2**63), 2**63 - 1))
 def test_random_sections_raise_nothing_else(section: bytes, count: int, base: int) -> None:
-    walked, decoded, _ = read_all_ways(section, count, base)
-    assert decoded or not walked  # decoding allows gaps in the offsets, walking does not
+    summary, decoded, _ = read_all_ways(section, count, base)
+    assert decoded or not summary  # decoding allows gaps in the offsets, walking does not
 
 
 @given(rows, st.data())
@@ -210,9 +210,9 @@ def test_the_readers_agree_on_broken_sections(content: list[Row], data: st.DataO
     section = bytearray(build(content)[61:])
     at = data.draw(st.integers(0, len(section) - 1))
     section[at] = data.draw(st.integers(0, 255))
-    walked, decoded, in_columns = read_all_ways(bytes(section), len(content), 0)
+    summary, decoded, in_columns = read_all_ways(bytes(section), len(content), 0)
     assert decoded == in_columns
-    assert decoded or not walked
+    assert decoded or not summary
 
 
 @given(st.binary(max_size=200))

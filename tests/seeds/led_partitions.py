@@ -11,7 +11,7 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
@@ -58,7 +58,7 @@ class LedPartitions:
 
     def append(self, partition: Partition, *values: bytes) -> AppendResult:
         data = build([(None, value, [], WALL_MS) for value in values])
-        result = self.replicas.append(partition, Span(data, 0, len(data)), PRODUCE_VERSION)
+        result = self.replicas.append(partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION)
         self.replicas.appended(partition)
         return result
 

@@ -14,16 +14,18 @@ from dataclasses import replace
 from typing import Any
 
 from odradek.client.consumer.fetch.collector import FetchCollector
-from odradek.client.consumer.group.rebalance import RebalanceTurns, Turn
+from odradek.client.consumer.group.rebalance import CallSequence, ListenerCalls
 from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.position.subscription_state import SubscriptionState
-from odradek.client.producer.completion import Completion
+from odradek.client.producer.batch_completion import Completion
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.transaction_manager import (
+    NOTHING,
+    NOWHERE,
     REMEMBERED_BATCHES,
     TransactionManager,
+    TxnPartitionEntry,
 )
-from odradek.client.producer.txn_partition_entry import NOTHING, NOWHERE, TxnPartitionEntry
 from odradek.testing.engines.plans import EnginesPlan
 from odradek.testing.history import History
 from odradek.testing.scheduler import MS, SimulationError
@@ -195,14 +197,14 @@ def read_on_after_seeks() -> None:
 
 def keep_what_is_lost() -> None:
     """A member that has lost its generation does not tell its application."""
-    prepare = RebalanceTurns.prepare
+    prepare = ListenerCalls.prepare
 
-    def silent(self: RebalanceTurns) -> Turn:
+    def silent(self: ListenerCalls) -> CallSequence:
         if self.member.generation.is_reset:
             return None
         return (yield from prepare(self))
 
-    RebalanceTurns.prepare = silent  # type: ignore[method-assign]
+    ListenerCalls.prepare = silent  # type: ignore[method-assign]
 
 
 def nothing() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, record_batch_builder
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.api.list_offsets import (
@@ -221,7 +221,7 @@ class Reader(SimClient):
             self.later()
             return
         span = answered[0].records
-        assert isinstance(span, Span)
+        assert isinstance(span, ByteRange)
         for header in record_batch.batches(span.data, span.start, span.end):
             assert record_batch.is_intact(span.data, header)
             for record in record_batch.records_of(span.data, header):

@@ -1,6 +1,6 @@
 """Members of a group in simulated time, and the books they keep.
 
-A member is what a face makes of a `ConsumerGroup`: an application that polls every now and then,
+A member is what a face makes of a `GroupRunner`: an application that polls every now and then,
 works on what it owns (it counts positions up, from what is committed), commits or leaves that to
 its consumer (`auto_commit`), and calls its listener. It is a process of its own, which can be
 killed, paused, or closed.
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.group.coordinator import ConsumerCoordinator
-from odradek.client.consumer.group.member import Callback, GroupConfig, Occasion, Raise
-from odradek.client.consumer.group.runner import ConsumerGroup
+from odradek.client.consumer.group.member import CallListener, GroupConfig, Raise, RebalanceEvent
+from odradek.client.consumer.group.runner import GroupRunner
 from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
 from odradek.client.engine import Engine
 from odradek.client.errors import FencedInstance, KafkaError
@@ -111,10 +111,10 @@ class SimMember:
             self.side.env.random,
             self.side.timer.now_ms,
         )
-        self.group = ConsumerGroup(self.engine, self.coordinator, self._wanted)
+        self.group = GroupRunner(self.engine, self.coordinator, self._wanted)
         self.process.run(self.engine.start)
         self.positions: dict[TopicPartition, int] = {}
-        self.calls: list[tuple[Occasion, list[TopicPartition]]] = []
+        self.calls: list[tuple[RebalanceEvent, list[TopicPartition]]] = []
         self.raised: list[BaseException] = []
         self.wanted = False
         self.closed = False
@@ -183,9 +183,9 @@ class SimMember:
             self._listen(item)
             self.group.callback_returned(None)
 
-    def _listen(self, call: Callback) -> None:
+    def _listen(self, call: CallListener) -> None:
         self.calls.append((call.occasion, list(call.partitions)))
-        if call.occasion is Occasion.ASSIGNED:
+        if call.occasion is RebalanceEvent.ASSIGNED:
             generation = self.coordinator.member.generation.generation_id
             for partition in self.subscriptions.assigned_partitions:
                 who = self.coordinator.config.group_instance_id or self.name
@@ -193,7 +193,7 @@ class SimMember:
             if call.partitions:
                 self._look_up(list(call.partitions))
             return
-        if call.occasion is Occasion.REVOKED and not self.auto_commit:
+        if call.occasion is RebalanceEvent.REVOKED and not self.auto_commit:
             self._commit([p for p in call.partitions if p in self.positions])
         for partition in call.partitions:
             self.positions.pop(partition, None)

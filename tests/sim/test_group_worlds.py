@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.consumer.group.member import Occasion
+from odradek.client.consumer.group.member import RebalanceEvent
 from odradek.model.topics import TopicPartition
 from sim.group_clients import HEARTBEAT_MS, MAX_POLL_MS, SESSION_MS
 from sim.group_world import GroupWorld
@@ -30,7 +30,7 @@ def test_members_come_and_go(strategy: str) -> None:
     world.until(lambda: not first.process.alive, 10)
     world.settle()
     assert shares(world) == [3, 3]
-    assert first.calls[-1][0] is Occasion.REVOKED
+    assert first.calls[-1][0] is RebalanceEvent.REVOKED
 
 
 def test_a_clean_leave_is_noticed_by_the_next_heartbeat() -> None:
@@ -61,7 +61,7 @@ def test_a_member_that_was_paused_beyond_its_session_has_lost_everything() -> No
     world.run(4 * SESSION_MS / 1000)
     world.settle()
     assert shares(world) == [2, 2]
-    assert (Occasion.LOST, had) in sleeper.calls
+    assert (RebalanceEvent.LOST, had) in sleeper.calls
 
 
 def test_a_member_whose_application_stops_polling_leaves_and_comes_back() -> None:
@@ -77,7 +77,7 @@ def test_a_member_whose_application_stops_polling_leaves_and_comes_back() -> Non
     slow.process.post(0, "poll", poll)
     world.settle()
     assert shares(world) == [2, 2]
-    assert any(occasion is Occasion.LOST for occasion, _ in slow.calls)
+    assert any(occasion is RebalanceEvent.LOST for occasion, _ in slow.calls)
     assert other.coordinator.member.generation.generation_id > generation
 
 
@@ -93,7 +93,7 @@ def test_a_static_member_that_restarts_within_its_session_keeps_its_partitions()
     world.settle()
     assert sorted(again.subscriptions.assigned_partitions) == had
     assert other.coordinator.member.generation.generation_id == generation
-    assert [occasion for occasion, _ in other.calls] == [Occasion.ASSIGNED]
+    assert [occasion for occasion, _ in other.calls] == [RebalanceEvent.ASSIGNED]
 
 
 def test_two_members_with_one_instance_id_cannot_both_stay() -> None:

@@ -5,7 +5,7 @@ import datetime as dt
 
 import pyarrow as pa
 
-from odradek.client.arrow.reading import SCHEMA
+from odradek.client.arrow.record_batches import SCHEMA
 from odradek.spark.arrow import arrow_schema, spark_batch
 
 

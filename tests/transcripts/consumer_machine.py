@@ -19,23 +19,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from odradek.client.alarm import NEVER_MS
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.group.coordinator import ConsumerCoordinator, MembershipOperation
 from odradek.client.consumer.group.member import (
-    Callback,
+    CallListener,
     Effect,
     GroupCall,
     GroupConfig,
-    PollWanted,
     Raise,
+    RequestPoll,
     Resolve,
     Send,
     WatchTopics,
 )
 from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
 from odradek.client.errors import Disconnected, KafkaError
+from odradek.client.net.alarm import NEVER_MS
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import LATEST
 from odradek.model.errors import ErrorCode
@@ -77,7 +77,7 @@ class ConsumerMachine:
         self.calls: list[GroupCall] = []
         self.names: dict[int, str] = {}
         self.kept: list[Waiter[Any]] = []
-        self.called: Callback | None = None
+        self.called: CallListener | None = None
 
     def run(self, line: str) -> list[str]:
         """Carry out one command."""
@@ -208,7 +208,7 @@ class ConsumerMachine:
                 newest = min(declaration(builder.request_type).versions[1], builder.max_version)
                 to = f"broker {call.node.id}" if call.node else "any broker"
                 return f"to {to}: {describe(builder.build(newest))}"
-            case Callback(occasion, partitions):
+            case CallListener(occasion, partitions):
                 self.called = effect
                 return f"the listener is told: {occasion.value} {joined(partitions)}"
             case Raise(error):
@@ -224,7 +224,7 @@ class ConsumerMachine:
                 return (
                     f"topics of interest: {', '.join(sorted(self.subscriptions.metadata_topics))}"
                 )
-            case PollWanted():
+            case RequestPoll():
                 return "a poll is wanted"
 
     def state(self) -> str:

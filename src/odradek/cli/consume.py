@@ -21,13 +21,12 @@ from odradek import Admin, Consumer
 from odradek.cli.brokers import broker_options, brokers
 from odradek.cli.connected import admin, consumer
 from odradek.cli.group_reading import AT_ONCE, WAIT_S, read_as_member
-from odradek.cli.moments import START, From, Position, offset_range, position
+from odradek.cli.moments import START, From, Position, now_ms, offset_range, position
 from odradek.cli.positions import chosen_partitions, offsets_at
 from odradek.cli.progress import Progress
 from odradek.cli.raw_text import must_be_text
 from odradek.cli.record_format_help import explained
 from odradek.cli.record_output import Looks, Writer
-from odradek.cli.topic import now_ms
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 

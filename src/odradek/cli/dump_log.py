@@ -21,10 +21,10 @@ from odradek.cli.record_format import Shown
 from odradek.log import dump
 from odradek.log.files import LocalDisk
 from odradek.log.scan import BadBatch
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.records import InvalidRecords, Record
 
-DAMAGED = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
+DAMAGED = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 NAMES = re.compile(r".*\.log|\d{20}.*\.(index|timeindex)")
 
 

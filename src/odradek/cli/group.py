@@ -17,11 +17,10 @@ from odradek.cli.failures import SomeFailed, each_of, tried
 from odradek.cli.group_tables import description_table, found_group, lag_table, summary
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, YES, json_option, watch_option, watched
-from odradek.cli.moments import position
+from odradek.cli.moments import now_ms, position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import Place, chosen_partitions, places_at
-from odradek.cli.topic import now_ms
-from odradek.client.admin.group_offsets import WITHOUT_MEMBERS
+from odradek.client.admin.groups import WITHOUT_MEMBERS
 from odradek.client.admin.results import Group, GroupDescription
 from odradek.client.errors import GroupNotFound, error_for
 from odradek.model.errors import ErrorCode

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -77,6 +78,11 @@ def moment_ms(text: str, now_ms: int) -> int:
     if ms > LAST_MS:
         raise NotUnderstood(f"{text!r} is later than any record can be: in ms, {LAST_MS}")
     return max(ms, 0)
+
+
+def now_ms() -> int:
+    """Return the current time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def is_number(text: str) -> bool:

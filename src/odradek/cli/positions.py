@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from odradek import Admin
 from odradek.cli.moments import From, NotUnderstood, Position, is_number
-from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek import Admin
+    from odradek.client.admin.results import Topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from odradek.cli import exits
@@ -13,10 +11,9 @@ from odradek.cli.connected import admin
 from odradek.cli.failures import HINTS, each_of
 from odradek.cli.groups import AliasedGroup
 from odradek.cli.looks import DRY_RUN, YES, json_flag, json_option
-from odradek.cli.moments import From, position
+from odradek.cli.moments import From, now_ms, position
 from odradek.cli.output import Listing, counted, done, show, tell
 from odradek.cli.positions import chosen_partitions, ends_of, offsets_at
-from odradek.cli.topic_description import describe, ls
 from odradek.cli.topic_tables import config_table
 from odradek.client.errors import UnknownTopicOrPartition
 
@@ -31,10 +28,6 @@ MOST_PARTITIONS, MOST_REPLICAS = 2**31 - 1, 2**15 - 1
 )
 def topic() -> None:
     """Topics: ls, create, describe, config, add-partitions, trim, rm."""
-
-
-topic.add_command(ls)
-topic.add_command(describe)
 
 
 @topic.command("create")
@@ -244,8 +237,3 @@ def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"{option} {pair!r}: write NAME=VALUE, as in retention.ms=60000")
         settings[name.strip()] = value.strip()
     return settings
-
-
-def now_ms() -> int:
-    """Now, for moments that are told from it."""
-    return time.time_ns() // 1_000_000

@@ -12,10 +12,11 @@ from odradek.cli.failures import each_of
 from odradek.cli.looks import json_option, watch_option, watched
 from odradek.cli.output import Listing, show
 from odradek.cli.positions import ends_of
+from odradek.cli.topic import topic
 from odradek.cli.topic_tables import config_table, summary_table, topic_table
 
 
-@click.command("ls")
+@topic.command("ls")
 @click.option("-i", "--internal", is_flag=True, help="The cluster's own topics too.")
 @watch_option
 @json_option
@@ -34,7 +35,7 @@ def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool)
         watched(pause_s, look)
 
 
-@click.command("describe")
+@topic.command("describe")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("-s", "--summary", is_flag=True, help="A row for each topic.")
 @click.option("-p", "--partitions", is_flag=True, help="Its partitions.  [default]")

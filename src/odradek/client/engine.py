@@ -14,17 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from odradek.client.backoff import ExponentialBackoff
-from odradek.client.cluster_image import ClusterImage, TopicInfo
-from odradek.client.errors.answers import error_for
-from odradek.client.errors.base import KafkaError
-from odradek.client.errors.own import ClientClosed
-from odradek.client.in_flight_requests import ClientRequest
-from odradek.client.metadata import Metadata
-from odradek.client.metadata_updater import MetadataUpdater
-from odradek.client.network_client import NetworkClient
-from odradek.client.topic_names import checked_topic
-from odradek.client.topics_of_interest import IDLE_MS
+from odradek.client.arguments import checked_topic
+from odradek.client.errors import ClientClosed, KafkaError, error_for
+from odradek.client.metadata.cluster_image import ClusterImage, TopicInfo
+from odradek.client.metadata.metadata import IDLE_MS, Metadata
+from odradek.client.metadata.updater import MetadataUpdater
+from odradek.client.net.backoff import ExponentialBackoff
+from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.net.network_client import NetworkClient
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.addresses import parse_addresses
 from odradek.config.client import ClientConfig

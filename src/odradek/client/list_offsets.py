@@ -12,10 +12,10 @@ from datetime import datetime
 from operator import index
 from typing import NamedTuple, SupportsIndex
 
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.cluster_image import NO_EPOCH, PartitionInfo
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError, UnknownTopicOrPartition, error_for
+from odradek.client.metadata.cluster_image import NO_EPOCH, PartitionInfo
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter, gather
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition

@@ -39,8 +39,8 @@ from odradek.coordinator.records import CoordinatorRecord, decode_record, key_by
 from odradek.coordinator.timers import KeyedTimers
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import Span
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.model.spans import ByteRange
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.record_batch import CorruptBatch, batches, is_intact, records_of
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.protocol.records import InvalidRecords
@@ -105,7 +105,7 @@ class Loading:
                     for record in records_of(data, header):
                         self._replay_one(record.key, record.value)
                 self._position = max(self._position, header.next_offset)
-        except (CorruptBatch, CorruptCompression, TooLarge, InvalidRecords) as error:
+        except (CorruptBatch, CorruptCompression, SectionTooLarge, InvalidRecords) as error:
             raise LoadingFailed(str(error)) from error
         except ProtocolError as error:
             raise LoadingFailed(f"after offset {self._position}: {error}") from error
@@ -261,7 +261,9 @@ class Shard:
             log.warning("records of %s: %s", self.partition.topic_partition, error)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         data = builder.build()
-        result = self._replicas.append(self.partition, Span(data, 0, len(data)), PRODUCE_VERSION)
+        result = self._replicas.append(
+            self.partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION
+        )
         if result.error is NONE:
             self._written = result.required_offset
         elif result.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # Of that the disk has told.

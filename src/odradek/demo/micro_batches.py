@@ -20,8 +20,8 @@ STEPS = {
     "checkpoint": ("walCommit", "commitOffsets", "commitBatch"),
 }
 """Spark's names of what a micro-batch's time is spent on, by the kind that is shown."""
-COLOURS = ("var(--c)", "var(--b)", "var(--a)", "var(--soft)")
-WIDTH, LEFT, STEP, LEGEND, AXIS = 980, 90, 26, 24, 22
+STEP_COLOURS = ("var(--c)", "var(--b)", "var(--a)", "var(--soft)")
+TIME_LINE_WIDTH, TIME_LINE_LEFT, STEP, LEGEND, AXIS = 980, 90, 26, 24, 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +61,26 @@ def time_line(batches: Sequence[MicroBatch]) -> str:
     queries = list(dict.fromkeys(batch.query for batch in batches))
     first = min(batch.began_s for batch in batches)
     last = max(batch.began_s + batch.seconds for batch in batches)
-    scale = (WIDTH - LEFT - 10) / max(last - first, 0.1)
+    scale = (TIME_LINE_WIDTH - TIME_LINE_LEFT - 10) / max(last - first, 0.1)
     height = LEGEND + STEP * len(queries) + AXIS
-    parts = [f'<svg viewBox="0 0 {WIDTH} {height}" role="img">', *legend()]
+    parts = [f'<svg viewBox="0 0 {TIME_LINE_WIDTH} {height}" role="img">', *legend()]
     for row, query in enumerate(queries):
         y = LEGEND + row * STEP
         parts.append(f'<text class="name" x="0" y="{y + 15}">{escape(query)}</text>')
         for batch in batches:
             if batch.query == query:
-                parts += bar(batch, LEFT + (batch.began_s - first) * scale, y, scale)
+                parts += bar(batch, TIME_LINE_LEFT + (batch.began_s - first) * scale, y, scale)
     every = next((step for step in (1, 2, 5, 10, 30, 60) if (last - first) / step <= 15), 300)
     for second in range(0, int(last - first) + 1, every):
-        x, y = LEFT + second * scale, height - 6
+        x, y = TIME_LINE_LEFT + second * scale, height - 6
         parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{second} s</text>')
     return "".join(parts) + "</svg>"
 
 
 def legend() -> list[str]:
     parts = []
-    for index, (kind, colour) in enumerate(zip(STEPS, COLOURS, strict=True)):
-        x = LEFT + index * 110
+    for index, (kind, colour) in enumerate(zip(STEPS, STEP_COLOURS, strict=True)):
+        x = TIME_LINE_LEFT + index * 110
         parts.append(f'<rect x="{x}" y="3" width="10" height="10" rx="2" fill="{colour}"/>')
         parts.append(f'<text class="name" x="{x + 15}" y="12">{kind}</text>')
     return parts
@@ -90,7 +90,7 @@ def bar(batch: MicroBatch, x: float, y: float, scale: float) -> list[str]:
     text = ", ".join(f"{kind} {seconds:.2f} s" for kind, seconds in batch.steps.items())
     title = f"{batch.query} {batch.number}: {batch.rows:,} rows, {batch.seconds:.2f} s ({text})"
     parts = [f"<g><title>{escape(title)}</title>"]
-    for (_, seconds), colour in zip(batch.steps.items(), COLOURS, strict=True):
+    for (_, seconds), colour in zip(batch.steps.items(), STEP_COLOURS, strict=True):
         width = seconds * scale
         parts.append(
             f'<rect x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{STEP - 8}" '

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from odradek import Admin, KafkaError, Producer
-from odradek.client.producer.delivery import Delivery
+from odradek.client.producer.futures import Delivery
 from odradek.demo.flights import Event
 
 REPORT_EVERY = 1000

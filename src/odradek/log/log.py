@@ -21,7 +21,7 @@ from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
 from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
 from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import ValidBatch
@@ -33,7 +33,7 @@ NONE: Final = ErrorCode.NONE
 STAMP_BYTES: Final = 16
 JOINED_BYTES: Final = 4096
 """Up to this size a batch is copied to be written in one part, which is cheaper than two."""
-UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
+UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 """What a search by time meets in a batch that is no longer what was checked and appended."""
 
 

@@ -1,6 +1,6 @@
 """Stretches of bytes that are passed on without being looked at or copied.
 
-`Span` is a stretch of a received frame: what the protocol's decoder yields for record batches.
+`ByteRange` is a stretch of a received frame: what the protocol's decoder yields for record batches.
 `FileSlice` is a stretch of a file: what the log yields for a fetch, and what the network sends with
 `sendfile`.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from odradek.model.env import File
 
 
-class Span:
+class ByteRange:
     """Bytes `start..end` (end exclusive) of `data`."""
 
     __slots__ = ("data", "end", "start")
@@ -24,7 +24,7 @@ class Span:
         self.end = end
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Span):
+        if not isinstance(other, ByteRange):
             return NotImplemented
         return (self.data, self.start, self.end) == (other.data, other.start, other.end)
 
@@ -32,7 +32,7 @@ class Span:
         return hash((self.data, self.start, self.end))
 
     def __repr__(self) -> str:
-        return f"Span({self.start}..{self.end} of {len(self.data)} bytes)"
+        return f"ByteRange({self.start}..{self.end} of {len(self.data)} bytes)"
 
     def __len__(self) -> int:
         return self.end - self.start

@@ -30,8 +30,8 @@ class AsyncioDriver:
         self._handle: asyncio.Handle | None = None
         self._at_ms: float = 0
         self._closed = False
-        loop.add_reader(self._descriptor, self._turn)
-        self._plan()
+        loop.add_reader(self._descriptor, self._run_ready)
+        self._schedule()
 
     def run(self, action: Callable[[], T]) -> T:
         """Do something that belongs to the reactor: its timer knows the time, and what is left to
@@ -41,14 +41,14 @@ class AsyncioDriver:
         try:
             return action()
         finally:
-            self._plan()
+            self._schedule()
 
     def post(self, action: Callable[[], None]) -> None:
         """Do something after the current event. For who is on the loop's thread, but not called by
         the reactor: that would not know that there is something to do.
         """
         self._reactor.call_soon(action)
-        self._plan()
+        self._schedule()
 
     def close(self) -> None:
         """Leave the loop. The reactor is closed by its owner."""
@@ -59,16 +59,16 @@ class AsyncioDriver:
                 self._handle.cancel()
                 self._handle = None
 
-    def _turn(self) -> None:
+    def _run_ready(self) -> None:
         if not self._closed:
-            self._reactor.turn()
-            self._plan()
+            self._reactor.run_ready()
+            self._schedule()
 
-    def _due(self) -> None:
+    def _deadline_reached(self) -> None:
         self._handle = None
-        self._turn()
+        self._run_ready()
 
-    def _plan(self) -> None:
+    def _schedule(self) -> None:
         """See to it that there is a turn when there is something to do."""
         wait_ms = self._reactor.wait_ms()
         if self._closed or wait_ms is None:
@@ -80,6 +80,6 @@ class AsyncioDriver:
             self._handle.cancel()
         self._at_ms = at_ms
         if wait_ms == 0:
-            self._handle = self.loop.call_soon(self._due)
+            self._handle = self.loop.call_soon(self._deadline_reached)
         else:
-            self._handle = self.loop.call_later(min(wait_ms, DAY_MS) / 1000, self._due)
+            self._handle = self.loop.call_later(min(wait_ms, DAY_MS) / 1000, self._deadline_reached)

@@ -70,8 +70,8 @@ class ConnectionLimits:
     """Requests of one connection not yet answered."""
     max_queued_bytes: int = 1024 * 1024
     """Output of one connection, above which its requests are no longer read."""
-    frames_per_turn: int = 64
-    bytes_per_turn: int = 1024 * 1024
+    frames_per_round: int = 64
+    bytes_per_round: int = 1024 * 1024
     """Output sent for one connection before the others have their turn."""
     max_connections: int = 2**31 - 1
     """Kafka's `max.connections`."""
@@ -116,7 +116,7 @@ class Exchange:
     `close_connection`, now or later.
     """
 
-    __slots__ = ("_answer", "abandoned", "behind", "connection", "frame")
+    __slots__ = ("_answer", "abandoned", "next_exchange", "connection", "frame")
 
     def __init__(self, connection: Connection, frame: bytes) -> None:
         self.connection = connection
@@ -126,7 +126,7 @@ class Exchange:
         """Called after the event in which the connection ended, if this was not answered by then:
         what waits to answer it need not wait any longer.
         """
-        self.behind: Exchange | None = None
+        self.next_exchange: Exchange | None = None
         """The next one of the connection, while both are in progress."""
         self._answer: Sequence[Part] | None = None
 
@@ -162,7 +162,7 @@ class Exchange:
         self.connection.close_violation(reason)
 
 
-class InProgress:
+class ExchangesInProgress:
     """The exchanges of one connection, oldest first: those that are not answered, and those whose
     answers wait for them.
 
@@ -185,7 +185,7 @@ class InProgress:
         if self._newest is None:
             self._oldest = exchange
         else:
-            self._newest.behind = exchange
+            self._newest.next_exchange = exchange
         self._newest = exchange
         self._count += 1
 
@@ -195,15 +195,15 @@ class InProgress:
             return False
         following = self._take_oldest(exchange)
         output.append(answer)
-        while following is not None and (behind := following._answer) is not None:
+        while following is not None and (next_exchange := following._answer) is not None:
             following = self._take_oldest(following)
-            output.append(behind)
+            output.append(next_exchange)
         return True
 
     def _take_oldest(self, oldest: Exchange) -> Exchange | None:
         """Let it go; the one that is the oldest now."""
-        following = oldest.behind
-        oldest.behind = None
+        following = oldest.next_exchange
+        oldest.next_exchange = None
         self._oldest = following
         self._count -= 1
         if following is None:
@@ -220,7 +220,7 @@ class InProgress:
             exchange = self._take_oldest(exchange)
 
 
-class Deadlines:
+class ConnectionDeadlines:
     """Closes its connection when it must; made when the connection starts."""
 
     __slots__ = ("_connection", "_counters", "_idle", "_limits", "_progress_ms", "_stall", "_timer")
@@ -298,7 +298,7 @@ class Connection:
         "_deadlines",
         "_exchanges",
         "_framing",
-        "_in_turn",
+        "_handling_frames",
         "_output",
         "_reading",
         "_scheduled",
@@ -329,11 +329,11 @@ class Connection:
         self._transport = transport
         self._framing = Framing(server.limits.max_first_request_bytes)
         self._output = OutputQueue()
-        self._exchanges = InProgress()
+        self._exchanges = ExchangesInProgress()
         self._reading, self._writing = True, False
         """The interest that the network knows of."""
-        self._in_turn = self._scheduled = False
-        self._deadlines = Deadlines(self, server.timer, server.limits, server.counters)
+        self._handling_frames = self._scheduled = False
+        self._deadlines = ConnectionDeadlines(self, server.timer, server.limits, server.counters)
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -369,7 +369,7 @@ class Connection:
         if framing.pending and self._reading:
             return  # What is here goes first, and `_go_on` is on its way.
         try:
-            data = self._transport.receive(framing.wanted)
+            data = self._transport.receive(framing.receive_bytes)
         except (OSError, MemoryError) as error:
             self._failed("receiving", error)
             return
@@ -383,31 +383,31 @@ class Connection:
         framing.feed(data)
         # The network tells of a failure also when reading is not wanted: then this only looks.
         if framing.pending and self._reading:
-            self._turn()
+            self._run_frames()
 
-    def _turn(self) -> None:
+    def _run_frames(self) -> None:
         """Hand out the frames that are here, up to the turn's share; then send the answers."""
-        self._in_turn = True
+        self._handling_frames = True
         try:
-            self._take_frames()
+            self._handle_frames()
         except ProtocolError as error:
             self.close_violation(str(error))
         except Exception as error:
             self._server.bug(f"handling a request of {self}", error)
             self.close("a bug in the handler")
-        self._in_turn = False
+        self._handling_frames = False
         if self.closed:
             return
         if self._output.queued_bytes and not self.blocked:
             self._flush()
-        elif self._unsettled():
-            self._settle()
+        elif self._needs_update():
+            self._update_interest()
 
-    def _take_frames(self) -> None:
+    def _handle_frames(self) -> None:
         server = self._server
         limits, received = server.limits, server.received
         exchanges, framing, output = self._exchanges, self._framing, self._output
-        left = limits.frames_per_turn
+        left = limits.frames_per_round
         while framing.pending and left:
             if len(exchanges) >= limits.max_in_progress:
                 return
@@ -434,8 +434,8 @@ class Connection:
         if self.closed:
             release_all(answer)
             return
-        if self._exchanges.answered(exchange, answer, self._output) and not self._in_turn:
-            self._soon()
+        if self._exchanges.answered(exchange, answer, self._output) and not self._handling_frames:
+            self._continue_soon()
 
     def _writable(self) -> None:
         self.blocked = False
@@ -445,7 +445,7 @@ class Connection:
         server, output = self._server, self._output
         queued = output.queued_bytes
         try:
-            end = output.flush(self._transport, server.limits.bytes_per_turn)
+            end = output.flush(self._transport, server.limits.bytes_per_round)
         except (OSError, MemoryError) as error:
             self._failed("sending", error)
             return
@@ -455,29 +455,29 @@ class Connection:
             self.blocked = True
             self._deadlines.blocked(taken > 0 or not self._writing)
         elif end == YIELDED:
-            self._soon()
-        elif not self._unsettled():
+            self._continue_soon()
+        elif not self._needs_update():
             return
-        self._settle()
+        self._update_interest()
 
     # Between events.
 
-    def _soon(self) -> None:
+    def _continue_soon(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._server.call_soon(self._go_on)
+            self._server.call_soon(self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """After the current event: send what was answered meanwhile, hand out what had to wait."""
         self._scheduled = False
         if self.closed:
             return
         if self._framing.pending and self._may_read():
-            self._turn()
+            self._run_frames()
         elif self._output.queued_bytes and not self.blocked:
             self._flush()
         else:
-            self._settle()
+            self._update_interest()
 
     def _may_read(self) -> bool:
         limits = self._server.limits
@@ -486,7 +486,7 @@ class Connection:
             and self._output.queued_bytes <= limits.max_queued_bytes
         )
 
-    def _unsettled(self) -> bool:
+    def _needs_update(self) -> bool:
         """Whether `_settle` could have something to do once all output is sent. Cheap, for every
         turn.
         """
@@ -497,14 +497,14 @@ class Connection:
             or len(self._exchanges) >= self._server.limits.max_in_progress
         )
 
-    def _settle(self) -> None:
+    def _update_interest(self) -> None:
         """Tell the network what is wanted now, if that changed; go on later with frames here."""
         read = self._may_read()
         if read is not self._reading or self.blocked is not self._writing:
             self._reading, self._writing = read, self.blocked
             self._server.network.set_interest(self._transport, read=read, write=self.blocked)
         if read and self._framing.pending:
-            self._soon()
+            self._continue_soon()
 
     # The end.
 
@@ -534,4 +534,4 @@ class Connection:
         self._output.discard()
         self._exchanges.abandon(server.call_soon)
         log.log(level, "closed the connection of %s: %s", self, reason)
-        server.gone(self)
+        server.connection_closed(self)

@@ -38,7 +38,7 @@ Address = tuple[int, Any]
 """Family and socket address."""
 
 
-class Attempt:
+class ConnectAttempt:
     """A socket on its way to one address."""
 
     def __init__(self, connecting: socket.socket) -> None:
@@ -70,7 +70,7 @@ class Connector:
         self._host, self._port = host, port
         self._connected, self._failed = connected, failed
         self._addresses: deque[Address] = deque()
-        self._attempts: list[Attempt] = []
+        self._attempts: list[ConnectAttempt] = []
         self._next: TimerTask | None = None
         self._reason: OSError | None = None
         self._over = False
@@ -116,14 +116,14 @@ class Connector:
         if not self._attempts and not self._over:
             self._fail(self._refusal())
 
-    def _begin(self, family: int, address: Any) -> Attempt:
+    def _begin(self, family: int, address: Any) -> ConnectAttempt:
         connecting = socket.socket(family, socket.SOCK_STREAM)
         try:
             connecting.setblocking(False)
             code = connecting.connect_ex(address)
             if code and code not in PENDING:
                 raise OSError(code, os.strerror(code))
-            attempt = Attempt(connecting)
+            attempt = ConnectAttempt(connecting)
             # A socket that has failed is told as readable, whatever was asked for.
             self._watcher.watch(attempt, lambda: self._ended(attempt), lambda: self._ended(attempt))
             self._watcher.set_mask(attempt, WRITE)
@@ -132,7 +132,7 @@ class Connector:
             raise
         return attempt
 
-    def _ended(self, attempt: Attempt) -> None:
+    def _ended(self, attempt: ConnectAttempt) -> None:
         """An attempt has an outcome."""
         if attempt not in self._attempts:
             return

@@ -37,7 +37,7 @@ fills.
 RECEIVE_LARGE_BYTES: Final = 1024 * 1024
 """How much at most, inside a large frame, while each receive gives all it was asked for."""
 
-FOREIGN = (
+OTHER_PROTOCOLS = (
     (b"\x16\x03", "a TLS handshake: is the client set to SSL or SASL_SSL?"),
     (b"GET ", "an HTTP request: this port speaks the Kafka protocol"),
     (b"POST", "an HTTP request: this port speaks the Kafka protocol"),
@@ -59,12 +59,12 @@ class FrameError(ProtocolError):
 class Framing:
     """The frames of one stream: `feed` what arrived, then take `next_frame` until it is None."""
 
-    __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "pending", "wanted")
+    __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "pending", "receive_bytes")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         """The greatest length allowed, in bytes; applies from the next length on."""
-        self.wanted = RECEIVE_BYTES
+        self.receive_bytes = RECEIVE_BYTES
         """How many bytes to receive next."""
         self.pending = False
         """Bytes arrived that `next_frame` has not looked at: there may be another whole frame."""
@@ -95,7 +95,7 @@ class Framing:
             assert pieces is not None, "a frame that is missing bytes has pieces"
             pieces.append(data if len(data) == missing else memoryview(data)[:missing])
             self._missing = 0
-            self.wanted = RECEIVE_BYTES
+            self.receive_bytes = RECEIVE_BYTES
             self._data = data
             self._position = missing
             self.pending = True
@@ -106,7 +106,7 @@ class Framing:
         """
         self._missing = missing
         large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
-        self.wanted = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
+        self.receive_bytes = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
         pieces = self._pieces
         if pieces is None:
             pieces = self._pieces = []
@@ -154,7 +154,7 @@ class Framing:
         return frame
 
     def _refusal(self, length: int, prefix: bytes) -> FrameError:
-        for beginning, what in FOREIGN:
+        for beginning, what in OTHER_PROTOCOLS:
             if prefix.startswith(beginning):
                 return FrameError(f"not a Kafka request but {what}")
         if length <= 0:

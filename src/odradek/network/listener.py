@@ -32,7 +32,7 @@ from odradek.timing.timer_task import TimerTask
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
-ACCEPTS_PER_TURN = 64
+ACCEPTS_PER_ROUND = 64
 FIRST_PAUSE_MS = 100
 LAST_PAUSE_MS = 1000
 
@@ -85,7 +85,7 @@ class SocketListening:
         self._spare = _spare()
         self._pause_ms = FIRST_PAUSE_MS
         self._resume: TimerTask | None = None
-        self.turned_away = 0
+        self.rejected = 0
         """Connections closed for want of descriptors."""
         name = self._socket.getsockname()
         self.address: tuple[str, int] = (str(name[0]), int(name[1]))
@@ -107,7 +107,7 @@ class SocketListening:
             self._spare = None
 
     def _readable(self) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
+        for _ in range(ACCEPTS_PER_ROUND):
             try:
                 connected, address = self._socket.accept()
             except BlockingIOError:
@@ -120,11 +120,11 @@ class SocketListening:
                 log.debug("a connection was lost before it was accepted: %s", error)
                 continue
             self._pause_ms = FIRST_PAUSE_MS
-            self._take(connected, (str(address[0]), int(address[1])))
+            self._adopt(connected, (str(address[0]), int(address[1])))
             if self._socket.fileno() < 0:
                 return
 
-    def _take(self, connected: socket.socket, address: tuple[str, int]) -> None:
+    def _adopt(self, connected: socket.socket, address: tuple[str, int]) -> None:
         try:
             transport = SocketTransport(connected, address)
         except OSError as error:  # Reset since; macOS refuses options then.
@@ -134,8 +134,8 @@ class SocketListening:
         self._accepted(transport)
 
     def _exhausted(self, error: OSError) -> None:
-        away = self._turn_away()
-        self.turned_away += away
+        away = self._reject_pending()
+        self.rejected += away
         log.warning(
             "no descriptor for a new connection (%s): turned away %d, accepting again in %d ms",
             error.strerror,
@@ -152,10 +152,10 @@ class SocketListening:
             self._spare = _spare()
         self._watcher.set_mask(self, READ)
 
-    def _turn_away(self) -> int:
+    def _reject_pending(self) -> int:
         """Close what is pending with the help of the spare descriptor; how many."""
         away = 0
-        while self._spare is not None and away < ACCEPTS_PER_TURN:
+        while self._spare is not None and away < ACCEPTS_PER_ROUND:
             os.close(self._spare)
             self._spare = None
             try:

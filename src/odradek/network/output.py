@@ -143,7 +143,7 @@ class OutputQueue:
                 break
         data = run if offered > JOIN_BYTES else [b"".join(run)]
         taken = transport.send(data, more=True) if more else transport.send(data)
-        drop(parts, taken)
+        drop_bytes(parts, taken)
         return taken, taken == offered
 
     def _read(self, parts: list[Part], index: int, part: FileSlice) -> bytes:
@@ -164,7 +164,7 @@ class OutputQueue:
         release_all(parts or ())
 
 
-def drop(parts: list[Part], taken: int) -> None:
+def drop_bytes(parts: list[Part], taken: int) -> None:
     """Forget that many bytes at the front; they are bytes, not files."""
     whole = 0
     for part in parts:

@@ -59,7 +59,7 @@ THREADS_WAKE_UP: Final = b"\0"
 """What threads write to end the sleep. Signals write their numbers, and there is no signal 0."""
 
 
-class Watch:
+class WatchedDescriptor:
     """One watched descriptor."""
 
     __slots__ = ("fd", "mask", "readable", "subject", "writable")
@@ -96,7 +96,9 @@ class Reactor:
         """Where names are resolved for `connect`; without it only addresses can be connected to."""
         self._poller = poller or default_poller()
         self._poll = self._poller.poll
-        self._watches: list[Watch | None] = []  # by descriptor: they are small and used again
+        self._watches: list[
+            WatchedDescriptor | None
+        ] = []  # by descriptor: they are small and used again
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
         self._stopping = False
@@ -134,7 +136,7 @@ class Reactor:
         self, subject: Watchable, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:
         """`register`, for what is not a transport."""
-        watch = Watch(subject, readable, writable)
+        watch = WatchedDescriptor(subject, readable, writable)
         self._poller.register(watch.fd, READ)
         while len(self._watches) <= watch.fd:
             self._watches.append(None)
@@ -162,7 +164,7 @@ class Reactor:
             self._watches[fd] = None
             self._poller.unregister(fd)
 
-    def _watch_of(self, fd: int) -> Watch | None:
+    def _watch_of(self, fd: int) -> WatchedDescriptor | None:
         """Who watches a descriptor. That of a closed socket is -1, and nobody's."""
         return self._watches[fd] if 0 <= fd < len(self._watches) else None
 
@@ -207,7 +209,7 @@ class Reactor:
             self.run_once()
 
     def fileno(self) -> int:
-        """Readable when `turn` has something to do. `OSError` on a system without such a thing."""
+        """Readable when `run_ready` has something to do. `OSError` on a system without such a thing."""
         return self._poller.fileno()
 
     def wait_ms(self) -> int | None:
@@ -217,7 +219,7 @@ class Reactor:
             return 0
         return None if deadline is None else max(0, deadline - self.now_ms())
 
-    def turn(self) -> None:
+    def run_ready(self) -> None:
         """One round without sleeping."""
         self._round(self.timer.next_deadline_ms(), 0.0)
 

@@ -110,7 +110,7 @@ class SocketServer:
             self._refused_logged_ms = now_ms
             log.warning("refused %d connections, the last from %s: %s", count, address, limit)
 
-    def gone(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         """A connection closed itself. The handler is told later, not within a call it made."""
         del self.connections[connection.id]
         self.counters.connections_closed += 1
@@ -120,9 +120,9 @@ class SocketServer:
             self._per_address[address] = left
         else:
             del self._per_address[address]
-        self.call_soon(lambda: self._tell_gone(connection))
+        self.call_soon(lambda: self._notify_disconnected(connection))
 
-    def _tell_gone(self, connection: Connection) -> None:
+    def _notify_disconnected(self, connection: Connection) -> None:
         try:
             self.handler.disconnected(connection)
         except Exception as error:

@@ -77,13 +77,13 @@ class Workers:
             result = work()
         except BaseException as error:
             reason = error
-            self._call_soon_threadsafe(lambda: self._tell(failed, reason))
+            self._call_soon_threadsafe(lambda: self._complete(failed, reason))
         else:
-            self._call_soon_threadsafe(lambda: self._tell(done, result))
+            self._call_soon_threadsafe(lambda: self._complete(done, result))
 
-    def _tell(self, told: Callable[[T], None], value: T) -> None:
+    def _complete(self, callback: Callable[[T], None], value: T) -> None:
         self.in_progress -= 1
-        told(value)
+        callback(value)
 
     def _start_thread(self) -> None:
         name = f"{self._name}-{len(self._threads)}"

@@ -52,7 +52,7 @@ from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.schema import declaration
 
 
-class Api(NamedTuple):
+class ApiMessages(NamedTuple):
     """One row: an API by its key, with its two messages for all versions."""
 
     key: int
@@ -68,44 +68,46 @@ class Api(NamedTuple):
         return self.flexible is not None and version >= self.flexible
 
 
-def row(request: type[Any], response: type[Any]) -> Api:
+def api_messages(request: type[Any], response: type[Any]) -> ApiMessages:
     """The row of a pair of messages."""
     key, versions, flexible = declaration(request)
     assert declaration(response) == (key, versions, flexible), request
-    return Api(key, request.__name__.removesuffix("Request"), request, response, versions, flexible)
+    return ApiMessages(
+        key, request.__name__.removesuffix("Request"), request, response, versions, flexible
+    )
 
 
-MESSAGES: dict[int, Api] = {
+MESSAGES: dict[int, ApiMessages] = {
     api.key: api
     for api in (
-        row(ProduceRequest, ProduceResponse),
-        row(FetchRequest, FetchResponse),
-        row(ListOffsetsRequest, ListOffsetsResponse),
-        row(MetadataRequest, MetadataResponse),
-        row(OffsetCommitRequest, OffsetCommitResponse),
-        row(OffsetFetchRequest, OffsetFetchResponse),
-        row(FindCoordinatorRequest, FindCoordinatorResponse),
-        row(JoinGroupRequest, JoinGroupResponse),
-        row(HeartbeatRequest, HeartbeatResponse),
-        row(LeaveGroupRequest, LeaveGroupResponse),
-        row(SyncGroupRequest, SyncGroupResponse),
-        row(DescribeGroupsRequest, DescribeGroupsResponse),
-        row(ListGroupsRequest, ListGroupsResponse),
-        row(ApiVersionsRequest, ApiVersionsResponse),
-        row(CreateTopicsRequest, CreateTopicsResponse),
-        row(DeleteTopicsRequest, DeleteTopicsResponse),
-        row(DeleteRecordsRequest, DeleteRecordsResponse),
-        row(InitProducerIdRequest, InitProducerIdResponse),
-        row(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-        row(DescribeConfigsRequest, DescribeConfigsResponse),
-        row(AlterConfigsRequest, AlterConfigsResponse),
-        row(DescribeLogDirsRequest, DescribeLogDirsResponse),
-        row(CreatePartitionsRequest, CreatePartitionsResponse),
-        row(DeleteGroupsRequest, DeleteGroupsResponse),
-        row(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-        row(OffsetDeleteRequest, OffsetDeleteResponse),
-        row(DescribeClusterRequest, DescribeClusterResponse),
-        row(DescribeProducersRequest, DescribeProducersResponse),
-        row(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+        api_messages(ProduceRequest, ProduceResponse),
+        api_messages(FetchRequest, FetchResponse),
+        api_messages(ListOffsetsRequest, ListOffsetsResponse),
+        api_messages(MetadataRequest, MetadataResponse),
+        api_messages(OffsetCommitRequest, OffsetCommitResponse),
+        api_messages(OffsetFetchRequest, OffsetFetchResponse),
+        api_messages(FindCoordinatorRequest, FindCoordinatorResponse),
+        api_messages(JoinGroupRequest, JoinGroupResponse),
+        api_messages(HeartbeatRequest, HeartbeatResponse),
+        api_messages(LeaveGroupRequest, LeaveGroupResponse),
+        api_messages(SyncGroupRequest, SyncGroupResponse),
+        api_messages(DescribeGroupsRequest, DescribeGroupsResponse),
+        api_messages(ListGroupsRequest, ListGroupsResponse),
+        api_messages(ApiVersionsRequest, ApiVersionsResponse),
+        api_messages(CreateTopicsRequest, CreateTopicsResponse),
+        api_messages(DeleteTopicsRequest, DeleteTopicsResponse),
+        api_messages(DeleteRecordsRequest, DeleteRecordsResponse),
+        api_messages(InitProducerIdRequest, InitProducerIdResponse),
+        api_messages(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        api_messages(DescribeConfigsRequest, DescribeConfigsResponse),
+        api_messages(AlterConfigsRequest, AlterConfigsResponse),
+        api_messages(DescribeLogDirsRequest, DescribeLogDirsResponse),
+        api_messages(CreatePartitionsRequest, CreatePartitionsResponse),
+        api_messages(DeleteGroupsRequest, DeleteGroupsResponse),
+        api_messages(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        api_messages(OffsetDeleteRequest, OffsetDeleteResponse),
+        api_messages(DescribeClusterRequest, DescribeClusterResponse),
+        api_messages(DescribeProducersRequest, DescribeProducersResponse),
+        api_messages(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
 }

@@ -36,7 +36,7 @@ class Layout(NamedTuple):
     unpack_from: Callable[..., tuple[Any, ...]]
 
 
-class Code:
+class FunctionBuilder:
     """A function under construction."""
 
     def __init__(self, cls: type[Any], version: int) -> None:

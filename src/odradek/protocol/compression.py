@@ -10,7 +10,7 @@ comes out.
 A compressed section tells how long it is, never truthfully how long it becomes. So no size in it
 is believed: the output buffer starts at a guess, doubles while it is too small, and never exceeds
 the caller's cap. A bomb costs at most three times the work of the cap, the memory of the cap,
-and ends in `TooLarge`.
+and ends in `SectionTooLarge`.
 
 Facts of the codec library that this rests on are pinned by tests: `decompress_into` never writes
 past its buffer and says `failed to write whole buffer` when that is too small.
@@ -67,7 +67,7 @@ class CorruptCompression(Exception):
     """The section is not what its codec says it is."""
 
 
-class TooLarge(Exception):
+class SectionTooLarge(Exception):
     """The section would decompress to more than the caller's cap."""
 
 
@@ -95,7 +95,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 def decompress(codec: int, data: bytes, max_bytes: int) -> bytes:
     """What the section `data` of `codec` holds, at most `max_bytes`.
 
-    Raises `TooLarge` beyond that, `CorruptCompression` for what cannot be decoded.
+    Raises `SectionTooLarge` beyond that, `CorruptCompression` for what cannot be decoded.
     """
     match codec:
         case CompressionType.NONE:
@@ -123,7 +123,7 @@ def _decompress(library: Any, data: bytes, max_bytes: int) -> bytes:
             if BUFFER_FULL not in str(error):
                 raise CorruptCompression(str(error)) from None
             if size >= max_bytes:
-                raise TooLarge(f"more than {max_bytes} bytes after decompression") from None
+                raise SectionTooLarge(f"more than {max_bytes} bytes after decompression") from None
             size = min(max_bytes, 2 * size)
         else:
             return bytes(memoryview(output)[:written])
@@ -183,7 +183,7 @@ def _decompress_snappy_block(block: bytes, max_bytes: int) -> bytes:
     try:
         length = cramjam.snappy.decompress_raw_len(block)
         if length > max_bytes:
-            raise TooLarge(f"more than {max_bytes} bytes after decompression")
+            raise SectionTooLarge(f"more than {max_bytes} bytes after decompression")
         if length > 64 * len(block):
             raise CorruptCompression(f"snappy block of {len(block)} bytes claims {length}")
         output = bytearray(length)

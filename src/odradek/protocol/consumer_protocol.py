@@ -28,7 +28,7 @@ PROTOCOL_TYPE: Final = "consumer"
 
 HIGHEST_VERSION: Final = 3
 NO_GENERATION: Final = -1
-OF_NO_API: Final = -1
+NO_API_KEY: Final = -1
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class TopicPartitions:
     partitions: list[i32]
 
 
-@message(api=OF_NO_API, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
+@message(api=NO_API_KEY, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
 class ConsumerProtocolSubscription:
     """What a member wants, and what it has."""
 
@@ -52,7 +52,7 @@ class ConsumerProtocolSubscription:
     rack_id: str | None = field(default=None, since=3, ignorable=True)
 
 
-@message(api=OF_NO_API, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
+@message(api=NO_API_KEY, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
 class ConsumerProtocolAssignment:
     """What a member gets."""
 
@@ -60,7 +60,7 @@ class ConsumerProtocolAssignment:
     user_data: bytes | None = None
 
 
-@message(api=OF_NO_API, versions=(0, 1), flexible=None, open_ended=True)
+@message(api=NO_API_KEY, versions=(0, 1), flexible=None, open_ended=True)
 class StickyUserData:
     """What a member had after its last rebalance, and of which generation that was."""
 
@@ -68,7 +68,7 @@ class StickyUserData:
     generation: i32 = field(default=NO_GENERATION, since=1)
 
 
-@message(api=OF_NO_API, versions=(0, 0), flexible=None, open_ended=True)
+@message(api=NO_API_KEY, versions=(0, 0), flexible=None, open_ended=True)
 class CooperativeStickyUserData:
     """The generation of the owned partitions, for leaders that read subscriptions up to 1."""
 
@@ -97,7 +97,7 @@ class Assignment:
     user_data: bytes | None = None
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+def group_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     """Grouped by topic, in the order in which topics and partitions come."""
     groups: dict[str, list[int]] = {}
     for topic, partition in partitions:
@@ -105,8 +105,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     return [TopicPartitions(topic=topic, partitions=group) for topic, group in groups.items()]
 
 
-def ungrouped(groups: Iterable[TopicPartitions]) -> list[TopicPartition]:
-    """The inverse of `by_topic`."""
+def flatten(groups: Iterable[TopicPartitions]) -> list[TopicPartition]:
+    """The inverse of `group_by_topic`."""
     return [
         TopicPartition(group.topic, partition) for group in groups for partition in group.partitions
     ]
@@ -114,11 +114,11 @@ def ungrouped(groups: Iterable[TopicPartitions]) -> list[TopicPartition]:
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
     """With its version in front; topics and partitions sorted, as Java writes them."""
-    return prefixed(
+    return encode_versioned(
         ConsumerProtocolSubscription(
             topics=sorted(subscription.topics),
             user_data=subscription.user_data,
-            owned_partitions=by_topic(sorted(subscription.owned_partitions)),
+            owned_partitions=group_by_topic(sorted(subscription.owned_partitions)),
             generation_id=subscription.generation_id,
             rack_id=subscription.rack_id,
         ),
@@ -128,11 +128,11 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Subscription:
     """What `encode_subscription` wrote. Raises `ProtocolError`."""
-    found = unprefixed(ConsumerProtocolSubscription, data)
+    found = decode_versioned(ConsumerProtocolSubscription, data)
     return Subscription(
         topics=found.topics,
         user_data=found.user_data,
-        owned_partitions=ungrouped(found.owned_partitions),
+        owned_partitions=flatten(found.owned_partitions),
         generation_id=found.generation_id,
         rack_id=found.rack_id or None,
         group_instance_id=group_instance_id,
@@ -141,9 +141,10 @@ def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Su
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
     """With its version in front."""
-    return prefixed(
+    return encode_versioned(
         ConsumerProtocolAssignment(
-            assigned_partitions=by_topic(assignment.partitions), user_data=assignment.user_data
+            assigned_partitions=group_by_topic(assignment.partitions),
+            user_data=assignment.user_data,
         ),
         version,
     )
@@ -151,14 +152,14 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 
 def decode_assignment(data: bytes) -> Assignment:
     """What `encode_assignment` wrote. Raises `ProtocolError`."""
-    found = unprefixed(ConsumerProtocolAssignment, data)
-    return Assignment(ungrouped(found.assigned_partitions), found.user_data)
+    found = decode_versioned(ConsumerProtocolAssignment, data)
+    return Assignment(flatten(found.assigned_partitions), found.user_data)
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
     """What a member of a sticky group remembers."""
     return encode_bytes(
-        StickyUserData(previous_assignment=by_topic(partitions), generation=generation), 1
+        StickyUserData(previous_assignment=group_by_topic(partitions), generation=generation), 1
     )
 
 
@@ -169,7 +170,7 @@ def decode_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
             found = decode(StickyUserData, version, data)
         except ProtocolError:
             continue
-        return ungrouped(found.previous_assignment), found.generation
+        return flatten(found.previous_assignment), found.generation
     return [], NO_GENERATION
 
 
@@ -186,12 +187,12 @@ def decode_cooperative_sticky_user_data(data: bytes) -> int:
         return NO_GENERATION
 
 
-def prefixed(value: object, version: int) -> bytes:
+def encode_versioned(value: object, version: int) -> bytes:
     """The message behind its version."""
     return version.to_bytes(2, "big") + encode_bytes(value, version)
 
 
-def unprefixed(cls: type[T], data: bytes) -> T:
+def decode_versioned(cls: type[T], data: bytes) -> T:
     """The message behind a version. Raises `ProtocolError`."""
     version = int.from_bytes(data[:2], "big", signed=True)
     if len(data) < 2 or version < 0:

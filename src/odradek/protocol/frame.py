@@ -86,7 +86,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     if size >= 0:
         if size > end - pos:
             raise ProtocolError(f"client_id has {size} bytes, {end - pos} are left")
-        client_id = client_of(frame[pos : pos + size])
+        client_id = decode_client_id(frame[pos : pos + size])
         pos += size
     elif size != -1:
         raise ProtocolError(f"client_id has {size} bytes")
@@ -95,7 +95,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     return RequestHeader(api_key, version, correlation_id, client_id), pos
 
 
-def client_of(raw: bytes) -> str:
+def decode_client_id(raw: bytes) -> str:
     """The text of a client id; the same few are seen over and over."""
     known = _known_clients.get(raw)
     if known is None:
@@ -132,7 +132,7 @@ def response_parts(correlation_id: int, parts: list[Part], flexible_header: bool
     write_i32_be(head, i32(correlation_id))
     if flexible_header:
         head.append(0)
-    return framed(head, parts)
+    return with_head(head, parts)
 
 
 def request_parts(
@@ -157,7 +157,7 @@ def request_parts(
     head.write(name)
     if flexible:
         head.append(0)
-    return framed(head, parts)
+    return with_head(head, parts)
 
 
 def size_of(parts: list[Part]) -> int:
@@ -168,7 +168,7 @@ def size_of(parts: list[Part]) -> int:
     return size
 
 
-def framed(head: BytesWriter, parts: list[Part]) -> list[Part]:
+def with_head(head: BytesWriter, parts: list[Part]) -> list[Part]:
     """The head before the body, joined with its first part when that is plain bytes."""
     first = parts[0] if parts else None
     if isinstance(first, bytes):

@@ -25,7 +25,7 @@ encoding, share one `unpack_from`. Bounds: a count may not exceed what the remai
 at the element's smallest size, nor the total of decoded elements the limit for one message; a
 length may not exceed what remains. `struct` and indexing check the end of the frame for the rest,
 so the whole body stands in one `try` that turns their errors into `ProtocolError`. Bytes behind a
-response or a record are an error too. `records` become a `Span` of the frame, `bytes` a copy.
+response or a record are an error too. `records` become a `ByteRange` of the frame, `bytes` a copy.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from struct import unpack_from
 from typing import Any
 
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import Span
-from odradek.protocol.codegen import Code, layout_of, minimum_size, objects_max
+from odradek.model.spans import ByteRange
+from odradek.protocol.codegen import FunctionBuilder, layout_of, minimum_size, objects_max
 from odradek.protocol.primitives import (
     MAX_STRING_BYTES,
     read_uvarint,
@@ -56,7 +56,7 @@ from odradek.protocol.schema import (
     WireType,
     fields_of,
     is_open_ended,
-    is_written_out,
+    is_written_by_hand,
 )
 
 Compiled = tuple[Callable[[bytes, int], Any], str]
@@ -64,7 +64,7 @@ Compiled = tuple[Callable[[bytes, int], Any], str]
 
 def compile_reader(cls: type[Any], version: int, open_ended: bool | None = None) -> Compiled:
     """`read(frame, pos) -> message` for one version, and its source; `open_ended` as declared."""
-    return ReaderCode(cls, version, open_ended).function()
+    return ReaderBuilder(cls, version, open_ended).function()
 
 
 def bad_length(where: str, length: int, remaining: int) -> ProtocolError:
@@ -72,12 +72,12 @@ def bad_length(where: str, length: int, remaining: int) -> ProtocolError:
     return ProtocolError(f"{where} has length {length}, {remaining} bytes are left")
 
 
-def garbage(name: str, extra: int) -> ProtocolError:
+def trailing_bytes(name: str, extra: int) -> ProtocolError:
     """Bytes behind the end of the message."""
     return ProtocolError(f"{name} is followed by {extra} bytes more")
 
 
-class ReaderCode(Code):
+class ReaderBuilder(FunctionBuilder):
     """A reader under construction. `run` holds the fixed fields not yet unpacked."""
 
     def __init__(self, cls: type[Any], version: int, open_ended: bool | None = None) -> None:
@@ -86,13 +86,13 @@ class ReaderCode(Code):
         self.run: list[tuple[str, str]] = []
         self.scope |= {
             "new": object.__new__,
-            "Span": Span,
+            "ByteRange": ByteRange,
             "ProtocolError": ProtocolError,
             "read_uvarint": read_uvarint,
             "skip_tags": skip_tags,
             "uuid_of": uuid_of,
             "bad_length": bad_length,
-            "garbage": garbage,
+            "trailing_bytes": trailing_bytes,
             "too_many_tags": too_many_tags,
             "struct_error": struct_error,
             "unpack_from": unpack_from,
@@ -107,7 +107,7 @@ class ReaderCode(Code):
             result = self.read_struct(self.cls)
             if not self.open_ended:
                 # Behind a request they are passed over: librdkafka 2.16 sends three too many.
-                self.emit(f"if pos != end: raise garbage({title!r}, end - pos)")
+                self.emit(f"if pos != end: raise trailing_bytes({title!r}, end - pos)")
             self.emit(f"return {result}")
         with self.block("except (struct_error, IndexError):"):
             self.emit(
@@ -152,7 +152,7 @@ class ReaderCode(Code):
                 values[item.name] = self.literal(item.default)
             elif value in converted:
                 values[item.name] = f"uuid_of({value})"
-        if is_written_out(cls):
+        if is_written_by_hand(cls):
             arguments = (f"{item.name}={values[item.name]}" for item in fields_of(cls))
             self.emit(f"{result} = {made}({', '.join(arguments)})")
             return result
@@ -222,7 +222,7 @@ class ReaderCode(Code):
         if kind == TEXT:
             self.emit(f"{target} = data[pos:{stop}].decode()")
         elif kind == RECORDS:
-            self.emit(f"{target} = Span(data, pos, {stop})")
+            self.emit(f"{target} = ByteRange(data, pos, {stop})")
         else:
             self.emit(f"{target} = data[pos:{stop}]")
         self.emit(f"pos = {stop}")

@@ -8,7 +8,7 @@ What the source of a writer looks like (abridged):
      put = chunk.append
      s3 = o.name.encode()
      n4 = len(s3) + 1
-     put(SINGLE[n4] if n4 < 128 else uvarint(n4))
+     put(ONE_BYTE_VARINTS[n4] if n4 < 128 else uvarint(n4))
      put(s3)
      for o5 in o.partitions:
       put(pack6(o5.index, o5.error_code, ...))
@@ -29,9 +29,14 @@ from collections.abc import Callable, Sequence
 from struct import pack
 from typing import Any
 
-from odradek.model.spans import FileSlice, Span
-from odradek.protocol.codegen import Code, layout_of
-from odradek.protocol.primitives import COPIED_BYTES_MAX, MAX_STRING_BYTES, SINGLE, uvarint
+from odradek.model.spans import ByteRange, FileSlice
+from odradek.protocol.codegen import FunctionBuilder, layout_of
+from odradek.protocol.primitives import (
+    COPIED_BYTES_MAX,
+    MAX_STRING_BYTES,
+    ONE_BYTE_VARINTS,
+    uvarint,
+)
 from odradek.protocol.schema import (
     RECORDS,
     TEXT,
@@ -50,7 +55,7 @@ Part = bytes | memoryview | FileSlice
 
 def compile_writer(cls: type[Any], version: int) -> tuple[Callable[[Any], list[Part]], str]:
     """`write(message) -> parts` for one version, and its source."""
-    return WriterCode(cls, version).function()
+    return WriterBuilder(cls, version).function()
 
 
 def unsupported(title: str, field: str) -> UnsupportedVersionError:
@@ -65,25 +70,27 @@ def too_long(title: str, field: str, size: int) -> ValueError:
     )
 
 
-def records_size(records: bytes | Span | FileSlice | Sequence[FileSlice]) -> int:
+def records_size(records: bytes | ByteRange | FileSlice | Sequence[FileSlice]) -> int:
     """How many bytes of record batches there are."""
-    if isinstance(records, bytes | Span | FileSlice):
+    if isinstance(records, bytes | ByteRange | FileSlice):
         return len(records)
     return sum(piece.length for piece in records)
 
 
 def put_records(
-    parts: list[Part], chunk: list[bytes], records: bytes | Span | FileSlice | Sequence[FileSlice]
+    parts: list[Part],
+    chunk: list[bytes],
+    records: bytes | ByteRange | FileSlice | Sequence[FileSlice],
 ) -> None:
     """Add record batches: a few bytes to the chunk, more as parts of their own behind it."""
-    if isinstance(records, bytes | Span) and len(records) <= COPIED_BYTES_MAX:
+    if isinstance(records, bytes | ByteRange) and len(records) <= COPIED_BYTES_MAX:
         chunk.append(bytes(records))
         return
     if not records:
         return
     parts.append(b"".join(chunk))
     chunk.clear()
-    if isinstance(records, Span):
+    if isinstance(records, ByteRange):
         parts.append(records.view())
     elif isinstance(records, bytes | FileSlice):
         parts.append(records)
@@ -96,7 +103,7 @@ def joined(parts: Sequence[Part]) -> bytes:
     return b"".join([part.read() if isinstance(part, FileSlice) else part for part in parts])
 
 
-class WriterCode(Code):
+class WriterBuilder(FunctionBuilder):
     """A writer under construction. `run` holds the fixed fields not yet packed."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
@@ -105,7 +112,7 @@ class WriterCode(Code):
         self.put = "put"
         self.title = f"{cls.__name__} v{version}"
         self.scope |= {
-            "SINGLE": SINGLE,
+            "ONE_BYTE_VARINTS": ONE_BYTE_VARINTS,
             "uvarint": uvarint,
             "unsupported": unsupported,
             "too_long": too_long,
@@ -221,7 +228,7 @@ class WriterCode(Code):
         self.flush()
         size = self.name("n")
         self.emit(f"{size} = {expression} + 1")
-        self.emit(f"{self.put}(SINGLE[{size}] if {size} < 128 else uvarint({size}))")
+        self.emit(f"{self.put}(ONE_BYTE_VARINTS[{size}] if {size} < 128 else uvarint({size}))")
 
     def write_content(self, kind: WireType, local: str, where: str) -> None:
         """Write a value that is not null."""

@@ -35,7 +35,7 @@ from librt.strings import (
 from mypy_extensions import i16, i32, i64, u8
 
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import FileSlice, Span
+from odradek.model.spans import ByteRange, FileSlice
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.codegen import minimum_size, objects_max
 from odradek.protocol.primitives import (
@@ -48,7 +48,7 @@ from odradek.protocol.primitives import (
 from odradek.protocol.schema import StructOf, declaration, fields_of
 
 
-class Input:
+class MessageInput:
     """A frame, the position in it, and how many objects more the message may have."""
 
     def __init__(self, data: bytes, pos: i64, flexible: bool, objects_max: i64) -> None:
@@ -56,7 +56,7 @@ class Input:
         self.pos: i64 = pos
         self.end: i64 = len(data)
         self.flexible = flexible
-        self.left: i64 = objects_max
+        self.objects_left: i64 = objects_max
 
     def int8(self) -> i64:
         at: i64 = self.step(1)
@@ -119,13 +119,13 @@ class Input:
         if size < 0:
             raise ProtocolError(f"records of {size} bytes")
         at: i64 = self.step(size)
-        return Span(self.data, at, at + size)
+        return ByteRange(self.data, at, at + size)
 
-    def count(self, smallest: i64) -> i64:
+    def count(self, min_element_size: i64) -> i64:
         """The number of elements of an array, which the remaining bytes can hold."""
         found: i64 = self.length(False)
-        self.left -= found
-        if found < 0 or self.left < 0 or found * smallest > self.end - self.pos:
+        self.objects_left -= found
+        if found < 0 or self.objects_left < 0 or found * min_element_size > self.end - self.pos:
             raise ProtocolError(f"an array of {found} elements, {self.end - self.pos} bytes left")
         return found
 
@@ -134,14 +134,14 @@ class Input:
         if self.flexible:
             at: i64 = self.step(1)
             if self.data[at] != 0:
-                self.pos, self.left = skip_tags(self.data, at, self.left)
+                self.pos, self.objects_left = skip_tags(self.data, at, self.objects_left)
 
     def has_tags(self) -> bool:
         """Pass over an empty tag section; whether it has fields instead."""
         return self.flexible and self.data[self.step(1)] != 0
 
 
-class Output:
+class MessageOutput:
     """Bytes being written, and the parts that are finished."""
 
     def __init__(self, flexible: bool) -> None:
@@ -194,7 +194,7 @@ class Output:
             else:
                 self.length(len(records), False)
                 self.out.write(records)
-        elif isinstance(records, Span):
+        elif isinstance(records, ByteRange):
             size: i64 = records.end - records.start
             if size > COPIED_BYTES_MAX:
                 self.part(size, records.view())
@@ -238,7 +238,7 @@ FIRST_VERSION_BY_ID: Final = 13
 """From here on both APIs name topics by their ids (KIP-516)."""
 
 
-class LeftToReference(Exception):
+class UseReference(Exception):
     """The message has what is not read or written by hand."""
 
 
@@ -278,37 +278,37 @@ class HotReader:
         self.open_ended = open_ended
         self.objects_max: i64 = objects_max(cls)
 
-    def smallest(self, element: type[Any]) -> i64:
+    def min_element_size(self, element: type[Any]) -> i64:
         """The fewest bytes that an element of an array takes."""
         return minimum_size(StructOf(element), self.version, self.flexible)
 
     def read(self, data: bytes, pos: i64) -> Any:
         """The message in a frame, from `pos` on. Raises `ProtocolError`."""
-        source = Input(data, pos, self.flexible, self.objects_max)
+        source = MessageInput(data, pos, self.flexible, self.objects_max)
         try:
             message = self.message(source)
-        except LeftToReference:
+        except UseReference:
             return self.reference(data, pos)
         if source.pos != source.end and not self.open_ended:
             raise ProtocolError(f"a message is followed by {source.end - source.pos} bytes more")
         return message
 
-    def message(self, source: Input) -> Any:
-        """All of it. May raise `LeftToReference`."""
+    def message(self, source: MessageInput) -> Any:
+        """All of it. May raise `UseReference`."""
         raise NotImplementedError
 
-    def topic_key(self, source: Input) -> tuple[str, UUID]:
+    def topic_key(self, source: MessageInput) -> tuple[str, UUID]:
         """A topic's name or its id, whichever the version has."""
         if self.version >= FIRST_VERSION_BY_ID:
             return "", source.identifier()
         return source.text(), ZERO_UUID
 
-    def end_of_struct(self, source: Input, has_tagged_fields: bool) -> None:
+    def end_of_struct(self, source: MessageInput, has_tagged_fields: bool) -> None:
         """Pass over the tag section, in which the version has fields or has none."""
         if not has_tagged_fields:
             source.skip_tags()
         elif source.has_tags():
-            raise LeftToReference
+            raise UseReference
 
 
 class HotWriter:
@@ -321,18 +321,18 @@ class HotWriter:
 
     def write(self, message: Any) -> list[Any]:
         """The message as parts to send in order. Raises `UnsupportedVersionError`."""
-        target = Output(self.flexible)
+        target = MessageOutput(self.flexible)
         try:
             self.put(target, message)
-        except LeftToReference:
+        except UseReference:
             return self.reference(message)
         return target.finish()
 
-    def put(self, target: Output, message: Any) -> None:
-        """All of it. May raise `LeftToReference`."""
+    def put(self, target: MessageOutput, message: Any) -> None:
+        """All of it. May raise `UseReference`."""
         raise NotImplementedError
 
-    def topic_key(self, target: Output, name: str, topic_id: UUID) -> None:
+    def topic_key(self, target: MessageOutput, name: str, topic_id: UUID) -> None:
         """A topic's name or its id, whichever the version has."""
         if self.version >= FIRST_VERSION_BY_ID:
             target.identifier(topic_id)

@@ -18,9 +18,9 @@ from odradek.protocol.hot_codec import (
     HotMessage,
     HotReader,
     HotWriter,
-    Input,
-    LeftToReference,
-    Output,
+    MessageInput,
+    MessageOutput,
+    UseReference,
 )
 
 NO_LIMIT: Final = 2**31 - 1
@@ -229,18 +229,18 @@ class FetchRequestReader(HotReader):
         open_ended: bool,
     ) -> None:
         super().__init__(cls, version, reference, open_ended)
-        self.smallest_topic: i64 = self.smallest(FetchTopic)
-        self.smallest_partition: i64 = self.smallest(FetchPartition)
-        self.smallest_forgotten: i64 = self.smallest(ForgottenTopic)
+        self.min_topic_size: i64 = self.min_element_size(FetchTopic)
+        self.min_partition_size: i64 = self.min_element_size(FetchPartition)
+        self.min_forgotten_size: i64 = self.min_element_size(ForgottenTopic)
 
-    def message(self, source: Input) -> FetchRequest:
+    def message(self, source: MessageInput) -> FetchRequest:
         version = self.version
         replica_id: i64 = source.int32() if version <= 14 else -1
         max_wait_ms, min_bytes, max_bytes = source.int32(), source.int32(), source.int32()
         isolation_level = source.int8()
         session_id: i64 = source.int32() if version >= 7 else 0
         session_epoch: i64 = source.int32() if version >= 7 else -1
-        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        topics = [self.topic(source) for _ in range(source.count(self.min_topic_size))]
         forgotten = self.forgotten(source) if version >= 7 else []
         rack_id = source.text() if version >= 11 else ""
         self.end_of_struct(source, version >= 12)
@@ -257,13 +257,13 @@ class FetchRequestReader(HotReader):
             rack_id=rack_id,
         )
 
-    def topic(self, source: Input) -> FetchTopic:
+    def topic(self, source: MessageInput) -> FetchTopic:
         name, topic_id = self.topic_key(source)
-        partitions = [self.partition(source) for _ in range(source.count(self.smallest_partition))]
+        partitions = [self.partition(source) for _ in range(source.count(self.min_partition_size))]
         source.skip_tags()
         return FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
 
-    def partition(self, source: Input) -> FetchPartition:
+    def partition(self, source: MessageInput) -> FetchPartition:
         version = self.version
         index = source.int32()
         current_leader_epoch: i64 = source.int32() if version >= 9 else -1
@@ -281,9 +281,9 @@ class FetchRequestReader(HotReader):
             partition_max_bytes=partition_max_bytes,
         )
 
-    def forgotten(self, source: Input) -> list[ForgottenTopic]:
+    def forgotten(self, source: MessageInput) -> list[ForgottenTopic]:
         topics: list[ForgottenTopic] = []
-        for _ in range(source.count(self.smallest_forgotten)):
+        for _ in range(source.count(self.min_forgotten_size)):
             name, topic_id = self.topic_key(source)
             partitions = [source.int32() for _ in range(source.count(4))]
             source.skip_tags()
@@ -294,7 +294,7 @@ class FetchRequestReader(HotReader):
 class FetchRequestWriter(HotWriter):
     """For clients."""
 
-    def put(self, target: Output, message: FetchRequest) -> None:
+    def put(self, target: MessageOutput, message: FetchRequest) -> None:
         version, out = self.version, target.out
         if (
             message.cluster_id is not None
@@ -303,7 +303,7 @@ class FetchRequestWriter(HotWriter):
             or (version < 7 and message.forgotten_topics_data)
             or not 0 <= message.isolation_level <= 127
         ):
-            raise LeftToReference
+            raise UseReference
         if version <= 14:
             write_i32_be(out, i32(message.replica_id))
         write_i32_be(out, i32(message.max_wait_ms))
@@ -326,7 +326,7 @@ class FetchRequestWriter(HotWriter):
             target.text(message.rack_id)
         target.no_tags()
 
-    def partition(self, target: Output, partition: FetchPartition) -> None:
+    def partition(self, target: MessageOutput, partition: FetchPartition) -> None:
         version, out = self.version, target.out
         if (version < 12 and partition.last_fetched_epoch != -1) or (
             version >= 17
@@ -335,7 +335,7 @@ class FetchRequestWriter(HotWriter):
                 or partition.high_watermark != NO_HIGH_WATERMARK
             )
         ):
-            raise LeftToReference
+            raise UseReference
         write_i32_be(out, i32(partition.partition))
         if version >= 9:
             write_i32_be(out, i32(partition.current_leader_epoch))
@@ -347,7 +347,7 @@ class FetchRequestWriter(HotWriter):
         write_i32_be(out, i32(partition.partition_max_bytes))
         target.no_tags()
 
-    def forgotten(self, target: Output, topics: list[ForgottenTopic]) -> None:
+    def forgotten(self, target: MessageOutput, topics: list[ForgottenTopic]) -> None:
         target.length(len(topics), False)
         for topic in topics:
             self.topic_key(target, topic.topic, topic.topic_id)
@@ -368,15 +368,15 @@ class FetchResponseReader(HotReader):
         open_ended: bool,
     ) -> None:
         super().__init__(cls, version, reference, open_ended)
-        self.smallest_topic: i64 = self.smallest(FetchableTopicResponse)
-        self.smallest_partition: i64 = self.smallest(PartitionData)
+        self.min_topic_size: i64 = self.min_element_size(FetchableTopicResponse)
+        self.min_partition_size: i64 = self.min_element_size(PartitionData)
 
-    def message(self, source: Input) -> FetchResponse:
+    def message(self, source: MessageInput) -> FetchResponse:
         version = self.version
         throttle_time_ms = source.int32()
         error_code: i64 = source.int16() if version >= 7 else 0
         session_id: i64 = source.int32() if version >= 7 else 0
-        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        topics = [self.topic(source) for _ in range(source.count(self.min_topic_size))]
         self.end_of_struct(source, version >= 16)
         return FetchResponse(
             throttle_time_ms=throttle_time_ms,
@@ -385,13 +385,13 @@ class FetchResponseReader(HotReader):
             responses=topics,
         )
 
-    def topic(self, source: Input) -> FetchableTopicResponse:
+    def topic(self, source: MessageInput) -> FetchableTopicResponse:
         name, topic_id = self.topic_key(source)
-        partitions = [self.partition(source) for _ in range(source.count(self.smallest_partition))]
+        partitions = [self.partition(source) for _ in range(source.count(self.min_partition_size))]
         source.skip_tags()
         return FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
 
-    def partition(self, source: Input) -> PartitionData:
+    def partition(self, source: MessageInput) -> PartitionData:
         version = self.version
         index = source.int32()
         error_code = source.int16()
@@ -402,7 +402,7 @@ class FetchResponseReader(HotReader):
         if transactions == 0:
             aborted = []
         elif transactions != -1:
-            raise LeftToReference
+            raise UseReference
         preferred_read_replica: i64 = source.int32() if version >= 11 else -1
         records = source.records()
         self.end_of_struct(source, version >= 12)
@@ -421,9 +421,9 @@ class FetchResponseReader(HotReader):
 class FetchResponseWriter(HotWriter):
     """For brokers."""
 
-    def put(self, target: Output, message: FetchResponse) -> None:
+    def put(self, target: MessageOutput, message: FetchResponse) -> None:
         if message.node_endpoints or (self.version < 7 and message.session_id != 0):
-            raise LeftToReference
+            raise UseReference
         write_i32_be(target.out, i32(message.throttle_time_ms))
         if self.version >= 7:
             write_i16_be(target.out, i16(message.error_code))
@@ -437,7 +437,7 @@ class FetchResponseWriter(HotWriter):
             target.no_tags()
         target.no_tags()
 
-    def partition(self, target: Output, partition: PartitionData) -> None:
+    def partition(self, target: MessageOutput, partition: PartitionData) -> None:
         version, out = self.version, target.out
         if (
             partition.diverging_epoch is not None
@@ -445,7 +445,7 @@ class FetchResponseWriter(HotWriter):
             or partition.snapshot_id is not None
             or (version < 11 and partition.preferred_read_replica != -1)
         ):
-            raise LeftToReference
+            raise UseReference
         write_i32_be(out, i32(partition.partition_index))
         write_i16_be(out, i16(partition.error_code))
         write_i64_be(out, i64(partition.high_watermark))
@@ -458,7 +458,7 @@ class FetchResponseWriter(HotWriter):
         target.records(partition.records)
         target.no_tags()
 
-    def aborted(self, target: Output, transactions: list[Any] | None) -> None:
+    def aborted(self, target: MessageOutput, transactions: list[Any] | None) -> None:
         """The aborted transactions, null for readers of uncommitted records."""
         if transactions is None:
             target.length(-1, False)

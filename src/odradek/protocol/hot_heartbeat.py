@@ -14,9 +14,9 @@ from odradek.protocol.hot_codec import (
     HotMessage,
     HotReader,
     HotWriter,
-    Input,
-    LeftToReference,
-    Output,
+    MessageInput,
+    MessageOutput,
+    UseReference,
 )
 
 
@@ -56,7 +56,7 @@ FIRST_VERSION_WITH_STATIC_MEMBERS: Final = 3
 class HeartbeatRequestReader(HotReader):
     """For brokers."""
 
-    def message(self, source: Input) -> HeartbeatRequest:
+    def message(self, source: MessageInput) -> HeartbeatRequest:
         group_id = source.text()
         generation_id = source.int32()
         member_id = source.text()
@@ -75,10 +75,10 @@ class HeartbeatRequestReader(HotReader):
 class HeartbeatRequestWriter(HotWriter):
     """For clients."""
 
-    def put(self, target: Output, message: HeartbeatRequest) -> None:
+    def put(self, target: MessageOutput, message: HeartbeatRequest) -> None:
         knows_static_members = self.version >= FIRST_VERSION_WITH_STATIC_MEMBERS
         if message.group_instance_id is not None and not knows_static_members:
-            raise LeftToReference
+            raise UseReference
         target.text(message.group_id)
         write_i32_be(target.out, i32(message.generation_id))
         target.text(message.member_id)
@@ -90,7 +90,7 @@ class HeartbeatRequestWriter(HotWriter):
 class HeartbeatResponseReader(HotReader):
     """For clients."""
 
-    def message(self, source: Input) -> HeartbeatResponse:
+    def message(self, source: MessageInput) -> HeartbeatResponse:
         throttle_time_ms: i64 = 0
         if self.version >= FIRST_VERSION_WITH_THROTTLING:
             throttle_time_ms = source.int32()
@@ -102,7 +102,7 @@ class HeartbeatResponseReader(HotReader):
 class HeartbeatResponseWriter(HotWriter):
     """For brokers."""
 
-    def put(self, target: Output, message: HeartbeatResponse) -> None:
+    def put(self, target: MessageOutput, message: HeartbeatResponse) -> None:
         if self.version >= FIRST_VERSION_WITH_THROTTLING:
             write_i32_be(target.out, i32(message.throttle_time_ms))
         write_i16_be(target.out, i16(message.error_code))

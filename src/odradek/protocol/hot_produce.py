@@ -17,9 +17,9 @@ from odradek.protocol.hot_codec import (
     HotMessage,
     HotReader,
     HotWriter,
-    Input,
-    LeftToReference,
-    Output,
+    MessageInput,
+    MessageOutput,
+    UseReference,
 )
 
 
@@ -150,23 +150,23 @@ class ProduceRequestReader(HotReader):
         open_ended: bool,
     ) -> None:
         super().__init__(cls, version, reference, open_ended)
-        self.smallest_topic: i64 = self.smallest(TopicProduceData)
-        self.smallest_partition: i64 = self.smallest(PartitionProduceData)
+        self.min_topic_size: i64 = self.min_element_size(TopicProduceData)
+        self.min_partition_size: i64 = self.min_element_size(PartitionProduceData)
 
-    def message(self, source: Input) -> ProduceRequest:
+    def message(self, source: MessageInput) -> ProduceRequest:
         transactional_id = source.nullable_text()
         acks = source.int16()
         timeout_ms = source.int32()
-        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+        topics = [self.topic(source) for _ in range(source.count(self.min_topic_size))]
         source.skip_tags()
         return ProduceRequest(
             transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=topics
         )
 
-    def topic(self, source: Input) -> TopicProduceData:
+    def topic(self, source: MessageInput) -> TopicProduceData:
         name, topic_id = self.topic_key(source)
         partitions: list[PartitionProduceData] = []
-        for _ in range(source.count(self.smallest_partition)):
+        for _ in range(source.count(self.min_partition_size)):
             index = source.int32()
             partitions.append(PartitionProduceData(index=index, records=source.records()))
             source.skip_tags()
@@ -177,7 +177,7 @@ class ProduceRequestReader(HotReader):
 class ProduceRequestWriter(HotWriter):
     """For clients."""
 
-    def put(self, target: Output, message: ProduceRequest) -> None:
+    def put(self, target: MessageOutput, message: ProduceRequest) -> None:
         target.nullable_text(message.transactional_id)
         write_i16_be(target.out, i16(message.acks))
         write_i32_be(target.out, i32(message.timeout_ms))
@@ -205,22 +205,22 @@ class ProduceResponseReader(HotReader):
     ) -> None:
         super().__init__(cls, version, reference, open_ended)
         self.names_leaders = version >= 10
-        self.smallest_topic: i64 = self.smallest(TopicProduceResponse)
-        self.smallest_partition: i64 = self.smallest(PartitionProduceResponse)
+        self.min_topic_size: i64 = self.min_element_size(TopicProduceResponse)
+        self.min_partition_size: i64 = self.min_element_size(PartitionProduceResponse)
 
-    def message(self, source: Input) -> ProduceResponse:
-        topics = [self.topic(source) for _ in range(source.count(self.smallest_topic))]
+    def message(self, source: MessageInput) -> ProduceResponse:
+        topics = [self.topic(source) for _ in range(source.count(self.min_topic_size))]
         throttle_time_ms = source.int32()
         self.end_of_struct(source, self.names_leaders)
         return ProduceResponse(responses=topics, throttle_time_ms=throttle_time_ms)
 
-    def topic(self, source: Input) -> TopicProduceResponse:
+    def topic(self, source: MessageInput) -> TopicProduceResponse:
         name, topic_id = self.topic_key(source)
-        partitions = [self.partition(source) for _ in range(source.count(self.smallest_partition))]
+        partitions = [self.partition(source) for _ in range(source.count(self.min_partition_size))]
         source.skip_tags()
         return TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=partitions)
 
-    def partition(self, source: Input) -> PartitionProduceResponse:
+    def partition(self, source: MessageInput) -> PartitionProduceResponse:
         index = source.int32()
         error_code = source.int16()
         base_offset = source.int64()
@@ -229,7 +229,7 @@ class ProduceResponseReader(HotReader):
         error_message: str | None = None
         if self.version >= 8:
             if source.length(False) != 0:
-                raise LeftToReference
+                raise UseReference
             error_message = source.nullable_text()
         self.end_of_struct(source, self.names_leaders)
         return PartitionProduceResponse(
@@ -245,9 +245,9 @@ class ProduceResponseReader(HotReader):
 class ProduceResponseWriter(HotWriter):
     """For brokers."""
 
-    def put(self, target: Output, message: ProduceResponse) -> None:
+    def put(self, target: MessageOutput, message: ProduceResponse) -> None:
         if message.node_endpoints:
-            raise LeftToReference
+            raise UseReference
         target.length(len(message.responses), False)
         for topic in message.responses:
             self.topic_key(target, topic.name, topic.topic_id)
@@ -258,9 +258,9 @@ class ProduceResponseWriter(HotWriter):
         write_i32_be(target.out, i32(message.throttle_time_ms))
         target.no_tags()
 
-    def partition(self, target: Output, partition: PartitionProduceResponse) -> None:
+    def partition(self, target: MessageOutput, partition: PartitionProduceResponse) -> None:
         if partition.current_leader is not None or partition.record_errors:
-            raise LeftToReference
+            raise UseReference
         out = target.out
         write_i32_be(out, i32(partition.index))
         write_i16_be(out, i16(partition.error_code))

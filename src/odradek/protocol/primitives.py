@@ -30,13 +30,13 @@ KNOWN_IDS_MAX: Final = 4096
 COPIED_BYTES_MAX: Final = 4096
 """Record batches up to this are joined with what is around them when a message is written."""
 
-SINGLE: Final = [bytes([value]) for value in range(128)]
+ONE_BYTE_VARINTS: Final = [bytes([value]) for value in range(128)]
 
 
 def uvarint(value: i64) -> bytes:
     """The bytes of an unsigned varint, 0 <= value < 2^63."""
     if value < 128:
-        return SINGLE[value]
+        return ONE_BYTE_VARINTS[value]
     if value < 16384:
         return bytes([(value & 0x7F) | 0x80, value >> 7])
     out = bytearray()
@@ -69,7 +69,7 @@ def read_uvarint(data: bytes, pos: i64) -> tuple[i64, i64]:
 def zigzag(value: i64) -> bytes:
     """The bytes of a signed varint of up to 64 bits."""
     if -64 <= value < 64:
-        return SINGLE[(value << 1) ^ (value >> 63)]
+        return ONE_BYTE_VARINTS[(value << 1) ^ (value >> 63)]
     # The zigzag form of a 64-bit integer is an unsigned one: shift without the sign.
     out = bytearray()
     rest: i64 = (value << 1) ^ (value >> 63)

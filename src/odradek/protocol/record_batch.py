@@ -45,7 +45,7 @@ from librt.strings import (
 from mypy_extensions import i64
 
 from odradek.protocol import compression
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.records import InvalidRecords, Record, RecordCursor, read_records
 
 MAGIC: Final = 2
@@ -82,7 +82,7 @@ class CorruptBatch(Exception):
         self.reason = reason
 
 
-UNREADABLE: Final = (CorruptBatch, InvalidRecords, CorruptCompression, TooLarge)
+UNREADABLE: Final = (CorruptBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 """What reading batches and their records can meet, all of it."""
 
 
@@ -259,7 +259,7 @@ def records_section(
 ) -> tuple[bytes, int, int]:
     """Where the batch's records are, decompressed: (bytes, start, end).
 
-    Uncompressed ones are where they were. Raises `compression.TooLarge` beyond `max_bytes`,
+    Uncompressed ones are where they were. Raises `compression.SectionTooLarge` beyond `max_bytes`,
     `compression.CorruptCompression` for what does not decompress.
     """
     start = header.position + HEADER_BYTES

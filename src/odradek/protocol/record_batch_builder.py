@@ -213,7 +213,7 @@ def build(
 KEPT_BITS = COMPRESSION_MASK | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
-def rebuilt(
+def rebuild_batch(
     header: RecordBatchHeader,
     section: bytes,
     kept: list[tuple[int, int]],
@@ -230,7 +230,7 @@ def rebuilt(
     if delete_horizon_ms >= 0:
         attributes |= DELETE_HORIZON_BIT
     if delete_horizon_ms >= 0 and delete_horizon_ms != base_timestamp:
-        records = _moved(section, kept, base_timestamp - delete_horizon_ms)
+        records = _shift_timestamps(section, kept, base_timestamp - delete_horizon_ms)
         base_timestamp = delete_horizon_ms
     else:
         records = b"".join([section[start:end] for start, end in kept])
@@ -249,7 +249,7 @@ def rebuilt(
     )
 
 
-def _moved(section: bytes, kept: list[tuple[int, int]], difference_ms: int) -> bytes:
+def _shift_timestamps(section: bytes, kept: list[tuple[int, int]], difference_ms: int) -> bytes:
     """The records with timestamp deltas that are larger by `difference_ms`."""
     writer = BytesWriter()
     for start, end in kept:
@@ -264,7 +264,7 @@ def _moved(section: bytes, kept: list[tuple[int, int]], difference_ms: int) -> b
     return writer.getvalue()
 
 
-def emptied(header: RecordBatchHeader) -> bytes:
+def empty_batch(header: RecordBatchHeader) -> bytes:
     """The batch without any record."""
     return assemble(
         b"",

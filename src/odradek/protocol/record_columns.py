@@ -10,7 +10,7 @@ copy; this module itself knows no Arrow library. All integers are little-endian.
         header_key, header_value     a `BinaryColumn` each
 
 The bytes of keys and values stay where they came in until the column is complete: a column notes
-the edges of its values in there (`Piece`), and they are copied once, all together, by the Arrow
+the edges of its values in there (`BinaryChunk`), and they are copied once, all together, by the Arrow
 library or by `finish`:
 
     BinaryBuffers
@@ -50,7 +50,7 @@ class BinaryBuffers:
         self.data = data
 
 
-class Piece:
+class BinaryChunk:
     """Values of a column that lie in one buffer, in order: value i is data[edges[2 * i]:edges[2 *
     i + 1]], of int32 edges that never go down."""
 
@@ -71,7 +71,7 @@ class BinaryColumn:
         self.count: i64 = 0
         self.null_count: i64 = 0
         self.length: i64 = 0
-        self._pieces: list[Piece] = []
+        self._chunks: list[BinaryChunk] = []
         self._data = b""
         self._edges = BytesWriter()
         self._last_edge: i64 = 0
@@ -91,7 +91,7 @@ class BinaryColumn:
             if self.length > MAX_DATA_BYTES:
                 raise OverflowError("a column holds at most 2 GiB")
         if data is not self._data or pos < self._last_edge:
-            self._end_piece()
+            self._end_chunk()
             self._data = data
         first: int = pos
         last: int = end
@@ -104,16 +104,16 @@ class BinaryColumn:
             self._bits = 0
         self.count += 1
 
-    def _end_piece(self) -> None:
+    def _end_chunk(self) -> None:
         edges = self._edges.getvalue()
         if edges:
-            self._pieces.append(Piece(self._data, edges))
+            self._chunks.append(BinaryChunk(self._data, edges))
             self._edges = BytesWriter()
 
-    def pieces(self) -> list[Piece]:
+    def chunks(self) -> list[BinaryChunk]:
         """Where the values added so far lie, in order."""
-        self._end_piece()
-        return self._pieces
+        self._end_chunk()
+        return self._chunks
 
     def validity(self) -> bytes:
         """One bit per value added so far, least significant first; 0: null."""
@@ -128,11 +128,11 @@ class BinaryColumn:
         data, offsets = BytesWriter(), BytesWriter()
         length = 0
         write_i32_le(offsets, length)
-        for piece in self.pieces():
-            for index in range(0, len(piece.edges), 2 * EDGE_BYTES):
-                start: int = read_i32_le(piece.edges, index)
-                end: int = read_i32_le(piece.edges, index + EDGE_BYTES)
-                data.write(piece.data[start:end])
+        for chunk in self.chunks():
+            for index in range(0, len(chunk.edges), 2 * EDGE_BYTES):
+                start: int = read_i32_le(chunk.edges, index)
+                end: int = read_i32_le(chunk.edges, index + EDGE_BYTES)
+                data.write(chunk.data[start:end])
                 length += end - start
                 write_i32_le(offsets, length)
         return BinaryBuffers(

@@ -90,7 +90,7 @@ class Record:
         )
 
 
-class Walk:
+class RecordsSummary:
     """What `walk` saw: enough to decide on a batch without looking at its records again."""
 
     def __init__(
@@ -155,7 +155,9 @@ def check_bounds(data: bytes, start: i64, end: i64, base_timestamp: i64) -> None
         raise InvalidTimestamp(f"base timestamp {base_timestamp} is out of range", 0)
 
 
-def walk(data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64) -> Walk:
+def check_records(
+    data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64
+) -> RecordsSummary:
     """Check all `count` records in `data[start:end]`: structure, offset deltas 0, 1, ..., nothing
     left over.
 
@@ -163,12 +165,12 @@ def walk(data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64) -> 
     the minimum.
     """
     check_bounds(data, start, end, base_timestamp)
-    result = Walk(-1, 0, MAX_TIMESTAMP, False)
+    result = RecordsSummary(-1, 0, MAX_TIMESTAMP, False)
     pos = start
     index: i64 = 0
     try:
         while index < count:
-            pos = _walk_one(data, pos, end, index, base_timestamp, result)
+            pos = _check_record(data, pos, end, index, base_timestamp, result)
             index += 1
     except IndexError:
         raise InvalidRecords("a record runs past the end of the data", index) from None
@@ -180,8 +182,8 @@ def walk(data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64) -> 
     return result
 
 
-def _walk_one(
-    data: bytes, pos: i64, end: i64, index: i64, base_timestamp: i64, result: Walk
+def _check_record(
+    data: bytes, pos: i64, end: i64, index: i64, base_timestamp: i64, result: RecordsSummary
 ) -> i64:
     """Check one record; where the next one begins.
 

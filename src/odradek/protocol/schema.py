@@ -60,10 +60,10 @@ from typing import (
 )
 from uuid import UUID
 
-from odradek.model.spans import FileSlice, Span
+from odradek.model.spans import ByteRange, FileSlice
 
 
-def attach(cls: type[Any], names: list[str]) -> None:
+def add_methods(cls: type[Any], names: list[str]) -> None:
     """Give a class its constructor, equality and representation."""
 
     def __init__(self: Any, **values: Any) -> None:
@@ -136,7 +136,7 @@ def form_of(cls: type[Any]) -> type[Any]:
     return _forms.get(cls, cls)
 
 
-def is_written_out(cls: type[Any]) -> bool:
+def is_written_by_hand(cls: type[Any]) -> bool:
     """Whether its declaration is another class: then only its constructor makes one."""
     return cls in _forms
 
@@ -186,10 +186,10 @@ i64 = Annotated[int, Fixed("q", 8)]
 u16 = Annotated[int, Fixed("H", 2)]
 u32 = Annotated[int, Fixed("I", 4)]
 f64 = Annotated[float, Fixed("d", 8)]
-Records = Annotated[bytes | Span | FileSlice | Sequence[FileSlice], RECORDS]
-"""Record batches: read as a `Span` of the frame; written from anything that has them."""
+Records = Annotated[bytes | ByteRange | FileSlice | Sequence[FileSlice], RECORDS]
+"""Record batches: read as a `ByteRange` of the frame; written from anything that has them."""
 
-PLAIN: dict[object, WireType] = {
+PLAIN_TYPES: dict[object, WireType] = {
     str: TEXT,
     bytes: BLOB,
     UUID: IDENTIFIER,
@@ -197,7 +197,7 @@ PLAIN: dict[object, WireType] = {
 }
 
 
-class Wire(NamedTuple):
+class FieldOptions(NamedTuple):
     """What `field` was told, besides the default."""
 
     since: int
@@ -263,7 +263,7 @@ def field(
     `ignorable`: a value is dropped silently when a version lacks the field; otherwise writing one
     other than the default raises `UnsupportedVersionError`.
     """
-    wire = Wire(since, until, tag, nullable_since, ignorable, doc)
+    wire = FieldOptions(since, until, tag, nullable_since, ignorable, doc)
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata={"wire": wire})
     return dataclasses.field(default=default, metadata={"wire": wire})
@@ -274,7 +274,7 @@ def struct(cls: type[T]) -> type[T]:
     """Declare a part of messages. All arguments of the constructor are keywords."""
     made = dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)(cls)
     names = [item.name for item in dataclasses.fields(made)]  # type: ignore[arg-type]
-    attach(made, names)
+    add_methods(made, names)
     return made
 
 
@@ -331,8 +331,10 @@ def resolve_fields(cls: type[Any]) -> Iterator[Field]:
     scope = vars(sys.modules[cls.__module__])
     hints = get_type_hints(cls, scope, include_extras=True)
     for item in dataclasses.fields(cls):
-        wire: Wire = item.metadata.get("wire") or Wire(0, None, None, None, False, "")
-        resolved, optional = resolve(hints[item.name])
+        wire: FieldOptions = item.metadata.get("wire") or FieldOptions(
+            0, None, None, None, False, ""
+        )
+        resolved, optional = resolve_type(hints[item.name])
         default = item.default
         if item.default_factory is not MISSING:
             default = item.default_factory()
@@ -354,7 +356,7 @@ def resolve_fields(cls: type[Any]) -> Iterator[Field]:
         )
 
 
-def resolve(hint: Any) -> tuple[WireType, bool]:
+def resolve_type(hint: Any) -> tuple[WireType, bool]:
     """The wire type of an annotation, and whether it admits None."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -364,11 +366,11 @@ def resolve(hint: Any) -> tuple[WireType, bool]:
         inner = [argument for argument in arguments if argument is not NoneType]
         if len(inner) != 1 or len(inner) == len(arguments):
             raise TypeError(f"{hint} is no wire type")
-        return resolve(inner[0])[0], True
+        return resolve_type(inner[0])[0], True
     if origin is list:
-        return ArrayOf(resolve(arguments[0])[0]), False
-    if hint in PLAIN:
-        return PLAIN[hint], False
+        return ArrayOf(resolve_type(arguments[0])[0]), False
+    if hint in PLAIN_TYPES:
+        return PLAIN_TYPES[hint], False
     if isinstance(hint, type) and dataclasses.is_dataclass(form_of(hint)):
         return StructOf(hint), False
     raise TypeError(f"{hint} is no wire type")

@@ -40,14 +40,14 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol import compression, record_batch, record_batch_builder, records
 from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, RecordBatchHeader
 from odradek.protocol.records import (
     InvalidRecords,
     InvalidTimestamp,
     RecordCursor,
-    Walk,
+    RecordsSummary,
     read_records,
 )
 
@@ -154,11 +154,11 @@ TIMESTAMPS_REFUSED: Final = "One or more records have been rejected due to inval
 
 
 def validate(
-    span: Span, rules: BatchRules, now_ms: int, produce_version: int = NEWEST_PRODUCE_VERSION
+    span: ByteRange, rules: BatchRules, now_ms: int, produce_version: int = NEWEST_PRODUCE_VERSION
 ) -> ValidBatch | InvalidBatch:
     """Decide on the records of one partition in a Produce request, at the time `now_ms`."""
     data, start, end = span.data, span.start, span.end
-    refusal = _check_whole(data, start, end, produce_version)
+    refusal = _check_framing(data, start, end, produce_version)
     if refusal is not None:
         return refusal
     header = RecordBatchHeader(data, start)
@@ -169,7 +169,7 @@ def validate(
         section, records_start, records_end = record_batch.records_section(
             data, header, rules.decompressed_cap
         )
-        walked = records.walk(
+        summary = records.check_records(
             section, records_start, records_end, header.count, header.base_timestamp
         )
     # A name each: compiled, a variable keeps the type of its first use.
@@ -180,14 +180,14 @@ def validate(
         return _invalid(f"Record {malformed.index}: {malformed.reason}")
     except compression.CorruptCompression as corrupt:
         return _invalid(f"The records do not decompress: {corrupt}")
-    except compression.TooLarge as bomb:
+    except compression.SectionTooLarge as bomb:
         return InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"The records are {bomb}")
-    if not _records_fit(header, walked, rules, now_ms):
+    if not _records_accepted(header, summary, rules, now_ms):
         return _refuse_records(header, section, records_start, records_end, rules, now_ms)
     if rules.codec != KEEP_CODEC and rules.codec != header.compression_type:
         data = _recompressed(header, section[records_start:records_end], rules)
         header = RecordBatchHeader(data, 0)
-    return _fitted(data, header, walked, rules, now_ms, data is not span.data)
+    return _with_topic_timestamps(data, header, summary, rules, now_ms, data is not span.data)
 
 
 def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
@@ -204,7 +204,7 @@ def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
     return 0 if length > end - pos - LOG_OVERHEAD else length + LOG_OVERHEAD
 
 
-def _check_whole(data: bytes, start: i64, end: i64, produce_version: i64) -> InvalidBatch | None:
+def _check_framing(data: bytes, start: i64, end: i64, produce_version: i64) -> InvalidBatch | None:
     """One v2 batch; like Kafka, a torn piece of another one after it is passed over."""
     size = _next_batch(data, start, end)
     if size < 0:
@@ -264,15 +264,17 @@ def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> 
     return None
 
 
-def _records_fit(header: RecordBatchHeader, walked: Walk, rules: BatchRules, now_ms: i64) -> bool:
+def _records_accepted(
+    header: RecordBatchHeader, summary: RecordsSummary, rules: BatchRules, now_ms: i64
+) -> bool:
     """Whether no record need be reported, judged by the extremes alone."""
-    if rules.compacted and walked.null_keys:
+    if rules.compacted and summary.null_keys:
         return False
     if rules.log_append_time:
         return not header.is_log_append_time
     return (
-        walked.max_timestamp - now_ms <= rules.timestamp_after_max_ms
-        and now_ms - walked.min_timestamp <= rules.timestamp_before_max_ms
+        summary.max_timestamp - now_ms <= rules.timestamp_after_max_ms
+        and now_ms - summary.min_timestamp <= rules.timestamp_before_max_ms
     )
 
 
@@ -318,10 +320,10 @@ def _timestamp_fault(
     return ""
 
 
-def _fitted(
+def _with_topic_timestamps(
     data: bytes,
     header: RecordBatchHeader,
-    walked: Walk,
+    summary: RecordsSummary,
     rules: BatchRules,
     now_ms: i64,
     rewritten: bool,
@@ -329,7 +331,7 @@ def _fitted(
     """The batch with the maximum timestamp and timestamp type that the topic wants."""
     if header.size > rules.max_message_bytes:
         return _too_large(header, rules)
-    max_timestamp: i64 = now_ms if rules.log_append_time else walked.max_timestamp
+    max_timestamp: i64 = now_ms if rules.log_append_time else summary.max_timestamp
     if header.max_timestamp != max_timestamp or header.is_log_append_time != rules.log_append_time:
         data = record_batch.with_max_timestamp(data, header, max_timestamp, rules.log_append_time)
         header = RecordBatchHeader(data, 0)
@@ -339,7 +341,7 @@ def _fitted(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"The record batch has {header.size} bytes, more than a segment",
         )
-    delta: i64 = 0 if rules.log_append_time else walked.max_timestamp_delta
+    delta: i64 = 0 if rules.log_append_time else summary.max_timestamp_delta
     return ValidBatch(data, header, delta, rewritten)
 
 

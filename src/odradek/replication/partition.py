@@ -32,7 +32,7 @@ from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import Log, TimestampAndOffset
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules, InvalidBatch, RecordError, validate
 
@@ -224,7 +224,7 @@ class Partition:
 
     # -- append and read -----------------------------------------------------------------------
 
-    def append(self, span: Span, produce_version: int, wall_ms: int) -> AppendResult:
+    def append(self, span: ByteRange, produce_version: int, wall_ms: int) -> AppendResult:
         """Check a produced batch and append it. The high watermark is left as it is."""
         if self.failure is not NONE:
             return AppendResult(self.failure)

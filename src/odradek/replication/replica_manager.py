@@ -21,7 +21,7 @@ from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
 from odradek.replication.delete_records import DeleteRecordsStatus, LogStarts
@@ -115,7 +115,9 @@ class ReplicaManager:
 
     # -- produce ---------------------------------------------------------------------------------
 
-    def append(self, partition: Partition, records: Span, produce_version: int) -> AppendResult:
+    def append(
+        self, partition: Partition, records: ByteRange, produce_version: int
+    ) -> AppendResult:
         """Check and append one batch; wakes nobody yet (see `appended`)."""
         try:
             return partition.append(records, produce_version, self._wall_ms())

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.client.arrow.arrays import header_lists
+from odradek.client.arrow.record_batches import header_lists
 from odradek.spark.json.schema import nullable
 
 if TYPE_CHECKING:

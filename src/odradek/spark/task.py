@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from odradek.client.producer.deliveries import DeliveredRange
+from odradek.client.producer.futures import DeliveredRange
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"

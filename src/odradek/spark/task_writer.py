@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from odradek.client.errors import UnknownTopicOrPartition
-from odradek.client.producer.deliveries import DeliveredRange, Deliveries
+from odradek.client.producer.futures import DeliveredRange, Deliveries
 from odradek.model.errors import ErrorCode
 from odradek.spark.commit_protocol import CommitProtocol
 from odradek.spark.options import WriteOptions

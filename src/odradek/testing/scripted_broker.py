@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from odradek.model.errors import ErrorCode
 from odradek.network.connection import Connection, Exchange
@@ -30,7 +30,6 @@ from odradek.timing import SystemTimer
 if TYPE_CHECKING:
     from odradek.testing.scripted import ScriptedCluster
 
-T = TypeVar("T")
 PORT = 9092
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of
@@ -95,7 +95,7 @@ def plain(value: Any, names: Names, name: str = "") -> Plain:
     if dataclasses.is_dataclass(form_of(type(value))):
         fields = fields_of(type(value))
         return {f.name: plain(getattr(value, f.name), names, f.name) for f in fields}
-    if isinstance(value, Span) or (name == "records" and isinstance(value, bytes)):
+    if isinstance(value, ByteRange) or (name == "records" and isinstance(value, bytes)):
         return plain_records(bytes(value), names)
     if isinstance(value, list):
         trees = [plain(each, names) for each in value]

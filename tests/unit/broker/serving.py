@@ -11,7 +11,7 @@ from odradek.broker.node import Node
 from odradek.config.broker import BrokerConfig
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env, Transport
-from odradek.model.spans import FileSlice, Span
+from odradek.model.spans import ByteRange, FileSlice
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -186,7 +186,7 @@ class Serving:
         self, topic: str, *, index: int = 0, count: int = 1, size: int = 10, acks: int = -1
     ) -> Asked:
         data = build([(None, b"." * size, [], NOW_MS + n) for n in range(count)])
-        partition = PartitionProduceData(index=index, records=Span(data, 0, len(data)))
+        partition = PartitionProduceData(index=index, records=ByteRange(data, 0, len(data)))
         request = ProduceRequest(
             acks=acks,
             timeout_ms=5000,

@@ -8,7 +8,7 @@ from serving import NOW_MS, Asked, Serving
 
 from odradek.model.errors import ErrorCode
 from odradek.model.java_hash import partition_for
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -136,7 +136,7 @@ def test_groups_that_cannot_be_read_are_not_listed_and_hide_no_others() -> None:
     assert all(joined(serving, name).member_id for name in names.values())
     damaged = serving.node.replicas.by_name[OFFSETS, 0]
     data = build([(b"\0\2\0\5g", b"\0\3", (), NOW_MS)])
-    serving.node.replicas.append(damaged, Span(data, 0, len(data)), 13)
+    serving.node.replicas.append(damaged, ByteRange(data, 0, len(data)), 13)
     serving.node.replicas.appended(damaged)
     serving.settle()
     serving.disk.locks.clear()  # as the system does for a process that was killed

@@ -10,7 +10,7 @@ from serving import Serving
 
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.delete_topics import (
@@ -57,7 +57,7 @@ def produce(node: Serving, topic: str, first: int, count: int, keys: int = 5) ->
     """Records `first`, `first + 1`, ... of some keys, each in a batch of its own, of now."""
     for number in range(first, first + count):
         data = build([(b"%d" % (number % keys), b"%d" % number, [], node.clock.wall_ms())])
-        partition = PartitionProduceData(index=0, records=Span(data, 0, len(data)))
+        partition = PartitionProduceData(index=0, records=ByteRange(data, 0, len(data)))
         request = ProduceRequest(
             acks=-1,
             timeout_ms=5000,

@@ -12,7 +12,7 @@ from odradek import Record
 from odradek.cli import group_reading
 from odradek.cli.group_reading import WrittenOut, read_as_member
 from odradek.cli.progress import Progress
-from odradek.client.consumer.record import RecordSource, TimestampType
+from odradek.client.consumer.record import BatchInfo, TimestampType
 from odradek.client.errors import CommitFailed, RebalanceInProgress
 from odradek.model.topics import TopicPartition
 
@@ -20,7 +20,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def record(partition: int, offset: int) -> Record[bytes, bytes]:
-    return Record(RecordSource("t", partition, 0, TimestampType.CREATE_TIME), offset, 0, None, b"v")
+    return Record(BatchInfo("t", partition, 0, TimestampType.CREATE_TIME), offset, 0, None, b"v")
 
 
 class Member:

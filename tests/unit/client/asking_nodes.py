@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.client.connection_listener import ConnectionListener
 from odradek.client.engine import Engine
 from odradek.client.errors import (
     KafkaError,
 )
-from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.net.network_client import ConnectionListener
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.testing.scripted import ClientSide, ScriptedCluster
 

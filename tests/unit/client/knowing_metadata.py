@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from uuid import UUID
 
-from odradek.client.backoff import ExponentialBackoff
-from odradek.client.metadata import Metadata
+from odradek.client.metadata.metadata import Metadata
+from odradek.client.net.backoff import ExponentialBackoff
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import (
     MetadataResponse,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.api_versions import (
+from odradek.client.errors import UnsupportedVersion
+from odradek.client.net.api_versions import (
     NEWEST,
     NodeApiVersions,
     RequestBuilder,
     decode_api_versions,
     next_version,
 )
-from odradek.client.errors import UnsupportedVersion
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.fetch import FetchRequest

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from odradek.client.channel import MAX_RESPONSE_BYTES, Channel
+from odradek.client.net.channel import MAX_RESPONSE_BYTES, Channel
 from odradek.model.env import Buffer, Transport
 
 

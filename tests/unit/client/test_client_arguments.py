@@ -15,7 +15,7 @@ from odradek.client.consumer.arguments import (
     offsets_of,
 )
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.errors import ConfigError
 from odradek.client.list_offsets import milliseconds
 from odradek.client.producer.arguments import ProducerArguments, producer_arguments
@@ -125,7 +125,7 @@ def test_dead_letters_go_to_what_can_be_a_topic(name: str) -> None:
 
 
 def test_to_commit_a_record_is_to_go_on_behind_it() -> None:
-    record = Record(RecordSource("t", 0, 3, TimestampType.CREATE_TIME), 5, 0, b"k", b"v")
+    record = Record(BatchInfo("t", 0, 3, TimestampType.CREATE_TIME), 5, 0, b"k", b"v")
     assert offsets_of(record) == {FIRST: OffsetAndMetadata(6, "", 3)}
 
 

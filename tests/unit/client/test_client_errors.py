@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from odradek.client.errors import (
+    KINDS,
     AuthorizationError,
     BrokerError,
     BufferFull,
@@ -21,7 +22,6 @@ from odradek.client.errors import (
     WrongCluster,
     error_for,
 )
-from odradek.client.errors.answers import KINDS
 from odradek.model.errors import ErrorCode
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.client.errors import Disconnected
-from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest

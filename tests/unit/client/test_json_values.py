@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from odradek.client.arrow.decoding import JsonValues, together
-from odradek.client.arrow.reading import SCHEMA
+from odradek.client.arrow.json_values import JsonValues, together
+from odradek.client.arrow.record_batches import SCHEMA
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ConfigError, DecodeError
 

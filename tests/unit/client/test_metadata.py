@@ -6,7 +6,7 @@ from uuid import UUID
 
 from knowing_metadata import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
 
-from odradek.client.cluster_image import NO_LEADER, Node
+from odradek.client.metadata.cluster_image import NO_LEADER, Node
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 

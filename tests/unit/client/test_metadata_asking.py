@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from knowing_metadata import MAX_AGE_MS, NEWEST, Knowing, response, topic
 
-from odradek.client.cluster_image import NO_LEADER
 from odradek.client.errors import Disconnected, WrongCluster
+from odradek.client.metadata.cluster_image import NO_LEADER
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import MetadataResponseTopic
 

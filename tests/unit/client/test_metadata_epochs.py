@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from knowing_metadata import Knowing, response, topic
 
-from odradek.client.cluster_image import NO_EPOCH, NO_LEADER, Node
-from odradek.client.metadata import LeaderChange
+from odradek.client.metadata.cluster_image import NO_EPOCH, NO_LEADER, Node
+from odradek.client.metadata.metadata import LeaderChange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from asking_nodes import SECOND, Asking, described
 
-from odradek.client.api_versions import RequestBuilder
 from odradek.client.errors import Disconnected, RequestTimeout, UnsupportedVersion
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.testing.scripted import NO_ANSWER, SILENT, Later

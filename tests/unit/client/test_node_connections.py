@@ -5,7 +5,7 @@ from __future__ import annotations
 from asking_nodes import SECOND, Asking, described
 
 from odradek.client.errors import ClientClosed, Disconnected
-from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.testing.scripted import CLOSE, SILENT, Later

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asking_nodes import SECOND, Asking, described
 
-from odradek.client.cluster_image import Node
+from odradek.client.metadata.cluster_image import Node
 from odradek.client.waiter import spawn
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
 from odradek.testing.scripted import SILENT, Later

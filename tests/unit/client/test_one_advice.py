@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.client import errors
-from odradek.client.backoff import ExponentialBackoff
-from odradek.client.errors import KafkaError
-from odradek.client.errors.answers import error_for
-from odradek.client.metadata import Metadata
-from odradek.client.producer.pending_send import topic_unknown
+from odradek.client.errors import KafkaError, error_for
+from odradek.client.metadata.metadata import Metadata
+from odradek.client.net.backoff import ExponentialBackoff
+from odradek.client.producer.producer_core import topic_unknown
 from odradek.model.errors import ErrorCode
 from odradek.network.reactor import SystemClock
 

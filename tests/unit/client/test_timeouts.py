@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.client.timeouts import FOREVER_MS, limit_ms, milliseconds_of
+from odradek.client.arguments import FOREVER_MS, limit_ms, milliseconds_of
 
 
 @pytest.mark.parametrize(

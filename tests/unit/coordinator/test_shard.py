@@ -12,7 +12,7 @@ from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, Gro
 from odradek.coordinator.shard import READ_BYTES
 from odradek.log.fence import LogDirFailure
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.record_batch_builder import build
@@ -200,7 +200,7 @@ def read_from_log(key: bytes, value: bytes) -> Stage:
     """A start that finds this record, which somebody else wrote."""
     stage = Stage()
     data = build([(key, value, (), NOW_MS)])
-    stage.replicas.append(stage.partition, Span(data, 0, len(data)), 13)
+    stage.replicas.append(stage.partition, ByteRange(data, 0, len(data)), 13)
     stage.replicas.appended(stage.partition)
     stage.settle()
     stage.crash()

@@ -10,7 +10,7 @@ from log_making import SMALL, headers, read
 from odradek.log.compaction.batch_retention import OffsetMap
 from odradek.log.compaction.cleaner import Cleaner, log_to_clean
 from odradek.log.log import Log
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.record_batch import records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.records import Record
@@ -38,7 +38,9 @@ def keyed(
         base_sequence=sequence,
         transactional=transactional,
     )
-    valid = validate(Span(data, 0, len(data)), BatchRules(max_message_bytes=1 << 30), timestamp)
+    valid = validate(
+        ByteRange(data, 0, len(data)), BatchRules(max_message_bytes=1 << 30), timestamp
+    )
     assert isinstance(valid, ValidBatch), valid
     return valid
 

@@ -12,7 +12,7 @@ from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.recovery import Known, Recovery, open_log
 from odradek.model.env import Disk
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.record_batch import RecordBatchHeader, batches
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
@@ -38,7 +38,9 @@ def batch(
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    valid = validate(Span(data, 0, len(data)), BatchRules(max_message_bytes=1 << 30), timestamp)
+    valid = validate(
+        ByteRange(data, 0, len(data)), BatchRules(max_message_bytes=1 << 30), timestamp
+    )
     assert isinstance(valid, ValidBatch), valid
     return valid
 

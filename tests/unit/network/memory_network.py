@@ -236,7 +236,7 @@ class Recorder:
         self.exchanges: list[Exchange] = []
         self.frames: list[bytes] = []
         self.connections: list[Connection] = []
-        self.gone: list[Connection] = []
+        self.disconnections: list[Connection] = []
 
     def received(self, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
@@ -250,7 +250,7 @@ class Recorder:
         self.connections.append(connection)
 
     def disconnected(self, connection: Connection) -> None:
-        self.gone.append(connection)
+        self.disconnections.append(connection)
 
 
 def serve(

@@ -44,7 +44,7 @@ def main() -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         few = len(os.listdir("/proc/self/fd")) + 15
         resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
-        turned_away = int(crowd.stdout.readline())
+        rejected = int(crowd.stdout.readline())
         before = thread.on_owner(lambda: thread.reactor.wakeups)
         served = all(serve_one(early) for _ in range(10))
         wakeups = thread.on_owner(lambda: thread.reactor.wakeups) - before
@@ -57,7 +57,7 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "turned_away": turned_away,
+                "turned_away": rejected,
                 "served_while_full": served,
                 "wakeups_while_full": wakeups,
                 "served_after": served_after,

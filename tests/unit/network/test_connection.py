@@ -130,7 +130,7 @@ def test_reading_stops_while_the_client_does_not_take_its_answers() -> None:
 
 def test_a_turn_hands_out_a_bounded_number_of_frames_then_others_have_theirs() -> None:
     handler = Recorder(echo=True)
-    network, _ = serve(handler, ConnectionLimits(frames_per_turn=4))
+    network, _ = serve(handler, ConnectionLimits(frames_per_round=4))
     greedy, modest = network.connect(), network.connect()
     greedy.transport.inbox += b"".join(framed(b"greedy") for _ in range(10))
     modest.transport.inbox += framed(b"modest")
@@ -142,7 +142,7 @@ def test_a_turn_hands_out_a_bounded_number_of_frames_then_others_have_theirs() -
 
 def test_a_turn_sends_a_bounded_number_of_bytes_then_others_have_theirs() -> None:
     handler = Recorder()
-    network, _ = serve(handler, ConnectionLimits(bytes_per_turn=100_000))
+    network, _ = serve(handler, ConnectionLimits(bytes_per_round=100_000))
     clients = [network.connect(), network.connect()]
     file = PinnedFile(b"x" * 300_000)
     for client in clients:
@@ -155,7 +155,7 @@ def test_a_turn_sends_a_bounded_number_of_bytes_then_others_have_theirs() -> Non
     assert file.pins == 0
 
 
-# Deadlines.
+# ConnectionDeadlines.
 
 
 def test_a_client_that_takes_nothing_is_closed_after_the_deadline() -> None:
@@ -280,7 +280,7 @@ def test_closing_the_server_closes_all() -> None:
     server.close()
     network.run()
     assert not any(client.open for client in clients)
-    assert len(handler.gone) == server.counters.connections_closed == 3
+    assert len(handler.disconnections) == server.counters.connections_closed == 3
     assert network.timer.size == 0
 
 

@@ -21,7 +21,7 @@ def test_requests_before_the_end_of_the_stream_are_handed_out_all() -> None:
             exchange.no_response()
 
     handler = Quiet()
-    network, _ = serve(handler, ConnectionLimits(frames_per_turn=2))
+    network, _ = serve(handler, ConnectionLimits(frames_per_round=2))
     client = network.connect()
     client.transport.inbox += b"".join(framed(b"acks=0") for _ in range(9))
     client.end()
@@ -35,14 +35,14 @@ def test_the_handler_is_told_once_and_not_within_its_own_call() -> None:
     class Closing(Recorder):
         def received(self, exchange: Exchange) -> None:
             exchange.close_connection("no")
-            told_within.append(bool(self.gone))
+            told_within.append(bool(self.disconnections))
             exchange.connection.close("again")
 
     handler = Closing()
     network, server = serve(handler)
     network.connect().request(b"x")
     assert told_within == [False]
-    assert handler.gone == handler.connections
+    assert handler.disconnections == handler.connections
     assert server.connections == {}
 
 
@@ -110,7 +110,7 @@ def test_a_reset_is_nothing_to_write_about(caplog: pytest.LogCaptureFixture) -> 
     client = network.connect()
     client.send(framed(b"half")[:6])
     client.fail(ConnectionResetError(errno.ECONNRESET, "reset"))
-    assert handler.gone == handler.connections
+    assert handler.disconnections == handler.connections
     assert caplog.records == []
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from odradek.model.env import Transport
 from odradek.network import connector
-from odradek.network.connector import ATTEMPT_DELAY_MS, Attempt, Connector, numeric_address
+from odradek.network.connector import ATTEMPT_DELAY_MS, ConnectAttempt, Connector, numeric_address
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing.timer import SystemTimer
@@ -127,8 +127,8 @@ class Scripted:
         self.addresses = addresses
         self.timer = SystemTimer(0)
         self.outcome = Outcome()
-        self.attempts: list[Attempt] = []
-        self.watched: dict[Attempt, Callable[[], None]] = {}
+        self.attempts: list[ConnectAttempt] = []
+        self.watched: dict[ConnectAttempt, Callable[[], None]] = {}
         self.connector = Connector(
             self,
             self.timer,
@@ -149,18 +149,18 @@ class Scripted:
         self.tell = lambda: done(self.addresses)
 
     def watch(
-        self, subject: Attempt, readable: Callable[[], None], writable: Callable[[], None]
+        self, subject: ConnectAttempt, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:
         self.attempts.append(subject)
         self.watched[subject] = writable
 
-    def set_mask(self, subject: Attempt, mask: int) -> None:
+    def set_mask(self, subject: ConnectAttempt, mask: int) -> None:
         assert subject in self.watched
 
-    def unwatch(self, subject: Attempt) -> None:
+    def unwatch(self, subject: ConnectAttempt) -> None:
         self.watched.pop(subject, None)
 
-    def ready(self, attempt: Attempt) -> None:
+    def ready(self, attempt: ConnectAttempt) -> None:
         self.watched[attempt]()
 
 

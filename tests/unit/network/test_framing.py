@@ -137,14 +137,14 @@ def test_a_frame_that_comes_in_tiny_pieces_costs_its_bytes_not_objects() -> None
 
 def test_more_is_asked_for_only_inside_a_large_frame_that_keeps_coming() -> None:
     framing = Framing(LIMIT)
-    assert framing.wanted == RECEIVE_BYTES
+    assert framing.receive_bytes == RECEIVE_BYTES
     stream = framed(b"x" * (3 * RECEIVE_LARGE_BYTES))
     assert frames_of(framing, stream[:100]) == []
-    assert framing.wanted == RECEIVE_BYTES, "little came: little is asked for"
+    assert framing.receive_bytes == RECEIVE_BYTES, "little came: little is asked for"
     assert frames_of(framing, stream[100 : 100 + RECEIVE_BYTES]) == []
-    assert framing.wanted == RECEIVE_LARGE_BYTES
+    assert framing.receive_bytes == RECEIVE_LARGE_BYTES
     rest = stream[100 + RECEIVE_BYTES :]
     assert frames_of(framing, rest[: -2 * RECEIVE_BYTES]) == []
-    assert framing.wanted == 2 * RECEIVE_BYTES, "never past the end of the frame"
+    assert framing.receive_bytes == 2 * RECEIVE_BYTES, "never past the end of the frame"
     assert frames_of(framing, rest[-2 * RECEIVE_BYTES :]) == [stream[4:]]
-    assert framing.wanted == RECEIVE_BYTES
+    assert framing.receive_bytes == RECEIVE_BYTES

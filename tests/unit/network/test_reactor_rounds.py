@@ -196,15 +196,15 @@ def test_it_tells_how_long_another_loop_may_sleep_for_it(reactor: Reactor, clock
     assert reactor.wait_ms() == 15
     clock.now_ms += 15
     assert reactor.wait_ms() == 0
-    reactor.turn()
+    reactor.run_ready()
     assert (ran, reactor.wait_ms()) == ([15], None)
     reactor.call_soon(lambda: ran.append(0))
     assert reactor.wait_ms() == 0
-    reactor.turn()
+    reactor.run_ready()
     assert ran == [15, 0]
 
 
 def test_a_turn_does_not_sleep(reactor: Reactor, poller: SleepingPoller) -> None:
     reactor.timer.call_later(1000, lambda: None)
-    reactor.turn()
+    reactor.run_ready()
     assert poller.sleeps == [0.0]

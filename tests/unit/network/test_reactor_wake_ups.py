@@ -118,7 +118,7 @@ def test_its_descriptor_is_readable_when_there_is_something_to_do() -> None:
     assert not select.select([reactor], [], [], 0)[0]
     reactor.call_soon_threadsafe(lambda: ran.append(1))
     assert select.select([reactor], [], [], 30)[0]
-    reactor.turn()
+    reactor.run_ready()
     assert ran == [1] and not select.select([reactor], [], [], 0)[0]
     reactor.close()
 

@@ -7,7 +7,7 @@ import struct
 from librt.strings import BytesWriter
 
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, records
 from odradek.protocol.record_batch import is_intact
 from odradek.protocol.record_batch_builder import assemble
@@ -71,7 +71,7 @@ def judge(
     data: bytes, rules: BatchRules = ANY, now_ms: int = NOW, version: int = 13
 ) -> ValidBatch | InvalidBatch:
     """The verdict on a batch in the middle of a frame."""
-    return validate(Span(b"head" + data + b"tail", 4, 4 + len(data)), rules, now_ms, version)
+    return validate(ByteRange(b"head" + data + b"tail", 4, 4 + len(data)), rules, now_ms, version)
 
 
 def accepted(data: bytes, rules: BatchRules = ANY, now_ms: int = NOW) -> ValidBatch:

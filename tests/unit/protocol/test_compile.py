@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import FileSlice, Span
+from odradek.model.spans import ByteRange, FileSlice
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -129,7 +129,7 @@ def test_golden_bytes_of_kafka_4_4(message: object, version: int, written: str) 
 def test_records_are_a_span_of_the_frame() -> None:
     frame = b"head" + encode_bytes(produce(b"batches"), 9)
     records = decode(ProduceRequest, 9, frame, 4).topic_data[0].partition_data[0].records
-    assert isinstance(records, Span)
+    assert isinstance(records, ByteRange)
     assert records.data is frame
     assert bytes(records) == b"batches"
 
@@ -176,7 +176,7 @@ def test_stretches_of_files_are_parts_of_their_own() -> None:
 def test_large_batches_are_not_copied() -> None:
     batch = bytes(COPIED_BYTES_MAX + 1)
     assert encode(produce(batch), 9)[1] is batch
-    span = Span(b"x" + batch, 1, len(batch) + 1)
+    span = ByteRange(b"x" + batch, 1, len(batch) + 1)
     part = encode(produce(span), 9)[1]
     assert isinstance(part, memoryview)
     assert part.obj is span.data

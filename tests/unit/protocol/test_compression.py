@@ -16,7 +16,7 @@ from odradek.protocol.compression import (
     XERIAL_HEADER,
     CompressionType,
     CorruptCompression,
-    TooLarge,
+    SectionTooLarge,
     compress,
     decompress,
 )
@@ -54,7 +54,7 @@ def test_compression_levels_are_passed_on(codec: CompressionType) -> None:
 def test_the_cap_is_exact(codec: CompressionType) -> None:
     section = compress(codec, TEXT)
     assert decompress(codec, section, len(TEXT)) == TEXT
-    with pytest.raises(TooLarge):
+    with pytest.raises(SectionTooLarge):
         decompress(codec, section, len(TEXT) - 1)
 
 
@@ -108,7 +108,7 @@ class TestSnappy:
 
     def test_a_lying_decompressed_length_allocates_nothing(self) -> None:
         claims_4_gib = b"\xff\xff\xff\xff\x0f" + b"\x00" * 20
-        with pytest.raises(TooLarge):
+        with pytest.raises(SectionTooLarge):
             decompress(CompressionType.SNAPPY, claims_4_gib, 16 * MIB)
         claims_8_mib = b"\x80\x80\x80\x04" + b"\x00" * 20
         with pytest.raises(CorruptCompression, match="claims"):
@@ -165,7 +165,7 @@ def test_what_the_cap_rests_on_in_the_codec_library() -> None:
 BOMBS = """
 import resource, sys, zlib
 import cramjam
-from odradek.protocol.compression import CompressionType, TooLarge, CorruptCompression, decompress
+from odradek.protocol.compression import CompressionType, SectionTooLarge, CorruptCompression, decompress
 
 MIB = 1024 * 1024
 
@@ -201,7 +201,7 @@ for codec, bombs in sections.items():
     for section in bombs:
         try:
             decompress(codec, section, 16 * MIB)
-        except TooLarge:
+        except SectionTooLarge:
             continue
         raise SystemExit(f"{codec!r} got through")
 try:
@@ -236,7 +236,7 @@ def test_a_bomb_costs_a_bounded_number_of_tries() -> None:
             sizes.append(len(output))
             return int(cramjam.gzip.decompress_into(data, output))
 
-    with pytest.raises(TooLarge):
+    with pytest.raises(SectionTooLarge):
         compression._decompress(Recorder, section, 16 * MIB)
     assert sizes[-1] == 16 * MIB
     assert len(sizes) <= 13

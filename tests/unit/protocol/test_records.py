@@ -73,29 +73,31 @@ class TestWalk:
     def test_what_it_saw(self) -> None:
         rows = [(b"k", b"", (), 50), (None, b"", (), 90), (b"k", b"", (), 20), (b"k", b"", (), 90)]
         batch = build(rows)
-        walk = records.walk(batch, 61, len(batch), 4, 50)
-        assert (walk.max_timestamp, walk.max_timestamp_delta) == (90, 1)
-        assert walk.min_timestamp == 20
-        assert walk.null_keys
+        check_records = records.check_records(batch, 61, len(batch), 4, 50)
+        assert (check_records.max_timestamp, check_records.max_timestamp_delta) == (90, 1)
+        assert check_records.min_timestamp == 20
+        assert check_records.null_keys
 
     def test_no_timestamp_is_no_minimum(self) -> None:
         batch = build([(b"k", b"", (), -1), (b"k", b"", (), 20)])
-        walk = records.walk(batch, 61, len(batch), 2, -1)
-        assert (walk.min_timestamp, walk.max_timestamp) == (20, 20)
-        assert not walk.null_keys
+        check_records = records.check_records(batch, 61, len(batch), 2, -1)
+        assert (check_records.min_timestamp, check_records.max_timestamp) == (20, 20)
+        assert not check_records.null_keys
 
     def test_the_record_at_fault_is_named(self) -> None:
         batch = build([(b"key", b"value", (), 0)] * 3)
         size = (len(batch) - 61) // 3
         for index in range(3):
             with pytest.raises(InvalidRecords) as caught:
-                records.walk(batch, 61, len(batch) - 3 * size + (index + 1) * size - 1, 3, 0)
+                records.check_records(
+                    batch, 61, len(batch) - 3 * size + (index + 1) * size - 1, 3, 0
+                )
             assert caught.value.index == index
 
     @pytest.mark.parametrize(("start", "end"), [(61, 10**6), (-1, 61)])
     def test_a_section_outside_the_data_is_refused(self, start: int, end: int) -> None:
         with pytest.raises(InvalidRecords):
-            records.walk(build([(b"k", b"v", (), 0)]), start, end, 1, 0)
+            records.check_records(build([(b"k", b"v", (), 0)]), start, end, 1, 0)
 
 
 class TestDecode:

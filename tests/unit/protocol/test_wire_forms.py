@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from odradek.protocol.api import fetch, produce
-from odradek.protocol.schema import fields_of, form_of, is_written_out
+from odradek.protocol.schema import fields_of, form_of, is_written_by_hand
 
 WRITTEN_OUT = [
     cls
     for module in (produce, fetch)
     for cls in vars(module).values()
-    if isinstance(cls, type) and is_written_out(cls)
+    if isinstance(cls, type) and is_written_by_hand(cls)
 ]
 
 

@@ -11,7 +11,7 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
@@ -65,7 +65,7 @@ class Leading:
 
     def append(self, partition: Partition, count: int = 1) -> AppendResult:
         data = build([(None, b"value", [], NOW_MS)] * count)
-        result = self.replicas.append(partition, Span(data, 0, len(data)), 9)
+        result = self.replicas.append(partition, ByteRange(data, 0, len(data)), 9)
         self.replicas.appended(partition)
         return result
 

@@ -6,7 +6,7 @@ import pickle
 import pytest
 from pyspark.sql.types import BinaryType, StructType
 
-from odradek.client.producer.deliveries import DeliveredRange
+from odradek.client.producer.futures import DeliveredRange
 from odradek.spark.options import ClientOptions, WriteOptions
 from odradek.spark.task import Task, TaskWritten, merged
 from odradek.spark.writer import BatchWriter, StreamWriter

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.produce import BatchIndexAndErrorMessage
 from odradek.protocol.hot_produce import (
@@ -46,7 +46,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ALL: Final = -1
 LEADER: Final = 1
 NOBODY: Final = 0
-NO_RECORDS: Final = Span(b"", 0, 0)
+NO_RECORDS: Final = ByteRange(b"", 0, 0)
 MAGIC_AT: Final = 16
 ATTRIBUTES_LOW_AT: Final = 22
 
@@ -123,7 +123,7 @@ def is_transactional(data: PartitionProduceData) -> bool:
     """By the attributes of its first batch. Such records without a transactional id are not written
     for anybody."""
     records = data.records
-    if not isinstance(records, Span) or len(records) < HEADER_BYTES:
+    if not isinstance(records, ByteRange) or len(records) < HEADER_BYTES:
         return False
     frame, start = records.data, records.start
     return (
@@ -166,7 +166,7 @@ def append(
     if request.transactional_id is not None and is_transactional(data):
         return refused(ErrorCode.INVALID_TXN_STATE)
     records = data.records
-    span = records if isinstance(records, Span) else NO_RECORDS
+    span = records if isinstance(records, ByteRange) else NO_RECORDS
     result = replicas.append(partition, span, version)
     if result.error is not NONE:
         return ProduceStatus(result, partition, pending=False, error=result.error)

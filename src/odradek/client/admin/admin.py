@@ -1,11 +1,78 @@
-"""All administrative calls as one class. Faces bind its methods; see `client.blocking.admin`."""
+"""`AdminCalls`: all administrative calls as one class, with those about the cluster's brokers.
+
+The clients make methods of them: see `client.api_methods`.
+"""
 
 from __future__ import annotations
 
-from odradek.client.admin.cluster import ClusterCalls
+from collections.abc import Collection
+
+from odradek.client.admin.calls import Calls, check, check_broker
 from odradek.client.admin.configs import ConfigCalls
-from odradek.client.admin.group_offsets import GroupOffsetCalls
+from odradek.client.admin.groups import GroupOffsetCalls
+from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.admin.topics import TopicCalls
+from odradek.client.metadata.cluster_image import Node
+from odradek.model.topics import TopicPartition
+from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from odradek.protocol.api.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+
+class ClusterCalls(Calls):
+    """The calls about brokers."""
+
+    async def cluster(self) -> Cluster:
+        """The cluster's id, its controller and its brokers."""
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+
+        async def attempt() -> Cluster:
+            answer = await self.ask_any(request, DescribeClusterResponse)
+            check(answer.error_code, "describing the cluster", answer.error_message)
+            nodes = (Node(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers)
+            return Cluster(answer.cluster_id, answer.controller_id, tuple(sorted(nodes)))
+
+        return await self.retried(attempt)
+
+    async def log_dirs(
+        self, broker_ids: int | Collection[int] | None = None
+    ) -> dict[int, list[LogDirectory]]:
+        """The data directories of a broker, or of several (None: all), by broker."""
+        wanted: list[int] | None = None
+        if broker_ids is not None:
+            wanted = [broker_ids] if isinstance(broker_ids, int) else list(broker_ids)
+        request = DescribeLogDirsRequest(topics=None)
+
+        async def attempt() -> dict[int, list[LogDirectory]]:
+            image = await self.engine.fresh_image()
+            asked = image.nodes if wanted is None else wanted
+            for broker_id in asked:
+                check_broker(image, broker_id, f"data directories of broker {broker_id!r}")
+            requests = dict.fromkeys(sorted(asked), request)
+            answers = await self.ask_each(requests, DescribeLogDirsResponse)
+            found = {}
+            for node_id, answer in answers:
+                check(answer.error_code, f"data directories of broker {node_id}")
+                found[node_id] = [directory_of(result) for result in answer.results]
+            return found
+
+        return await self.retried(attempt)
+
+
+def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
+    """One directory out of an answer."""
+    check(result.error_code, f"data directory {result.log_dir}")
+    replicas = {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for topic in result.topics
+        for each in topic.partitions
+    }
+    return LogDirectory(
+        result.log_dir, result.total_bytes, result.usable_bytes, dict(sorted(replicas.items()))
+    )
 
 
 class AdminCalls(TopicCalls, ConfigCalls, GroupOffsetCalls, ClusterCalls):

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.cluster_image import ClusterImage, Node
+from odradek.client.arguments import text_of
 from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
 from odradek.client.engine import Engine
-from odradek.client.errors.answers import UnknownTopicOrPartition, error_for
-from odradek.client.errors.base import KafkaError
-from odradek.client.errors.own import ApiTimeout
-from odradek.client.topic_names import text_of
+from odradek.client.errors import ApiTimeout, KafkaError, UnknownTopicOrPartition, error_for
+from odradek.client.metadata.cluster_image import ClusterImage, Node
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter, spawn
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition

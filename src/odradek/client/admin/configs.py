@@ -7,7 +7,7 @@ from typing import Literal, TypedDict, Unpack
 
 from odradek.client.admin.calls import Calls, check, check_broker
 from odradek.client.admin.results import ConfigEntry, ResourceType, Source
-from odradek.client.topic_names import checked_topic, text_of
+from odradek.client.arguments import checked_topic, text_of
 from odradek.config.setting import setting_text
 from odradek.protocol.api.describe_configs import (
     DescribeConfigsRequest,

@@ -6,6 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from odradek.client.admin.calls import Calls, check
+from odradek.client.arguments import (
+    ByPartition,
+    PartitionLike,
+    by_partition,
+    checked_topics,
+)
+from odradek.client.arguments import partitions_of as several
 from odradek.client.list_offsets import (
     EARLIEST,
     LATEST,
@@ -13,13 +20,6 @@ from odradek.client.list_offsets import (
     list_offsets,
     milliseconds,
 )
-from odradek.client.partition_arguments import (
-    ByPartition,
-    PartitionLike,
-    by_partition,
-)
-from odradek.client.partition_arguments import partitions_of as several
-from odradek.client.topic_names import checked_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.delete_records import (

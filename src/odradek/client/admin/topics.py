@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from odradek.client.admin.calls import Calls, check, outcome
 from odradek.client.admin.results import NewTopic, Partition, Topic
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.errors.base import KafkaError
-from odradek.client.topic_names import checked_topic, checked_topics, several
+from odradek.client.arguments import checked_topic, checked_topics, several
+from odradek.client.errors import KafkaError
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.config.setting import setting_text
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID

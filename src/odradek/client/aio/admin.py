@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
-from odradek.client.aio.calls import Awaited, Steps
 from odradek.client.aio.client import Client
+from odradek.client.api_methods import Awaited, Steps
 from odradek.client.engine import Engine
 from odradek.config.client import AdminConfig, together
 from odradek.config.keywords import AdminKeywords

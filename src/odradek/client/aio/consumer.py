@@ -4,32 +4,37 @@
         async for record in consumer:
             await handle(record)
 
-It has the names of the blocking one, and what is said there holds here: see
-`client.blocking.consumer`. It begins when it is entered (or by `start`), in the loop that runs
-then. Callbacks of rebalances may be functions or coroutine functions. For one task at a time.
+It has the methods of the blocking consumer, with the same behaviour: see
+`client.blocking.consumer`. It starts when it is entered (or by `start`), in the running loop.
+Rebalance callbacks may be functions or coroutine functions. A consumer is for one task at a time.
+
+The loop's thread is also the engine's, so nothing is handed over between threads. All calls of the
+engine go through the `EngineLoop`, which schedules the reactor's next turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from odradek.client.aio.application import AwaitedApplication
-from odradek.client.aio.calls import Awaited
 from odradek.client.aio.client import Client
-from odradek.client.aio.dead_letters import AwaitedOffice
 from odradek.client.aio.engine_loop import EngineLoop
+from odradek.client.api_methods import Awaited
+from odradek.client.arguments import limit_s
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.dead_letters import dead_letters
 from odradek.client.consumer.application.poll_loop import (
-    ColumnGathering,
-    Gathering,
-    Reading,
-    RecordGathering,
+    ColumnBuffer,
+    PollBuffer,
+    PollLoop,
+    RecordBuffer,
     limit_of,
 )
 from odradek.client.consumer.arguments import (
@@ -39,17 +44,73 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
 )
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.consumer import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
-from odradek.client.errors import ClientClosed
-from odradek.client.timeouts import limit_s
+from odradek.client.errors import ClientClosed, KafkaError
+from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
+    from odradek.client.aio.producer import Producer
     from odradek.client.arrow.types import ArrowBatch, Decode
+
+
+class AwaitedApplication:
+    """For one task at a time."""
+
+    def __init__(self, loop: EngineLoop) -> None:
+        self._loop = loop
+        self._event = asyncio.Event()
+        self.signal = self._event.set
+        self.clear = self._event.clear
+        self.time = time.monotonic
+
+    @property
+    def running(self) -> bool:
+        return self._loop.running
+
+    async def sleep(self, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        except TimeoutError:
+            return
+
+    async def call(self, action: Callable[[], T]) -> T:
+        return self._loop.run(action)
+
+    async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        found = callback(*arguments)
+        if inspect.isawaitable(found):
+            await found
+
+
+class AwaitedDeadLetterProducer:
+    """In the consumer's loop."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._producer: Producer[Any, Any] | None = None
+
+    async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
+        if self._producer is None:
+            from odradek.client.aio.producer import Producer  # Most consumers need none.
+
+            self._producer = await Producer(self._settings).start()
+        return await self._producer.enqueue(topic, value, **fields)
+
+    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
+        with contextlib.suppress(TimeoutError, KafkaError):
+            async with asyncio.timeout(timeout_s):
+                await sent
+
+    async def close(self, timeout_s: float | None) -> None:
+        if self._producer is not None:
+            await self._producer.close(timeout_s)
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -107,7 +168,7 @@ class Consumer(Client, Generic[K, V]):
         made = consumer_arguments(topics, key, value, settings)
         self.config = made.config
         self._made = made
-        self._begun: ConsumerEngine | None = None
+        self._begun: ConsumerCore | None = None
         super().__init__("odradek-consumer", self._make_engine)
 
     def _make_engine(self, loop: EngineLoop) -> Engine:
@@ -119,7 +180,7 @@ class Consumer(Client, Generic[K, V]):
             allow_auto_topic_creation=self.config.allow_auto_create_topics,
         )
         application = AwaitedApplication(loop)
-        core = self._begun = ConsumerEngine(
+        core = self._begun = ConsumerCore(
             engine,
             self.config,
             self._made.deserializers,
@@ -127,7 +188,9 @@ class Consumer(Client, Generic[K, V]):
             application.signal,
             self._made.assignors,
         )
-        self._reading = Reading(self, application, core, dead_letters(self._made, AwaitedOffice))
+        self._reading = PollLoop(
+            self, application, core, dead_letters(self._made, AwaitedDeadLetterProducer)
+        )
         self._collector = core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(core)
@@ -144,7 +207,7 @@ class Consumer(Client, Generic[K, V]):
         return self
 
     @property
-    def _core(self) -> ConsumerEngine:
+    def _core(self) -> ConsumerCore:
         if self._begun is None:
             raise ClientClosed("the consumer was not started: use `async with`, or await start()")
         return self._begun
@@ -235,11 +298,11 @@ class Consumer(Client, Generic[K, V]):
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
         """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
         limit = limit_of("num_messages", num_messages, least=0)
-        gathering = RecordGathering(self._core.collector, limit)
+        gathering = RecordBuffer(self._core.collector, limit)
         await self._gather(gathering, timeout)
         return gathering.records
 
-    async def _gather(self, gathering: Gathering, timeout: float) -> bool:
+    async def _gather(self, gathering: PollBuffer, timeout: float) -> bool:
         more = await self._reading.gather(gathering, timeout)
         if gathering.is_empty:
             await asyncio.sleep(0)  # As in `poll`.
@@ -255,7 +318,7 @@ class Consumer(Client, Generic[K, V]):
         if max_records is not None:
             limit = limit_of("max_records", max_records)
         while more:
-            gathering = RecordGathering(self._core.collector, limit)
+            gathering = RecordBuffer(self._core.collector, limit)
             more = await self._gather(gathering, max_wait)
             if not gathering.is_empty:
                 yield gathering.batch()
@@ -268,14 +331,14 @@ class Consumer(Client, Generic[K, V]):
         of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
         (`odradek[arrow]`).
         """
-        from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
-        from odradek.client.arrow.reading import record_batch
+        from odradek.client.arrow.json_values import JsonValues  # Heavy, and optional.
+        from odradek.client.arrow.record_batches import record_batch
 
         limit_of("max_rows", max_rows)
         core, more = self._core, True
         values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
         while more:
-            gathering = ColumnGathering(core.collector, max_rows)
+            gathering = ColumnBuffer(core.collector, max_rows)
             more = await self._gather(gathering, max_wait)
             if not gathering.is_empty:
                 yield await self._reading.counted(partial(record_batch, gathering, values))

@@ -1,25 +1,53 @@
 """An engine within a running asyncio loop, and how coroutines await it.
 
     coroutine:  await wait(make, timeout) ── make() ─► Waiter ─► done ─► future ─► goes on
-                     └─ time over, cancelled: the waiter is failed, so that the engine forgets it
+                     └─ timeout, cancelled: the waiter is failed, so that the engine forgets it
 
-The loop's thread is the owner; there is no other. Whatever is done to the engine goes through `run`
-or `wait`. It belongs to the loop it was made in, and another one is told so.
+The loop's thread is the owner thread; there is no other. All calls of the engine go through `run`
+or `wait`. The engine belongs to the loop it was made in; calls from another loop raise.
 
-Closing ends the engine at once. What may take time after that is a name that is being resolved, for
-the system does not let go of it: a task of its own waits for that, whoever else still does.
+Closing ends the engine at once. Only a name resolution may still take time after that, because the
+operating system does not cancel one: a task of its own waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 from odradek.client.errors import ClientClosed, KafkaTimeout
-from odradek.client.machine import Machine
+from odradek.client.producer.futures import ProduceRequestResult
+from odradek.client.real_environment import Machine
 from odradek.client.waiter import Waiter
 from odradek.network.asyncio_driver import AsyncioDriver
+
+
+def until_done(result: ProduceRequestResult) -> Generator[Any, None, None]:
+    """Until the batch is done, by whatever thread."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    result.add_callback(lambda: loop.call_soon_threadsafe(settle, future))
+    return future.__await__()
+
+
+def settle(future: asyncio.Future[None]) -> None:
+    """Done, unless who waited was cancelled."""
+    if not future.done():
+        future.set_result(None)
+
+
+class AwaitedFace:
+    """How an awaited producer's futures wait: only awaited, and done by the loop's own thread."""
+
+    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
+        raise RuntimeError("nothing may block in an event loop: await the future")
+
+    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        result.add_callback(lambda: settle(future))
+        return future.__await__()
+
 
 T = TypeVar("T")
 
@@ -96,7 +124,7 @@ class EngineLoop:
 
     def _end(self, end: Callable[[], object]) -> None:
         self.run(end)
-        self.machine.reactor.turn()  # What the end has left to be done.
+        self.machine.reactor.run_ready()  # What the end has left to be done.
         self._closed = True
         self._driver.close()
         for future in self._futures:

@@ -5,9 +5,13 @@
         future = await producer.enqueue("orders", {"id": 8})     # many of these make full batches
         await future
 
-The same engine as the blocking producer's, in the running loop: no thread, no lock that anybody
-waits for. `send` awaits the acknowledgement, `enqueue` only room in the buffer, `send_nowait`
-nothing. Callbacks run in the loop.
+    send                     awaits room in the buffer, and the acknowledgement
+    enqueue                  awaits room in the buffer; the application may await the future
+    send_nowait              awaits nothing: queues the record now, or raises
+    send_many, send_arrow    await room, as often as it takes
+
+It runs the same engine as the blocking producer, in the running loop: there is no thread, and no
+lock that is ever contended. Callbacks run in the loop.
 """
 
 from __future__ import annotations
@@ -15,34 +19,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from odradek.client.aio.awaiting import AwaitedFace
-from odradek.client.aio.engine_loop import EngineLoop
-from odradek.client.aio.sending import Sending
+from odradek.client.aio.client import Client
+from odradek.client.aio.engine_loop import AwaitedFace, EngineLoop
+from odradek.client.arguments import milliseconds_of
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.arguments import producer_arguments
-from odradek.client.producer.intake import Intake
-from odradek.client.producer.producer import ProducerCore
+from odradek.client.producer.futures import Deliveries, Delivery, FutureRecordMetadata
+from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.producer_core import ProducerCore
+from odradek.client.producer.send_path import Headers, Intake, ManySend, ProducerRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
-from odradek.client.timeouts import milliseconds_of
 from odradek.config.keywords import ProducerKeywords
+
+if TYPE_CHECKING:
+    from odradek.client.arrow.arrow_input import ArrowData
+
 
 K = TypeVar("K")
 V = TypeVar("V")
+
 
 END_TIMEOUT_S = 30.0
 """How long leaving an `async with` block by an exception waits for deliveries."""
 
 
-class Producer(Sending[K, V]):
+class Producer(Client, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
     Takes what the blocking `Producer` takes; there is no `on_full`, since it is for the caller to
     choose between `enqueue` and `send_nowait`. Raises `ConfigError`.
     """
+
+    _core: ProducerCore
+    _intake: Intake | None
+    """None before it has started; from then on there is a `_core` as well."""
 
     @overload
     def __init__(
@@ -140,7 +155,129 @@ class Producer(Sending[K, V]):
         if self._loop is not None and self._loop.running:
             self._loop.run(self._core.sender.run)
 
-    # The way out.
+    # Sending.
+
+    def _not_started(self) -> Intake:
+        raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
+
+    async def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> Delivery:
+        """Send a record and await its acknowledgement: where it was written.
+
+        See the blocking `Producer.send` for the arguments, and for what is raised if it could not
+        be queued; beyond that it raises what the record failed with. Cancelling does not take a
+        record back that was queued.
+        """
+        future = await self.enqueue(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+            on_delivery=on_delivery,
+        )
+        return await future
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        """Queue a record, awaiting room for it; its future, to be awaited or not."""
+        intake = self._intake or self._not_started()
+        taken = intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        if isinstance(taken, FutureRecordMetadata):
+            return taken
+        return await self._wait_for_room(taken)
+
+    async def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
+        return await self._wait(lambda _: self._core.send_later(record).waiter)
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+        on_delivery: DeliveryCallback | None = None,
+    ) -> FutureRecordMetadata:
+        """Queue a record now, or raise `BufferFull`: there is no room, or its topic is not known
+        yet (`await partitions_for(topic)` once)."""
+        intake = self._intake or self._not_started()
+        taken = intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        if isinstance(taken, FutureRecordMetadata):
+            return taken
+        raise self._core.routing.cannot_take(taken)
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        *,
+        keys: Sequence[K | None] | None = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: datetime | int | None = None,
+    ) -> Deliveries:
+        """Queue many records, awaiting room as often as it takes: faster than one by one.
+
+        `keys` are as many as values; headers, partition and timestamp are those of every record.
+        If it raises, the records before the one at fault were queued.
+        """
+        intake = self._intake or self._not_started()
+        source = intake.source(topic, values, keys, headers)
+        return await self._send_all(intake.many(topic, [source], partition, timestamp))
+
+    async def send_arrow(
+        self,
+        topic: str,
+        data: ArrowData,
+        *,
+        key: str | None = None,
+        value: str = "value",
+        headers: str | None = None,
+        partition: int | str | None = None,
+        timestamp: datetime | int | str | None = None,
+    ) -> Deliveries:
+        """Queue the rows of anything that exports Arrow data (tables and frames of pyarrow, polars,
+        pandas, duckdb …), awaiting room as often as it takes.
+
+        The other arguments name columns: `key` and `value` (the one called "value" unless you say
+        otherwise) of binary or text, `headers` of `list<struct<key: text, value: binary>>`,
+        `partition` of integers, `timestamp` of timestamps or ms; the last two may be one for all.
+        `value="json"`, if no column is called so, makes a JSON object of each row's other columns.
+        No serializer is called. If it raises, the rows before the one at fault were queued. Needs
+        pyarrow (`odradek[arrow]`).
+        """
+        from odradek.client.arrow.arrow_input import sources  # Heavy, and optional.
+
+        intake = self._intake or self._not_started()
+        rows = sources(data, key, value, headers, partition, timestamp)
+        return await self._send_all(intake.many(topic, rows, partition, timestamp))
+
+    async def _send_all(self, many: ManySend) -> Deliveries:
+        while (record := many.step()) is not None:
+            many.waited(await self._wait_for_room(record))
+        return many.deliveries
 
     async def flush(self, timeout: float | None = None) -> int:
         """Send what is queued without lingering, and wait until all of it is delivered or failed,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
-from odradek.client.blocking.calls import Blocking, Steps
+from odradek.client.api_methods import Blocking, Steps
 from odradek.client.blocking.client import Client
 from odradek.client.engine import Engine
 from odradek.config.client import AdminConfig, together

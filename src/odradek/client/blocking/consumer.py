@@ -5,35 +5,36 @@
             print(record.key, record.value)
 
 Records come one by one (`poll`, iteration), many at a time (`consume`, `batches`), or as Arrow
-(`arrow`). They are fetched ahead in the background; a poll that finds some costs no more than
-decoding them. Rebalances, and what is raised, happen inside polls.
+(`arrow`). A background thread fetches ahead; a poll that finds records costs no more than decoding
+them. Rebalances happen inside polls, and polls raise the errors.
 
-Positions are committed automatically in the background (`enable.auto.commit`), never of a record
-that the application has not come back from, or by `commit`.
+Positions are committed automatically in the background (`enable.auto.commit`), up to the records
+that the application has finished with, or by `commit`.
 
-For one thread at a time. `close`, or leaving the `with` block, commits and leaves the group; after
-an exception the last record that was handed out does not count as done.
+A consumer is for one thread at a time. `close`, or leaving the `with` block, commits and leaves the
+group; after an exception the last record that was returned does not count as processed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from odradek.client.blocking.application import BlockingApplication
-from odradek.client.blocking.calls import Blocking
+from odradek.client.api_methods import Blocking
+from odradek.client.arguments import limit_s
 from odradek.client.blocking.client import Client
-from odradek.client.blocking.dead_letters import BlockingOffice
 from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.blocking.wake_signal import Signal
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.dead_letters import dead_letters
 from odradek.client.consumer.application.poll_loop import (
-    ColumnGathering,
-    Reading,
-    RecordGathering,
+    ColumnBuffer,
+    PollLoop,
+    RecordBuffer,
     limit_of,
     run_now,
 )
@@ -44,17 +45,66 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
 )
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.consumer import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
-from odradek.client.timeouts import limit_s
+from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
-    from odradek.client.arrow.reading import ArrowBatches
+    from odradek.client.arrow.record_batches import ArrowBatches
     from odradek.client.arrow.types import Decode
+    from odradek.client.blocking.producer import Producer
+
+
+class BlockingApplication:
+    """Coroutines of this never suspend: they block."""
+
+    def __init__(self, thread: EngineThread, signal: Signal) -> None:
+        self._thread = thread
+        self.signal = signal.set
+        self.clear = signal.clear
+        self._signal = signal
+        self.time = time.monotonic
+
+    @property
+    def running(self) -> bool:
+        return self._thread.running
+
+    async def sleep(self, timeout_s: float | None) -> None:
+        self._signal.wait(timeout_s)
+
+    async def call(self, action: Callable[[], T]) -> T:
+        return self._thread.call(action)
+
+    async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        callback(*arguments)
+
+
+class BlockingDeadLetterProducer:
+    """Coroutines of this never suspend: they block."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._producer: Producer[Any, Any] | None = None
+
+    async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
+        if self._producer is None:
+            from odradek.client.blocking.producer import Producer  # Most consumers need none.
+
+            self._producer = Producer(self._settings)
+        return self._producer.send(topic, value, **fields)
+
+    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            sent.exception(timeout_s)
+
+    async def close(self, timeout_s: float | None) -> None:
+        if self._producer is not None:
+            self._producer.close(timeout_s)
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -127,14 +177,16 @@ class Consumer(Client, Generic[K, V]):
                 made.config,
                 allow_auto_topic_creation=made.config.allow_auto_create_topics,
             )
-            self._core = ConsumerEngine(
+            self._core = ConsumerCore(
                 engine, made.config, made.deserializers, thread.post, signal.set, made.assignors
             )
             return engine
 
         super().__init__("odradek-consumer", make_engine)
         application = BlockingApplication(self._thread, signal)
-        self._reading = Reading(self, application, self._core, dead_letters(made, BlockingOffice))
+        self._reading = PollLoop(
+            self, application, self._core, dead_letters(made, BlockingDeadLetterProducer)
+        )
         self._collector = self._core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(self._core)
@@ -223,7 +275,7 @@ class Consumer(Client, Generic[K, V]):
         Raises `ValueError` for fewer than none.
         """
         limit = limit_of("num_messages", num_messages, least=0)
-        gathering = RecordGathering(self._collector, limit)
+        gathering = RecordBuffer(self._collector, limit)
         run_now(self._reading.gather(gathering, timeout))
         return gathering.records
 
@@ -238,7 +290,7 @@ class Consumer(Client, Generic[K, V]):
             limit = limit_of("max_records", max_records)
         more = True
         while more:
-            gathering = RecordGathering(self._collector, limit)
+            gathering = RecordBuffer(self._collector, limit)
             more = run_now(self._reading.gather(gathering, max_wait))
             if not gathering.is_empty:
                 yield gathering.batch()
@@ -251,13 +303,13 @@ class Consumer(Client, Generic[K, V]):
         or given to anything that takes an Arrow stream. `decode` makes a column of structs out of
         JSON values: "json", or an Arrow schema of their fields. Needs pyarrow (`odradek[arrow]`).
         """
-        from odradek.client.arrow.decoding import JsonValues  # Heavy, and optional.
-        from odradek.client.arrow.reading import ArrowBatches
+        from odradek.client.arrow.json_values import JsonValues  # Heavy, and optional.
+        from odradek.client.arrow.record_batches import ArrowBatches
 
         limit_of("max_rows", max_rows)
 
-        def take() -> tuple[ColumnGathering, bool]:
-            gathering = ColumnGathering(self._collector, max_rows)
+        def take() -> tuple[ColumnBuffer, bool]:
+            gathering = ColumnBuffer(self._collector, max_rows)
             return gathering, run_now(self._reading.gather(gathering, max_wait))
 
         values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)

@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 
 from odradek.client.blocking.wake_signal import Signal, borrowed, give_back
 from odradek.client.errors import ClientClosed, KafkaTimeout
-from odradek.client.machine import Machine
+from odradek.client.real_environment import Machine
 from odradek.client.waiter import Waiter
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ class EngineThread:
     def _run(self) -> None:
         try:
             self.machine.reactor.run()
-            self.machine.reactor.turn()  # What the end has left to be done.
+            self.machine.reactor.run_ready()  # What the end has left to be done.
         finally:
             with self._guard:
                 self._closed = True

@@ -3,45 +3,109 @@
     with Producer(brokers="localhost:9092", value="json") as producer:
         producer.send("orders", {"id": 7}, key="7")
 
-`send` queues a record and gives its future; a background thread sends the batches. It blocks only
-while the topic is not known yet, or the buffer is full (`max.block.ms`, `on_full`). Leaving the
-`with` block delivers what was sent. `produce`, `produce_batch`, `poll` and `flush` are there as
-confluent-kafka's users know them: see `confluent_habits`.
+`send` queues a record and returns its future; a background thread sends the batches. It blocks
+only while the topic is not known yet, or the buffer is full (`max.block.ms`, `on_full`). Leaving the
+`with` block delivers the records sent so far. `produce`, `produce_batch`, `poll` and `flush` have
+confluent-kafka's arguments and results: see `confluent_api`.
 
-Callbacks run on the background thread, once for each record that `send` took, those of a partition
-in the order of its records. They may send; they must not wait.
+Callbacks run on the background thread, once for each record that `send` queued, for each partition
+in the order of its records. A callback may send; it must not wait.
 
-For any number of threads. After a few batches `send` lets the background thread have a turn.
+A producer is for any number of threads. After a few batches `send` yields to the background thread:
+Python runs one thread at a time, and switches every five milliseconds unless the running one waits
+for something. A thread that does nothing but send records waits for nothing, so the sender would
+run once in five milliseconds, far too rarely for its batches, and would wait that long again after
+each of its system calls. `SenderYield` hands over to it instead.
 """
 
 from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
+from odradek.client.arguments import milliseconds_of
 from odradek.client.blocking.client import Client
-from odradek.client.blocking.confluent_habits import ConfluentHabits
-from odradek.client.blocking.engine_thread import EngineThread, at_exit
-from odradek.client.blocking.sender_turn import TURN_BYTES, BlockingFace, SenderTurn
+from odradek.client.blocking.confluent_api import ConfluentHabits
+from odradek.client.blocking.engine_thread import EngineThread, Waiting, at_exit
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.arguments import producer_arguments
-from odradek.client.producer.deliveries import Deliveries
-from odradek.client.producer.delivery import FutureRecordMetadata
-from odradek.client.producer.intake import Headers, Intake, ManySend
-from odradek.client.producer.producer import ProducerCore
+from odradek.client.producer.futures import Deliveries, FutureRecordMetadata, ProduceRequestResult
 from odradek.client.producer.producer_batch import DeliveryCallback
-from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.producer.producer_core import ProducerCore
+from odradek.client.producer.send_path import Headers, Intake, ManySend, ProducerRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
-from odradek.client.timeouts import milliseconds_of
 from odradek.config.keywords import ProducerKeywords
 
 if TYPE_CHECKING:
-    from odradek.client.arrow.record_input import ArrowData
+    from odradek.client.arrow.arrow_input import ArrowData
+
+
+TURN_BYTES = 131_072
+"""Batches queued between two turns of the sender, about."""
+TURN_TIMEOUT_S = 0.005
+
+
+class SenderTurn:
+    """Wakes the sender, and lets it have the interpreter when much was queued for it.
+
+    `run` is what the sender does in a turn. Who queues calls `wake` for every new batch; when the
+    sender had no turn for `every` of those, the caller waits for one. Not for longer than the
+    interpreter would make the sender wait: its thread may be busy with a user's callback.
+    """
+
+    def __init__(self, thread: EngineThread, every: int) -> None:
+        self.run: Callable[[], None] = lambda: None
+        self._thread = thread
+        self._every = max(1, every)
+        self._woken = False
+        self._queued = 0
+        self._waiting: deque[Waiting[None]] = deque()
+
+    def wake(self) -> None:
+        """Any thread. Raises `ClientClosed` in a forked process."""
+        if not self._woken or not self._thread.running:
+            self._woken = True
+            self._thread.post(self._turn)
+        self._queued += 1
+        if self._queued >= self._every and not self._thread.is_current:
+            waiting: Waiting[None] = Waiting()
+            self._waiting.append(waiting)
+            waiting.block(TURN_TIMEOUT_S)
+
+    def _turn(self) -> None:
+        self._woken = False
+        self._queued = 0
+        self.run()
+        while self._waiting:
+            self._waiting.popleft().wake()
+
+
+class BlockingFace:
+    """How futures wait: on a signal; awaited, in the loop that runs then."""
+
+    def __init__(self, thread: EngineThread) -> None:
+        self._thread = thread
+
+    def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
+        if self._thread.is_current:
+            raise RuntimeError("a callback cannot wait for a record: its thread sends them")
+        if not self._thread.running:
+            raise ClientClosed("the producer belongs to another process, or has ended")
+        waiting: Waiting[None] = Waiting()
+        result.add_callback(waiting.wake)
+        return waiting.block(None if timeout_s is not None and timeout_s < 0 else timeout_s)
+
+    def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
+        from odradek.client.aio.engine_loop import until_done  # asyncio only where it is used.
+
+        return until_done(result)
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -217,7 +281,7 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         No serializer is called. If it raises, the rows before the one at fault were queued. Needs
         pyarrow (`odradek[arrow]`).
         """
-        from odradek.client.arrow.record_input import sources  # Heavy, and optional.
+        from odradek.client.arrow.arrow_input import sources  # Heavy, and optional.
 
         rows = sources(data, key, value, headers, partition, timestamp)
         return self._send_all(self._intake.many(topic, rows, partition, timestamp))

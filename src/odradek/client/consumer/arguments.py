@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from odradek.client.arguments import ByPartition, one_or_several, partition_of
 from odradek.client.arrow.types import ArrowBatch
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import AssignorLike, assignors
@@ -30,7 +31,6 @@ from odradek.client.consumer.batch import (
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.client.partition_arguments import ByPartition, one_or_several, partition_of
 from odradek.config.client import either, taken
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords

@@ -5,7 +5,7 @@
     face ─── next_record ─► FetchCollector ◄── incoming ── Fetcher ─► Fetch
       │                                   │                   │  SubscriptionState
       │                                   │             OffsetFetcher ─► ListOffsets, ...
-      └── everything else, as a call ─────┼─► ConsumerEngine ─┴─► the group's side
+      └── everything else, as a call ─────┼─► ConsumerCore ─┴─► the group's side
 
 `advance` is the heart: whenever something changed (assignment, positions, the image of the
 cluster), it asks for whatever is missing now: committed offsets, positions, records. It asks for
@@ -15,7 +15,7 @@ What goes wrong and belongs to no partition waits in `errors` until the applicat
 anything for the application but records, `collector.attention` is set, so that its next poll looks.
 
 Committed offsets come from the group's side, which also changes the assignment, inside polls of the
-application (`ConsumerGroup`); without a group, `NoGroup` stands there.
+application (`GroupRunner`); without a group, `NoGroup` stands there.
 
 The engine's thread only, but for `collector` and `errors`.
 """
@@ -27,29 +27,29 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from odradek.client.alarm import Alarm
-from odradek.client.cluster_image import ClusterImage
-from odradek.client.consumer.application.missing_topics import Missing
-from odradek.client.consumer.application.poll_tracker import Presence
+from odradek.client.consumer.application.missing_topics import MissingTopics
+from odradek.client.consumer.application.poll_tracker import PollTracker
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetch.fetcher import Fetcher
-from odradek.client.consumer.group.commits import Found
-from odradek.client.consumer.group.runner import group_of
-from odradek.client.consumer.position.deferred_errors import HeldDecisions
+from odradek.client.consumer.group.commits import CommittedOffsets
+from odradek.client.consumer.group.runner import make_group
+from odradek.client.consumer.position.deferred_errors import DeferredErrors
 from odradek.client.consumer.position.offset_fetcher import OffsetFetcher, OffsetQueries, no_offset
 from odradek.client.consumer.position.position import NO_END, Position
 from odradek.client.consumer.position.subscription_state import (
     NO_LEADER,
     FetchPosition,
-    Leader,
+    LeaderAndEpoch,
     SubscriptionState,
 )
 from odradek.client.deserializers import Deserializers
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError
+from odradek.client.metadata.cluster_image import ClusterImage
+from odradek.client.net.alarm import Alarm
 from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset
@@ -59,7 +59,7 @@ MAX_ERRORS = 100
 """That wait for the application; further ones are dropped, for they will come again."""
 
 
-class ConsumerEngine:
+class ConsumerCore:
     """One consumer's. `post` runs a function on the engine's thread soon, from whatever thread;
     `wake` makes the application look at what is there, if it waits.
     """
@@ -89,20 +89,20 @@ class ConsumerEngine:
         self._again = Alarm(engine.timer, self.changed)
         incoming: deque[CompletedFetch] = deque()
         self.collector = FetchCollector(incoming, deserializers, self._released)
-        held = HeldDecisions(engine, self.subscriptions, incoming, post, wake)
+        held = DeferredErrors(engine, self.subscriptions, incoming, post, wake)
         self._fetcher = Fetcher(engine, self.subscriptions, config, held, incoming, wake)
         self._offset_fetcher = OffsetFetcher(
             engine, self.subscriptions, config, held, self.changed, self.fail
         )
-        self._missing = Missing(
+        self._missing = MissingTopics(
             engine, self.subscriptions, config.default_api_timeout_ms, self.fail
         )
         engine.metadata.listen(self._image_changed)
         if strategy is None:
             strategy = assignors(config.partition_assignment_strategy)
-        self.group = group_of(engine, config, self.subscriptions, strategy, self.attend)
+        self.group = make_group(engine, config, self.subscriptions, strategy, self.attend)
         """The group's side, or what stands there without one."""
-        self._presence = Presence(
+        self._presence = PollTracker(
             engine.timer, self.collector, config.max_poll_interval_ms, self.group.polls_seen
         )
 
@@ -136,7 +136,7 @@ class ConsumerEngine:
             return
         for state in self.subscriptions.states:
             if state.leader == NO_LEADER:
-                state.meet_leader(self._leader(state.topic_partition))
+                state.update_leader(self._leader(state.topic_partition))
         self._ask_group()
         self._offset_fetcher.update_positions()
         self._fetcher.pump()
@@ -156,7 +156,7 @@ class ConsumerEngine:
         waiter = self.group.committed(initializing, self.config.default_api_timeout_ms)
         waiter.add_callback(self._group_answered)
 
-    def _group_answered(self, waiter: Waiter[Found]) -> None:
+    def _group_answered(self, waiter: Waiter[CommittedOffsets]) -> None:
         self._asking_group = False
         if self.engine.closed:
             return
@@ -179,12 +179,12 @@ class ConsumerEngine:
         if uncommitted:
             self.fail(no_offset(uncommitted))
 
-    def _leader(self, partition: TopicPartition) -> Leader:
+    def _leader(self, partition: TopicPartition) -> LeaderAndEpoch:
         info = self.engine.metadata.image.partition(*partition)
-        return NO_LEADER if info is None else Leader(info.leader, info.leader_epoch)
+        return NO_LEADER if info is None else LeaderAndEpoch(info.leader, info.leader_epoch)
 
     def _image_changed(self, _: ClusterImage) -> None:
-        self.subscriptions.meet_leaders(self._leader)
+        self.subscriptions.update_leaders(self._leader)
         self._missing.look()
         self.changed()
 

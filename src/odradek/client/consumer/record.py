@@ -32,7 +32,7 @@ class TimestampType(IntEnum):
 
 
 @final
-class RecordSource:
+class BatchInfo:
     """What all records of one batch have in common."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Record(Generic[K, V]):
 
     def __init__(
         self,
-        source: RecordSource,
+        source: BatchInfo,
         offset: i64,
         timestamp_ms: i64,
         key: K | None,
@@ -169,5 +169,5 @@ def restored(
     header_count: int,
 ) -> Record[Any, Any]:
     """A record out of a pickle."""
-    source = RecordSource(topic, partition, leader_epoch, timestamp_type)
+    source = BatchInfo(topic, partition, leader_epoch, timestamp_type)
     return Record(source, offset, timestamp_ms, key, value, header_bytes, header_count)

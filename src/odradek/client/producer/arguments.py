@@ -7,9 +7,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from odradek.client.engine import Engine
 from odradek.client.errors import ConfigError
-from odradek.client.producer.producer_settings import Partitioner, ProducerSettings
-from odradek.client.producer.record_appender import AccumulatorSettings
-from odradek.client.producer.sender_settings import SenderSettings
+from odradek.client.producer.settings import (
+    AccumulatorSettings,
+    Partitioner,
+    ProducerSettings,
+    SenderSettings,
+)
 from odradek.client.serializers import Serializer, serializer
 from odradek.config.client import either, taken, together
 from odradek.config.producer import ProducerConfig

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from odradek.client.producer.built_in_partitioner import BuiltInPartitioner
+from odradek.client.producer.partitioner import BuiltInPartitioner
 from odradek.client.producer.producer_batch import NO_LEADER_EPOCH, ORDINAL_STEP, ProducerBatch
 from odradek.model.topics import TopicPartition
 

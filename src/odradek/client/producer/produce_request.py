@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.cluster_image import ClusterImage, Node
-from odradek.client.metadata import LeaderChange
+from odradek.client.metadata.cluster_image import ClusterImage, Node
+from odradek.client.metadata.metadata import LeaderChange
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import ZERO_UUID

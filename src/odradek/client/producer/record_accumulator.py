@@ -19,23 +19,26 @@ done outside of the lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from librt.threading import Lock
 from mypy_extensions import i64
 
-from odradek.client.backoff import ExponentialBackoff
 from odradek.client.errors import KafkaError
-from odradek.client.producer.buffer_pool import BufferPool
-from odradek.client.producer.delivery import Face
-from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue
-from odradek.client.producer.producer_batch import ProducerBatch
-from odradek.client.producer.record_appender import AccumulatorSettings, RecordAppender
-from odradek.client.producer.splitting import split
+from odradek.client.net.backoff import ExponentialBackoff
+from odradek.client.producer.buffer_pool import Buffer, BufferPool
+from odradek.client.producer.futures import Face, ProduceRequestResult
+from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue, TopicQueues
+from odradek.client.producer.partitioner import BuiltInPartitioner
+from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, split
+from odradek.client.producer.settings import AccumulatorSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.env import Clock, Random
 from odradek.model.topics import TopicPartition
+from odradek.protocol.record_batch import HEADER_BYTES
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.protocol.records import size_upper_bound
 
 NEVER_MS: Final[i64] = 1 << 60
 
@@ -64,9 +67,14 @@ class NodeLatency:
         return self.ready_ms - self.drained_ms
 
 
+def nobody() -> None:
+    """There is no sender yet."""
+
+
 @final
-class RecordAccumulator(RecordAppender):
-    """See above. `transaction_manager` None: not idempotent."""
+class RecordAccumulator:
+    """The batches of one producer that no request carries. Without a `transaction_manager` the
+    producer is not idempotent."""
 
     def __init__(
         self,
@@ -79,11 +87,164 @@ class RecordAccumulator(RecordAppender):
         retry_backoff: ExponentialBackoff,
         transaction_manager: TransactionManager | None = None,
     ) -> None:
-        super().__init__(settings, pool, lock, face, clock, random)
+        self.settings = settings
+        self.pool = pool
+        self.topics: dict[str, TopicQueues] = {}
+        """By name; replaced, never changed."""
+        self.incomplete: dict[ProducerBatch, None] = {}
+        """All batches that are not done, oldest first."""
+        self.closed: KafkaError | None = None
+        self.wake: Callable[[], None] = nobody
+        """Called when there may be something to send; any thread."""
         self.transaction_manager = transaction_manager
+        self._lock = lock
+        self._face = face
+        self._clock = clock
+        self._random = random
         self._retry_backoff = retry_backoff
+        self._active: dict[PartitionQueue, None] = {}
+        """The queues that are not empty, in rotation."""
         self._flushes: i64 = 0
         self._latencies: dict[int, NodeLatency] = {}
+
+    # Topics.
+
+    def update_topic(self, name: str, leaders: Sequence[tuple[int, int]]) -> TopicQueues:
+        """What metadata says: leader's id and epoch of every partition; `NO_LEADER` for none."""
+        with self._lock:
+            topic = self.topics.get(name)
+            if topic is None:
+                topic = TopicQueues(
+                    name, BuiltInPartitioner(self.settings.batch_bytes, self._random)
+                )
+                self.topics = {**self.topics, name: topic}
+            topic.update(leaders)
+        return topic
+
+    def forget_topic(self, name: str) -> bool:
+        """Nobody uses the topic any more; False if there are still records for it."""
+        with self._lock:
+            topic = self.topics.get(name)
+            # Batches under way count too: their queue is where they go when they are sent again.
+            if topic is None or any(b.topic_partition.topic == name for b in self.incomplete):
+                return topic is None
+            self.topics = {other: info for other, info in self.topics.items() if other != name}
+            return True
+
+    # Records.
+
+    def append(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        timestamp_ms: i64,
+        key: bytes | None,
+        value: bytes | None,
+        encoded_headers: bytes,
+        callback: DeliveryCallback | None,
+        spare: Buffer | None,
+    ) -> tuple[ProduceRequestResult | None, i64]:
+        """Take a record in; `partition` -1 leaves the choice to the topic's partitioner.
+
+        Answers with the result that will tell its outcome, and its index there. None: there is no
+        memory; come back with a `spare` buffer, of `room_for` the record. It goes back if it is not
+        needed, also when this raises what the producer was closed with.
+        """
+        try:
+            with self._lock:
+                result, index, full = self._try_append(
+                    topic, partition, timestamp_ms, key, value, encoded_headers, callback
+                )
+        except Exception:
+            if spare is not None:
+                self.pool.put_back(spare)
+            raise
+        if result is not None:
+            if spare is not None:
+                self.pool.put_back(spare)
+            if full:
+                self.wake()
+            return result, index
+        if spare is None:
+            spare = self.pool.allocate(self.room_for(key, value, encoded_headers))
+            if spare is None:
+                return None, 0
+        now_ms: i64 = self._clock.monotonic_ms()
+        unused = True
+        try:
+            with self._lock:
+                result, index, _ = self._try_append(
+                    topic, partition, timestamp_ms, key, value, encoded_headers, callback
+                )
+                if result is None:
+                    self._begin_batch(topic, partition, spare, now_ms)
+                    unused = False
+                    result, index, _ = self._try_append(
+                        topic, partition, timestamp_ms, key, value, encoded_headers, callback
+                    )
+        finally:
+            if unused:
+                self.pool.put_back(spare)
+        self.wake()
+        return result, index
+
+    def _try_append(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        timestamp_ms: i64,
+        key: bytes | None,
+        value: bytes | None,
+        encoded_headers: bytes,
+        callback: DeliveryCallback | None,
+    ) -> tuple[ProduceRequestResult | None, i64, bool]:
+        """Append to the open batch of the partition, if there is one with room; the last of the
+        answer is whether that batch is full."""
+        if self.closed is not None:
+            raise self.closed
+        partitioner = topic.partitioner
+        while True:
+            queue = topic.queues[partition if partition >= 0 else partitioner.peek()]
+            batch = queue.open
+            if batch is None:
+                return None, 0, False
+            before: i64 = batch.size
+            index = batch.try_append(timestamp_ms, key, value, encoded_headers)
+            if index >= 0:
+                if callback is not None:
+                    batch.on_delivery(index, timestamp_ms, callback)
+                full = batch.is_full
+                if partition < 0:
+                    partitioner.update(batch.size - before, full)
+                return batch.result, index, full
+            queue.open = None
+            if partition >= 0 or not partitioner.update(0, True):
+                return None, 0, True
+
+    def _begin_batch(self, topic: TopicQueues, partition: i64, buffer: Buffer, now_ms: i64) -> None:
+        queue = topic.queues[partition if partition >= 0 else topic.partitioner.peek()]
+        name, number = queue.topic_partition
+        settings = self.settings
+        batch = ProducerBatch(
+            queue.topic_partition,
+            ProduceRequestResult(name, number, self._face, self._lock),
+            RecordBatchBuilder(settings.codec, level=settings.level, writer=buffer.writer),
+            buffer,
+            buffer.size,
+            now_ms,
+            queue.next_ordinal(),
+        )
+        queue.begin(batch)
+        self._active[queue] = None
+        self.incomplete[batch] = None
+        topic.used = True
+
+    def room_for(self, key: bytes | None, value: bytes | None, encoded_headers: bytes) -> i64:
+        """How large a buffer a batch needs that begins with this record."""
+        size: i64 = HEADER_BYTES + size_upper_bound(key, value, encoded_headers)
+        return size if size > self.settings.batch_bytes else self.settings.batch_bytes
+
+    # Sending.
 
     def ready(self, now_ms: i64) -> ReadyCheckResult:
         """Which nodes could be sent to now."""

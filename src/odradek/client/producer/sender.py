@@ -24,8 +24,6 @@ from __future__ import annotations
 
 import logging
 
-from odradek.client.alarm import Alarm
-from odradek.client.connection_listener import ConnectionListener
 from odradek.client.engine import Engine
 from odradek.client.errors import (
     ClientClosed,
@@ -34,13 +32,15 @@ from odradek.client.errors import (
     UnsupportedVersion,
     error_for,
 )
-from odradek.client.in_flight_requests import ClientRequest
-from odradek.client.producer.completion import Completion
+from odradek.client.net.alarm import Alarm
+from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.net.network_client import ConnectionListener
+from odradek.client.producer.batch_completion import Completion
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import NEVER_MS, RecordAccumulator
-from odradek.client.producer.sender_settings import INT_MAX, SenderSettings
+from odradek.client.producer.settings import INT_MAX, SenderSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import spawn
 from odradek.model.errors import ErrorCode

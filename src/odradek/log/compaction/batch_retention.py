@@ -86,7 +86,7 @@ LATEST_HORIZON_MS: Final = (1 << 61) - 1
 def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
     """The records of a batch, with the timestamps they themselves have.
 
-    Raises `InvalidRecords`, `CorruptCompression`, `TooLarge`.
+    Raises `InvalidRecords`, `CorruptCompression`, `SectionTooLarge`.
     """
     section, start, end = record_batch.records_section(data, header)
     return RecordCursor(

@@ -55,7 +55,7 @@ from odradek.log.retention import Deletion
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch, read_batches
 from odradek.log.segment import Segment
 from odradek.model.env import Buffer, Disk, File
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.records import InvalidRecords
 
@@ -168,7 +168,7 @@ def groups(sources: list[Source], segment_bytes: int) -> Iterator[list[Source]]:
         yield group
 
 
-UNCLEANABLE = (BadBatch, InvalidRecords, CorruptCompression, TooLarge)
+UNCLEANABLE = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 LARGEST_SEGMENT_BYTES = (1 << 31) - 1
 RECORDS_AT_ONCE = 2000
 

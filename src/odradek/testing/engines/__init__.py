@@ -1,7 +1,7 @@
 """Simulated applications of our own clients: the engines of `odradek.client` as nodes of a run.
 
     plans           what they are and do, by seed
-    application     an application's thread at its engine: the `Driver` of its `Reading`
+    application     an application's thread at its engine: the `PollDriver` of its `PollLoop`
     sending         sends records with the producer's engine, and judges what it was told of them
     consuming       what those have in common that read with the consumer's
     assigned        reads partitions it assigned itself

@@ -1,4 +1,4 @@
-"""An application's thread in simulated time: the `Driver` of a consumer's `Reading`, and more.
+"""An application's thread in simulated time: the `PollDriver` of a consumer's `PollLoop`, and more.
 
     async def work():                     a coroutine over waiters, like those of the engine
         record = await reading.poll(0.5)
@@ -72,7 +72,7 @@ class SimApplication:
             await over
         return begun
 
-    # The driver of a `Reading`.
+    # The driver of a `PollLoop`.
 
     @property
     def running(self) -> bool:

@@ -1,4 +1,4 @@
-"""What applications that read with the consumer's engine have in common: engine, `Reading`, taking
+"""What applications that read with the consumer's engine have in common: engine, `PollLoop`, taking
 records, and an end.
 
 The wiring is what a face does. Derived classes say what happens in `work`, which ends when
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from odradek.client.consumer.application.calls import ConsumerCalls
-from odradek.client.consumer.application.poll_loop import Reading, RecordGathering
+from odradek.client.consumer.application.poll_loop import PollLoop, RecordBuffer
 from odradek.client.consumer.arguments import consumer_arguments
-from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.consumer import ConsumerCore
 from odradek.client.consumer.record import Record
 from odradek.client.engine import Engine
 from odradek.client.waiter import Waiter, spawn
@@ -64,7 +64,7 @@ class ConsumingApplication:
         self.chance = self.application.chance
         made = consumer_arguments([dict(plan.settings)], None, None, {})
         self.engine = Engine(side.env, side.timer, made.config, on_bug=raise_bug)
-        self.core = ConsumerEngine(
+        self.core = ConsumerCore(
             self.engine,
             made.config,
             made.deserializers,
@@ -73,7 +73,7 @@ class ConsumingApplication:
             made.assignors,
         )
         self.calls = ConsumerCalls(self.core)
-        self.reading = Reading(self, self.application, self.core)
+        self.reading = PollLoop(self, self.application, self.core)
 
     def start(self) -> None:
         def begin() -> None:
@@ -115,7 +115,7 @@ class ConsumingApplication:
         """The next records; none, if none came in time."""
         plan = self._plan
         if plan.gather:
-            gathering = RecordGathering(self.core.collector, plan.gather)
+            gathering = RecordBuffer(self.core.collector, plan.gather)
             await self.reading.gather(gathering, plan.wait_s)
             return gathering.records
         record = self.core.collector.next_record()

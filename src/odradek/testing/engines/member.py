@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from odradek.client.consumer.group.member import GroupMember, MemberState
 from odradek.client.consumer.group.rebalance import RebalanceListener
-from odradek.client.consumer.group.runner import ConsumerGroup
+from odradek.client.consumer.group.runner import GroupRunner
 from odradek.client.consumer.record import Record
 from odradek.client.errors import KafkaError
 from odradek.model.topics import TopicPartition
@@ -64,14 +64,14 @@ class MemberApplication(ConsumingApplication):
     def member(self) -> GroupMember:
         """What the engine knows of its membership."""
         group = self.core.group
-        assert isinstance(group, ConsumerGroup)
+        assert isinstance(group, GroupRunner)
         return group.coordinator.member
 
     @property
     def rests(self) -> bool:
         """Stable, with no reason to join again."""
         group = self.core.group
-        assert isinstance(group, ConsumerGroup)
+        assert isinstance(group, GroupRunner)
         return (
             self.member.state is MemberState.STABLE
             and not group.coordinator.membership.rejoin_needed_or_pending

@@ -25,11 +25,10 @@ from dataclasses import dataclass
 from odradek.client.engine import Engine
 from odradek.client.errors import DeliveryTimeout, KafkaError, MaxBlockTimeout
 from odradek.client.producer.arguments import producer_arguments
-from odradek.client.producer.delivery import Delivery, FutureRecordMetadata, WaiterFace
-from odradek.client.producer.intake import Intake
-from odradek.client.producer.producer import ProducerCore
+from odradek.client.producer.futures import Delivery, FutureRecordMetadata, WaiterFace
 from odradek.client.producer.producer_batch import DeliveryCallback
-from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.producer.producer_core import ProducerCore
+from odradek.client.producer.send_path import Intake, ProducerRecord
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.model.spans import Span
 from odradek.model.topics import TopicPartition
-from odradek.protocol import record_batch
-from odradek.testing.history import Content, Header, History
+from odradek.testing.history import Content, Header
 from odradek.testing.prng import SplitMix64
 from odradek.testing.workload.lanes import ProducerPlan
 
@@ -34,23 +32,3 @@ def draw_contents(
             )
         )
     return made
-
-
-def contents_of(tp: TopicPartition, span: object, history: History) -> list[tuple[int, Content]]:
-    """The records of a fetched section, with their offsets. A batch whose CRC is wrong is left out,
-    and a surprise of the history.
-    """
-    found: list[tuple[int, Content]] = []
-    if span is None:
-        return found
-    assert isinstance(span, Span)
-    for header in record_batch.batches(span.data, span.start, span.end):
-        if not record_batch.is_intact(span.data, header):
-            history.surprise("corrupt", f"{tp}: batch at offset {header.base_offset}")
-            continue
-        for record in record_batch.records_of(span.data, header):
-            content = Content(
-                record.key, record.value or b"", tuple(record.headers), record.timestamp
-            )
-            found.append((record.offset, content))
-    return found

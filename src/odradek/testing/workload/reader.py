@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
+from odradek.protocol import record_batch
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,
@@ -31,9 +32,8 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from odradek.testing.history import History, Read, Start
+from odradek.testing.history import Content, History, Read, Start
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.contents import contents_of
 from odradek.testing.workload.session import SESSION_ERRORS, SESSIONLESS, Session
 from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic, by_topic
 from odradek.testing.workload.wire import WireClient
@@ -285,9 +285,29 @@ class SimReader:
                 final=self.plan.final,
                 asked_ns=self._asked_ns,
                 position=position,
-                size=len(data.records) if isinstance(data.records, Span) else 0,
+                size=len(data.records) if isinstance(data.records, ByteRange) else 0,
             )
         )
 
     def _now_ns(self) -> int:
         return self.client.process.scheduler.now_ns
+
+
+def contents_of(tp: TopicPartition, span: object, history: History) -> list[tuple[int, Content]]:
+    """The records of a fetched section, with their offsets. A batch whose CRC is wrong is left out,
+    and a surprise of the history.
+    """
+    found: list[tuple[int, Content]] = []
+    if span is None:
+        return found
+    assert isinstance(span, ByteRange)
+    for header in record_batch.batches(span.data, span.start, span.end):
+        if not record_batch.is_intact(span.data, header):
+            history.surprise("corrupt", f"{tp}: batch at offset {header.base_offset}")
+            continue
+        for record in record_batch.records_of(span.data, header):
+            content = Content(
+                record.key, record.value or b"", tuple(record.headers), record.timestamp
+            )
+            found.append((record.offset, content))
+    return found

@@ -168,7 +168,7 @@ class WireClient:
         if transport is None:
             return
         try:
-            data = transport.receive(self._framing.wanted)
+            data = transport.receive(self._framing.receive_bytes)
         except OSError:
             self._give_up()
             return

@@ -1,11 +1,11 @@
-"""An application that reads with a `ConsumerEngine` in simulated time: a face by hand."""
+"""An application that reads with a `ConsumerCore` in simulated time: a face by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.consumer import ConsumerCore
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.engine import Engine
@@ -49,7 +49,7 @@ class Application:
         self.errors: list[Exception] = []
         given = {"bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
         config = ConsumerConfig.load({**given, **settings})
-        self.consumer = ConsumerEngine(
+        self.consumer = ConsumerCore(
             Engine(self.side.env, self.side.timer, config, on_bug=raise_bug),
             seen_as(config),
             Deserializers(deserializer(bytes), deserializer(value), on_error),

@@ -8,12 +8,12 @@ import pytest
 
 from odradek.client.consumer.application.dead_letters import DeadLetters
 from odradek.client.consumer.application.poll_loop import run_now
-from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, RecordTooLarge
 from odradek.protocol.records import MAX_TIMESTAMP
 from unit.client.consumer.waiting import Reader
 
-SOURCE = RecordSource("orders", 0, 0, TimestampType.CREATE_TIME)
+SOURCE = BatchInfo("orders", 0, 0, TimestampType.CREATE_TIME)
 
 
 def letter(offset: int, timestamp_ms: int = 1000) -> DecodeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.consumer.fetch.completed_fetch import CompletedFetch, Run
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch
 from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.record import TimestampType
 from odradek.client.deserializers import Deserializers, deserializer
@@ -279,7 +279,7 @@ class TestDecoding:
         fetch = fetched(batch(b"one", b"two"))
         assert fetch.fill(10, numbers)
         columns = RecordColumns()
-        assert not fetch.fill_columns(columns, list[Run](), 10, UNLIMITED)
+        assert not fetch.fill_columns(columns, list[ColumnRun](), 10, UNLIMITED)
         assert (columns.count, fetch.undecoded) == (2, [])
 
     def test_an_interruption_loses_nothing(self) -> None:
@@ -310,7 +310,7 @@ class TestDecoding:
 class TestColumns:
     def test_move_the_position_and_say_where_rows_came_from(self) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", offset=2, epoch=1), batch(b"d", offset=3))
-        columns, runs = RecordColumns(), list[Run]()
+        columns, runs = RecordColumns(), list[ColumnRun]()
         assert fetch.fill_columns(columns, runs, 3, UNLIMITED)
         assert (columns.count, fetch.position.offset, fetch.position.leader_epoch) == (3, 3, 1)
         assert [(run.source.leader_epoch, run.count) for run in runs] == [(0, 2), (1, 1)]

@@ -11,7 +11,7 @@ import pytest
 from odradek.client.consumer.fetch.session import (
     EPOCH_MAX,
     FetchSession,
-    Wanted,
+    PartitionFetch,
     next_epoch,
 )
 from odradek.model.errors import ErrorCode
@@ -27,11 +27,13 @@ ORDERS, OTHER, BILLS = (
 )
 
 
-def at(offset: int, partition: TopicPartition = ORDERS, topic_id: UUID | None = None) -> Wanted:
-    return Wanted(topic_id or IDS[partition.topic], offset, 1000, 5, 4)
+def at(
+    offset: int, partition: TopicPartition = ORDERS, topic_id: UUID | None = None
+) -> PartitionFetch:
+    return PartitionFetch(topic_id or IDS[partition.topic], offset, 1000, 5, 4)
 
 
-def wanted(**offsets: int) -> dict[TopicPartition, Wanted]:
+def wanted(**offsets: int) -> dict[TopicPartition, PartitionFetch]:
     """`orders=3, other=4, bills=5`: what is wanted, from these offsets on."""
     partitions = {"orders": ORDERS, "other": OTHER, "bills": BILLS}
     return {partitions[n]: at(offset, partitions[n]) for n, offset in offsets.items()}
@@ -44,7 +46,7 @@ class Talking:
         self.session = FetchSession(1)
         self.version = version
 
-    def ask(self, partitions: dict[TopicPartition, Wanted]) -> tuple[object, object]:
+    def ask(self, partitions: dict[TopicPartition, PartitionFetch]) -> tuple[object, object]:
         """What is named, with offsets, and what is taken back."""
         topics, forgotten = self.session.next_request(partitions, self.version)
         return named(topics), taken_back(forgotten)

@@ -113,7 +113,7 @@ class Membership:
         self.until_stable()
         assert self.failing is None, "the error was never given"
         assert not self.machine.coordinator.commits.requests
-        assert not self.machine.coordinator.questions
+        assert not self.machine.coordinator.offset_requests
 
 
 @pytest.mark.parametrize(

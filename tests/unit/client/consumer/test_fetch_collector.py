@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from odradek.client.consumer.fetch.collector import FetchCollector
-from odradek.client.consumer.fetch.completed_fetch import CompletedFetch, Run
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch
 from odradek.client.consumer.position.position import NO_OFFSET, Position
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import InvalidRecord, KafkaError, OffsetOutOfRange
@@ -283,7 +283,7 @@ class TestColumns:
         one, two = collecting.position(0), collecting.position(1)
         collecting.fetch(one, 0, 2)
         collecting.fetch(two, 0, 1)
-        columns, runs = RecordColumns(), list[Run]()
+        columns, runs = RecordColumns(), list[ColumnRun]()
         collecting.collector.take_columns(columns, runs, 100, 1 << 30)
         assert [(run.source.partition, run.count) for run in runs] == [(0, 2), (1, 1)]
         assert (one.offset, one.consumed) == (2, 0)

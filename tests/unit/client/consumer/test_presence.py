@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.client.consumer.application.poll_loop import ColumnGathering, RecordGathering
-from odradek.client.consumer.application.poll_tracker import LOOKS, Presence
+from odradek.client.consumer.application.poll_loop import ColumnBuffer, RecordBuffer
+from odradek.client.consumer.application.poll_tracker import LOOKS, PollTracker
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.timing import SystemTimer
@@ -21,11 +21,11 @@ def one_record(collector: FetchCollector) -> None:
 
 
 def records(collector: FetchCollector) -> None:
-    RecordGathering(collector, 5).add()
+    RecordBuffer(collector, 5).add()
 
 
 def columns(collector: FetchCollector) -> None:
-    ColumnGathering(collector, 5).add()
+    ColumnBuffer(collector, 5).add()
 
 
 @pytest.mark.parametrize("take", [one_record, records, columns])
@@ -34,7 +34,7 @@ def test_taking_records_is_polling(take: Callable[[FetchCollector], None]) -> No
     timer = SystemTimer(0)
     bytes_ = deserializer(bytes)
     collector = FetchCollector(deque(), Deserializers(bytes_, bytes_), lambda: None)
-    presence = Presence(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
+    presence = PollTracker(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
     presence.start()
     look_ms = MAX_POLL_MS // LOOKS
     timer.advance_clock(look_ms)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.client.consumer.application.poll_loop import RecordGathering, run_now
-from odradek.client.consumer.group.member import Callback, Occasion, Raise
+from odradek.client.consumer.application.poll_loop import RecordBuffer, run_now
+from odradek.client.consumer.group.member import CallListener, Raise, RebalanceEvent
 from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorizationError
 from odradek.client.waiter import Waiter
@@ -208,7 +208,7 @@ class TestBoundedRead:
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 3))
         reader.application.assign([ORDERS], ends={ORDERS: 3})
-        gathering = RecordGathering(reader.application.collector, 100)
+        gathering = RecordBuffer(reader.application.collector, 100)
         more = run_now(reader.reading.gather(gathering, None))
         assert [record.offset for record in gathering.records] == [0, 1, 2]
         assert not more, "there will never be more"
@@ -224,10 +224,10 @@ class TestInterruption:
         reader.driver.interruption = kind()
         collector = reader.application.collector
         with pytest.raises(kind):
-            run_now(reader.reading.gather(RecordGathering(collector, 100), None))
+            run_now(reader.reading.gather(RecordBuffer(collector, 100), None))
         assert reader.application.position(ORDERS) == 0
         reader.logs[ORDERS].append(numbered(3, 2))
-        gathering = RecordGathering(collector, 100)
+        gathering = RecordBuffer(collector, 100)
         run_now(reader.reading.gather(gathering, None))
         assert [record.offset for record in gathering.records] == [0, 1, 2, 3, 4]
 
@@ -242,7 +242,7 @@ class TestInterruption:
             reader.consumer.attend()
 
         reader.later(SECOND, close)
-        gathering = RecordGathering(reader.application.collector, 100)
+        gathering = RecordBuffer(reader.application.collector, 100)
         assert run_now(reader.reading.gather(gathering, None))
         assert len(gathering.records) == 3
         assert reader.driver.is_signalled
@@ -302,7 +302,7 @@ class TestCallbacks:
         reader.reading.listener = RebalanceListener(lambda *given: waiter.complete(None))
         group = reader.consumer.group
         group.for_application.append(Raise(LookupError("of before")))
-        group.for_application.append(Callback(Occasion.ASSIGNED, [ORDERS]))
+        group.for_application.append(CallListener(RebalanceEvent.ASSIGNED, [ORDERS]))
         with pytest.raises(LookupError, match="of before"):
             run_now(reader.reading.finish(lambda: waiter))
         assert waiter.done
@@ -310,7 +310,9 @@ class TestCallbacks:
     def test_what_nobody_will_finish_any_more_is_not_waited_for(self) -> None:
         reader = Reader()
         reader.reading.listener = RebalanceListener(lambda *given: reader.consumer.close())
-        reader.consumer.group.for_application.append(Callback(Occasion.ASSIGNED, [ORDERS]))
+        reader.consumer.group.for_application.append(
+            CallListener(RebalanceEvent.ASSIGNED, [ORDERS])
+        )
         with pytest.raises(ClientClosed):
             run_now(reader.reading.finish(Waiter[None]))
 
@@ -321,7 +323,7 @@ class TestCallbacks:
         assert reader.poll() is not None
         reader.cluster.run(SECOND)
         reader.reading.listener = RebalanceListener(lambda *_: run_now(reader.reading.close(1)))
-        reader.consumer.group.for_application.append(Callback(Occasion.ASSIGNED, [OTHER]))
+        reader.consumer.group.for_application.append(CallListener(RebalanceEvent.ASSIGNED, [OTHER]))
         reader.consumer.attend()
         with pytest.raises(ClientClosed):
             reader.poll()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.model.topics import TopicPartition
 
-SOURCE = RecordSource("orders", 3, 7, TimestampType.CREATE_TIME)
+SOURCE = BatchInfo("orders", 3, 7, TimestampType.CREATE_TIME)
 
 
 def record(value: bytes = b"v", timestamp_ms: int = 1000) -> Record[bytes, bytes]:

@@ -12,7 +12,7 @@ import pytest
 from odradek.client.consumer.position.subscription_state import (
     FetchPosition,
     FetchState,
-    Leader,
+    LeaderAndEpoch,
     SubscriptionState,
     SubscriptionType,
 )
@@ -55,9 +55,9 @@ def assigned(*partitions: TopicPartition, reset: OffsetReset = EARLIEST) -> Subs
 def reading(offset: int = 5, epoch: int = 2) -> SubscriptionState:
     """With one partition that is read from there on, of whose leader it is known that it agrees."""
     state = assigned(ORDERS)
-    state.meet_leaders(lambda _: Leader(1, 7))
+    state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
     state.seek(ORDERS, FetchPosition(offset, epoch))
-    state.meet_leaders(lambda _: Leader(1, 7))
+    state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
     state.state(ORDERS).validated()
     assert state.state(ORDERS).state is FetchState.FETCHING
     return state
@@ -247,7 +247,7 @@ class TestMoving:
     def test_a_seek_with_an_epoch_is_made_sure_of_at_the_leader(self) -> None:
         state = assigned(ORDERS)
         state.seek(ORDERS, FetchPosition(9, 3))
-        state.meet_leaders(lambda _: Leader(1, 7))
+        state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
         assert state.state(ORDERS).state is FetchState.AWAIT_VALIDATION
         assert not state.state(ORDERS).is_fetchable
         state.state(ORDERS).validated()
@@ -289,29 +289,29 @@ class TestMoving:
         one.seek(FetchPosition(100))
         assert one.state is FetchState.FETCHING and one.position.offset == 100
 
-    @pytest.mark.parametrize("leader", [Leader(2, 8), Leader(1, 8)])
-    def test_another_leader_has_to_agree_with_what_was_read(self, leader: Leader) -> None:
+    @pytest.mark.parametrize("leader", [LeaderAndEpoch(2, 8), LeaderAndEpoch(1, 8)])
+    def test_another_leader_has_to_agree_with_what_was_read(self, leader: LeaderAndEpoch) -> None:
         state = reading(epoch=2)
-        state.meet_leaders(lambda _: leader)
+        state.update_leaders(lambda _: leader)
         one = state.state(ORDERS)
         assert one.state is FetchState.AWAIT_VALIDATION
         assert one.position.offset >= 0, "it is only not certain"
 
     def test_the_same_leader_again_is_no_news(self) -> None:
         state = reading(epoch=2)
-        state.meet_leaders(lambda _: Leader(1, 7))
+        state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
         assert state.state(ORDERS).state is FetchState.FETCHING
 
     def test_a_leader_that_is_away_for_a_moment_is_no_news(self) -> None:
         state = reading(epoch=2)
-        state.meet_leaders(lambda _: Leader(-1, -1))
-        assert state.state(ORDERS).leader == Leader(1, 7)
+        state.update_leaders(lambda _: LeaderAndEpoch(-1, -1))
+        assert state.state(ORDERS).leader == LeaderAndEpoch(1, 7)
 
     def test_where_epochs_are_not_known_nothing_can_be_made_sure_of(self) -> None:
         state = reading(epoch=-1)
-        state.meet_leaders(lambda _: Leader(2, 8))
+        state.update_leaders(lambda _: LeaderAndEpoch(2, 8))
         assert state.state(ORDERS).state is FetchState.FETCHING
-        assert state.state(ORDERS).leader == Leader(2, 8)
+        assert state.state(ORDERS).leader == LeaderAndEpoch(2, 8)
 
     def test_a_partition_is_read_up_to_its_end(self) -> None:
         state = reading(offset=5)

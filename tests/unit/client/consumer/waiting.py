@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from odradek.client.consumer.application.poll_loop import Reading, run_now
+from odradek.client.consumer.application.poll_loop import PollLoop, run_now
 from odradek.client.consumer.record import Record
 from odradek.testing.scheduler import MS
 from odradek.testing.scripted import ScriptedCluster
@@ -24,7 +24,7 @@ IN_VAIN_MS = 120_000
 
 
 class SimulatedDriver:
-    """The `Driver` of an application whose thread runs while time stands still."""
+    """The `PollDriver` of an application whose thread runs while time stands still."""
 
     def __init__(self, application: Application) -> None:
         self.interruption: BaseException | None = None
@@ -77,7 +77,7 @@ class Reader:
         self.application = Application(self.cluster, **settings)
         self.consumer = self.application.consumer
         self.driver = SimulatedDriver(self.application)
-        self.reading = Reading(self, self.driver, self.consumer)
+        self.reading = PollLoop(self, self.driver, self.consumer)
 
     def poll(self, timeout_s: float | None = None) -> Record[Any, Any] | None:
         return run_now(self.reading.poll(timeout_s))

@@ -6,12 +6,12 @@ import random
 
 from librt.threading import Lock
 
-from odradek.client.backoff import ExponentialBackoff
+from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.buffer_pool import BufferPool
-from odradek.client.producer.delivery import ProduceRequestResult, WaiterFace
+from odradek.client.producer.futures import ProduceRequestResult, WaiterFace
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.record_appender import AccumulatorSettings
+from odradek.client.producer.settings import AccumulatorSettings
 from odradek.protocol.record_batch import RecordBatchHeader, records_of
 from odradek.protocol.records import NO_HEADERS
 

@@ -12,15 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.client.errors import KafkaError
-from odradek.client.producer.delivery import Delivery, FutureRecordMetadata, WaiterFace
-from odradek.client.producer.producer import ProducerCore
-from odradek.client.producer.producer_record import ProducerRecord
-from odradek.client.producer.producer_settings import ProducerSettings
-from odradek.client.producer.record_appender import AccumulatorSettings
-from odradek.client.producer.sender_settings import SenderSettings
+from odradek.client.producer.futures import Delivery, FutureRecordMetadata, WaiterFace
+from odradek.client.producer.producer_core import ProducerCore
+from odradek.client.producer.send_path import ProducerRecord
+from odradek.client.producer.settings import AccumulatorSettings, ProducerSettings, SenderSettings
 from odradek.client.waiter import Waiter, completed
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import (
     PartitionProduceResponse,
@@ -119,7 +117,7 @@ class Brokers:
         return ProduceResponse(responses=topics) if request.acks else NO_ANSWER
 
     def one(self, node_id: int, name: str, part: Any) -> PartitionProduceResponse:
-        assert isinstance(part.records, Span)
+        assert isinstance(part.records, ByteRange)
         data = bytes(part.records)
         failures = self.failures.get((name, part.index))
         failure = failures.popleft() if failures else None

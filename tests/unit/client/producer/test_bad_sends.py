@@ -13,7 +13,7 @@ from odradek.client.errors import (
     RecordTooLarge,
     UnknownTopicOrPartition,
 )
-from odradek.client.producer.intake import Intake
+from odradek.client.producer.send_path import Intake
 from odradek.client.serializers import serializer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from odradek.client.producer.built_in_partitioner import BuiltInPartitioner
+from odradek.client.producer.partitioner import BuiltInPartitioner
 
 
 class Numbers:

@@ -10,8 +10,9 @@ import pytest
 from librt.threading import Lock
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, RecordTooLarge
-from odradek.client.producer.deliveries import DeliveredRange, Deliveries
-from odradek.client.producer.delivery import (
+from odradek.client.producer.futures import (
+    DeliveredRange,
+    Deliveries,
     Delivery,
     FutureRecordMetadata,
     ProduceRequestResult,

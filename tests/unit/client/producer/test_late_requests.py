@@ -13,7 +13,7 @@ import pytest
 from producing import Producing
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, RecordTooLarge
-from odradek.client.producer.delivery import FutureRecordMetadata
+from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest
 from odradek.testing.scripted import CLOSE, SILENT

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from librt.threading import Lock
 
-from odradek.client.aio.awaiting import AwaitedFace
-from odradek.client.producer.delivery import FutureRecordMetadata, ProduceRequestResult
+from odradek.client.aio.engine_loop import AwaitedFace
+from odradek.client.producer.futures import FutureRecordMetadata, ProduceRequestResult
 
 
 def batch_of(count: int) -> tuple[ProduceRequestResult, list[FutureRecordMetadata]]:

@@ -6,7 +6,7 @@ import pytest
 from producing import Producing
 
 from odradek.client.errors import ClientClosed, UnsupportedVersion
-from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.producer.send_path import ProducerRecord
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest

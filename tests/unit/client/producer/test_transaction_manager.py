@@ -5,7 +5,7 @@ from __future__ import annotations
 from librt.threading import Lock
 
 from odradek.client.producer.buffer_pool import Buffer
-from odradek.client.producer.delivery import ProduceRequestResult, WaiterFace
+from odradek.client.producer.futures import ProduceRequestResult, WaiterFace
 from odradek.client.producer.producer_batch import ORDINAL_STEP, ProducerBatch
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.errors import ErrorCode

@@ -13,21 +13,21 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from odradek.client.consumer.arguments import Offsets, Target, assignment_of, offsets_of, target_of
-from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.consumer import ConsumerEngine
-from odradek.client.consumer.group.runner import NEEDS_GROUP
-from odradek.client.errors import InvalidGroupId
-from odradek.client.list_offsets import EARLIEST, LATEST, milliseconds
-from odradek.client.partition_arguments import (
+from odradek.client.arguments import (
     ByPartition,
     PartitionLike,
     by_partition,
+    checked_topics,
+    limit_ms,
     partition_of,
     partitions_of,
 )
-from odradek.client.timeouts import limit_ms
-from odradek.client.topic_names import checked_topics
+from odradek.client.consumer.arguments import Offsets, Target, assignment_of, offsets_of, target_of
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.consumer.consumer import ConsumerCore
+from odradek.client.consumer.group.runner import NEEDS_GROUP
+from odradek.client.errors import InvalidGroupId
+from odradek.client.list_offsets import EARLIEST, LATEST, milliseconds
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import OffsetReset
 from odradek.model.topics import TopicPartition
@@ -60,7 +60,7 @@ class OffsetAndTimestamp(NamedTuple):
 class ConsumerCalls:
     """Of one consumer. The engine's thread only."""
 
-    def __init__(self, consumer: ConsumerEngine) -> None:
+    def __init__(self, consumer: ConsumerCore) -> None:
         self._consumer = consumer
         self._subscriptions = consumer.subscriptions
         self._queries = consumer.queries

@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from odradek.client.consumer.arguments import ConsumerArguments
 from odradek.client.consumer.record import Record
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError
-from odradek.client.producer.delivery import FutureRecordMetadata
+from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.config.client import ClientConfig
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
@@ -47,7 +47,7 @@ def for_ever() -> None:
     """Any number of seconds."""
 
 
-class Office(Protocol):
+class DeadLetterProducer(Protocol):
     """A face's producer of dead letters."""
 
     async def enqueue(
@@ -74,7 +74,7 @@ class Office(Protocol):
 class DeadLetters:
     """Of one consumer, to `topic`."""
 
-    def __init__(self, topic: str, office: Office) -> None:
+    def __init__(self, topic: str, office: DeadLetterProducer) -> None:
         self.topic = topic
         self.of_columns: list[DecodeError] = []
         """What a decoder of columns could make nothing of."""
@@ -163,7 +163,7 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
 
 
 def dead_letters(
-    made: ConsumerArguments, office: Callable[[dict[str, Any]], Office]
+    made: ConsumerArguments, office: Callable[[dict[str, Any]], DeadLetterProducer]
 ) -> DeadLetters | None:
     """Of a consumer made so, by its face's producer; None if none are wanted."""
     topic = made.dead_letter_topic

@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from odradek.client.alarm import Alarm
-from odradek.client.cluster_image import ClusterImage
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, UnknownTopicOrPartition, error_for
+from odradek.client.metadata.cluster_image import ClusterImage
+from odradek.client.net.alarm import Alarm
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 
@@ -31,7 +31,7 @@ MAX_TOLD = 100
 """As many of those told last can be taken back."""
 
 
-class Missing:
+class MissingTopics:
     """Looks at every image of the cluster (`look`), and at the clock."""
 
     def __init__(

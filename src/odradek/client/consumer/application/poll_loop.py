@@ -44,10 +44,10 @@ from typing import Any, Protocol, TypeVar
 
 from odradek.client.consumer.application.dead_letters import DeadLetters
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
-from odradek.client.consumer.consumer import ConsumerEngine
+from odradek.client.consumer.consumer import ConsumerCore
 from odradek.client.consumer.fetch.collector import FetchCollector
-from odradek.client.consumer.fetch.completed_fetch import Run
-from odradek.client.consumer.group.member import Callback
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun
+from odradek.client.consumer.group.member import CallListener
 from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ClientClosed, DeadLetterFailed, DecodeError
@@ -58,7 +58,7 @@ from odradek.protocol.record_columns import RecordColumns
 T = TypeVar("T")
 
 
-class Driver(Protocol):
+class PollDriver(Protocol):
     """What the faces differ in."""
 
     @property
@@ -104,7 +104,7 @@ def limit_of(name: str, given: int, least: int = 1) -> int:
     return given
 
 
-class Gathering(Protocol):
+class PollBuffer(Protocol):
     """What faces need of one."""
 
     def add(self) -> None:
@@ -118,7 +118,7 @@ class Gathering(Protocol):
     def is_empty(self) -> bool: ...
 
 
-class RecordGathering:
+class RecordBuffer:
     """Up to `limit` records."""
 
     def __init__(self, collector: FetchCollector, limit: int) -> None:
@@ -142,12 +142,12 @@ class RecordGathering:
         return Batch(self.records, self._collector.handed_out())
 
 
-class ColumnGathering:
+class ColumnBuffer:
     """Up to `limit` rows."""
 
     def __init__(self, collector: FetchCollector, limit: int, with_headers: bool = True) -> None:
         self.columns = RecordColumns(with_headers)
-        self.runs: list[Run] = []
+        self.runs: list[ColumnRun] = []
         self._collector = collector
         self._limit = limit
 
@@ -167,25 +167,25 @@ class ColumnGathering:
         return self._collector.handed_out()
 
 
-CALLED: ContextVar[Callback | None] = ContextVar("odradek_listener_call", default=None)
+CALLED: ContextVar[CallListener | None] = ContextVar("odradek_listener_call", default=None)
 """Inside which call of a listener this is: the thread's, or the task's and those it has made."""
 
 
-class Reading:
+class PollLoop:
     """One consumer's. `who` is what callbacks are given as the consumer."""
 
     def __init__(
         self,
         who: Any,
-        driver: Driver,
-        core: ConsumerEngine,
+        driver: PollDriver,
+        core: ConsumerCore,
         dead_letters: DeadLetters | None = None,
     ) -> None:
         self.collector = core.collector
         self.dead_letters = dead_letters
         self.listener = RebalanceListener()
         self.closed = False
-        self._closed_inside: Callback | None = None
+        self._closed_inside: CallListener | None = None
         self._who = who
         self._driver = driver
         self._core = core
@@ -216,7 +216,7 @@ class Reading:
             elif not self.collector.attention and not await self._sleep(deadline):
                 return None
 
-    async def gather(self, gathering: Gathering, timeout: float | None) -> bool:
+    async def gather(self, gathering: PollBuffer, timeout: float | None) -> bool:
         """Gather until there is enough, or time is over, or something else is to be seen to; False
         if there will never be more.
         """
@@ -333,13 +333,13 @@ class Reading:
                 effect = group.for_application.popleft()
             except IndexError:  # Also if who closes, in another thread, has just taken the last.
                 return
-            if not isinstance(effect, Callback):
+            if not isinstance(effect, CallListener):
                 raise effect.error
             raised = await self._call_back(effect)
             if raised is not None and not isinstance(raised, Exception):
                 raise raised
 
-    async def _call_back(self, effect: Callback) -> BaseException | None:
+    async def _call_back(self, effect: CallListener) -> BaseException | None:
         """Call the listener, and let the group know; what it raised."""
         raised: BaseException | None = None
         self.collector.refresh()

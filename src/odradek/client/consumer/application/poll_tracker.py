@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from odradek.client.alarm import Alarm
 from odradek.client.consumer.fetch.collector import FetchCollector
+from odradek.client.net.alarm import Alarm
 from odradek.timing.timer import SystemTimer
 
 LOOKS = 20
 """In one max.poll.interval.ms."""
 
 
-class Presence:
+class PollTracker:
     """Calls `seen` when the application has polled since it last looked."""
 
     def __init__(

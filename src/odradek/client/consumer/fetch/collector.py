@@ -28,7 +28,7 @@ from typing import Any, Final, final
 from mypy_extensions import i64
 
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.fetch.completed_fetch import CompletedFetch, Records, Run
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch, Records
 from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers
@@ -120,7 +120,7 @@ class FetchCollector:
             fetch.position.offset = fetch.records[end - 1].offset + 1
 
     def take_columns(
-        self, columns: RecordColumns, runs: list[Run], max_count: int, max_data_bytes: int
+        self, columns: RecordColumns, runs: list[ColumnRun], max_count: int, max_data_bytes: int
     ) -> None:
         """Add what is there already until there are so many rows or bytes. Raises as `take`."""
         self.polls += 1

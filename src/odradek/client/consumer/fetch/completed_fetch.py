@@ -42,12 +42,12 @@ from typing import Any, Final, final
 from mypy_extensions import i64
 
 from odradek.client.consumer.position.position import NO_EPOCH, Position
-from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.deserializers import Deserializers
 from odradek.client.errors import DecodeError, InvalidRecord, KafkaError
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.fetch import AbortedTransaction
-from odradek.protocol.compression import CorruptCompression, TooLarge
+from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.control_records import is_abort_marker
 from odradek.protocol.record_batch import (
     HEADER_BYTES,
@@ -59,7 +59,7 @@ from odradek.protocol.record_batch import (
 from odradek.protocol.record_columns import RecordColumns
 from odradek.protocol.records import InvalidRecords, RecordCursor
 
-DAMAGES: Final = (CorruptBatch, CorruptCompression, InvalidRecords, TooLarge)
+DAMAGES: Final = (CorruptBatch, CorruptCompression, InvalidRecords, SectionTooLarge)
 """What walking, and reading records, may raise because of the batch's bytes."""
 
 
@@ -82,7 +82,7 @@ class FetchedBatches:
     ) -> None:
         self.cursor: RecordCursor | None = None
         """Over the records of the batch whose turn it is; None between batches."""
-        self.source: RecordSource | None = None
+        self.source: BatchInfo | None = None
         """What the records of that batch share, and of those before it, if it is the same."""
         self.after: i64 = next_offset
         """The offset behind that batch."""
@@ -148,7 +148,7 @@ class FetchedBatches:
         epoch = header.partition_leader_epoch
         if source is None or source.leader_epoch != epoch or source.timestamp_type is not kind:
             topic, partition = self._position.topic_partition
-            self.source = RecordSource(topic, partition, epoch, kind)
+            self.source = BatchInfo(topic, partition, epoch, kind)
 
     def stop(self) -> None:
         """Nothing from here on is wanted."""
@@ -191,10 +191,10 @@ Records = list[Record[Any, Any]]
 
 
 @final
-class Run:
+class ColumnRun:
     """Rows of columns that come from one batch, or from several alike."""
 
-    def __init__(self, source: RecordSource, count: int) -> None:
+    def __init__(self, source: BatchInfo, count: int) -> None:
         self.source = source
         self.count = count
 
@@ -281,7 +281,7 @@ class CompletedFetch:
     def _decode_batch(
         self,
         cursor: RecordCursor,
-        source: RecordSource,
+        source: BatchInfo,
         records: Records,
         limit: i64,
         deserializers: Deserializers,
@@ -329,7 +329,7 @@ class CompletedFetch:
             self._held_back = False
 
     def fill_columns(
-        self, columns: RecordColumns, runs: list[Run], max_count: i64, max_data_bytes: i64
+        self, columns: RecordColumns, runs: list[ColumnRun], max_count: i64, max_data_bytes: i64
     ) -> bool:
         """Add records to the columns until there are so many; False at the end. Moves the
         position.
@@ -363,7 +363,7 @@ class CompletedFetch:
                 batches.stop()
         return True
 
-    def _add_run(self, runs: list[Run], added: int) -> None:
+    def _add_run(self, runs: list[ColumnRun], added: int) -> None:
         source = self._batches.source
         assert source is not None
         position = self.position
@@ -371,7 +371,7 @@ class CompletedFetch:
         if runs and runs[-1].source is source:
             runs[-1].count += added
         else:
-            runs.append(Run(source, added))
+            runs.append(ColumnRun(source, added))
 
     def compact(self) -> None:
         """It has to wait: keep no more of the response alive than is needed."""
@@ -387,7 +387,7 @@ class CompletedFetch:
 
     def _undecodable(
         self,
-        source: RecordSource,
+        source: BatchInfo,
         cursor: RecordCursor,
         headers: bytes | None,
         field: str,

@@ -11,7 +11,7 @@ An answer for a position that has moved meanwhile is dropped. The engine's threa
 
 Fetcher: keeps one fetch per node under way, and what they bring on its way to the application.
 
-    pump ─► per leader with room: FetchSession ─► Fetch ─► FetchAnswers ─► pump again ─┐
+    pump ─► per leader with room: FetchSession ─► Fetch ─► FetchResponseHandler ─► pump again ─┐
      ▲                                                                                 │
      └── positions, a node is ready, room was made, a back-off is over                 ▼
                                                 CompletedFetches ─► incoming ─► the application
@@ -40,14 +40,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from odradek.client.alarm import NEVER_MS, Alarm
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.cluster_image import Node
-from odradek.client.connection_listener import ConnectionListener
 from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
-from odradek.client.consumer.fetch.session import LAST_VERSION_BY_NAME, FetchSession, Wanted
+from odradek.client.consumer.fetch.session import LAST_VERSION_BY_NAME, FetchSession, PartitionFetch
 from odradek.client.consumer.metrics import FetchMetrics
-from odradek.client.consumer.position.deferred_errors import HeldDecisions
+from odradek.client.consumer.position.deferred_errors import DeferredErrors
 from odradek.client.consumer.position.subscription_state import (
     FetchState,
     PartitionState,
@@ -55,11 +51,15 @@ from odradek.client.consumer.position.subscription_state import (
 )
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, KafkaTimeout, error_for
-from odradek.client.in_flight_requests import ClientRequest
-from odradek.client.metadata import LeaderChange, Metadata
+from odradek.client.metadata.cluster_image import Node
+from odradek.client.metadata.metadata import LeaderChange, Metadata
+from odradek.client.net.alarm import NEVER_MS, Alarm
+from odradek.client.net.api_versions import RequestBuilder
+from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.net.network_client import ConnectionListener
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.spans import Span
+from odradek.model.spans import ByteRange
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.record_batch import CorruptBatch, batches
@@ -77,7 +77,7 @@ PASSING = frozenset(
 """Errors after which the same is tried again, beside those that ask for new metadata."""
 
 
-class FetchAnswers:
+class FetchResponseHandler:
     """Takes answers for a `Fetcher`."""
 
     def __init__(
@@ -86,7 +86,7 @@ class FetchAnswers:
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
         incoming: deque[CompletedFetch],
-        held: HeldDecisions,
+        held: DeferredErrors,
         metrics: FetchMetrics,
     ) -> None:
         self._metadata = metadata
@@ -111,7 +111,7 @@ class FetchAnswers:
 
     def take(
         self,
-        asked: dict[TopicPartition, Wanted],
+        asked: dict[TopicPartition, PartitionFetch],
         answered: dict[TopicPartition, PartitionData],
         response: FetchResponse,
     ) -> None:
@@ -134,7 +134,7 @@ class FetchAnswers:
             self._metadata.update_leaders(changes, nodes)
 
     @staticmethod
-    def _is_current(state: PartitionState, wanted: Wanted) -> bool:
+    def _is_current(state: PartitionState, wanted: PartitionFetch) -> bool:
         """Whether that is still what is to be fetched next."""
         return (
             state.state is FetchState.FETCHING
@@ -151,10 +151,10 @@ class FetchAnswers:
             self._held.truncated(state, diverging.end_offset, diverging.epoch)
             return
         records = data.records
-        if isinstance(records, Span) and len(records):
+        if isinstance(records, ByteRange) and len(records):
             self._take_records(state, records, data)
 
-    def _take_records(self, state: PartitionState, records: Span, data: PartitionData) -> None:
+    def _take_records(self, state: PartitionState, records: ByteRange, data: PartitionData) -> None:
         last = None
         count = 0
         corrupt: CorruptBatch | None = None
@@ -201,7 +201,7 @@ class FetchAnswers:
             self._held.failed(state, error_for(code, what))
 
 
-Asked = dict[TopicPartition, Wanted]
+RequestedPartitions = dict[TopicPartition, PartitionFetch]
 
 
 class NodeFetches:
@@ -211,7 +211,7 @@ class NodeFetches:
 
     def __init__(self, node_id: int) -> None:
         self.session = FetchSession(node_id)
-        self.asked: Asked | None = None
+        self.asked: RequestedPartitions | None = None
         """What is under way, if anything is."""
         self.failures = 0
         self.retry_ms = 0
@@ -228,7 +228,7 @@ class Fetcher(ConnectionListener):
         engine: Engine,
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
-        held: HeldDecisions,
+        held: DeferredErrors,
         incoming: deque[CompletedFetch],
         arrived: Callable[[], object],
     ) -> None:
@@ -242,7 +242,7 @@ class Fetcher(ConnectionListener):
         self._incoming = incoming
         self._arrived = arrived
         self.metrics = FetchMetrics()
-        self._answers = FetchAnswers(
+        self._answers = FetchResponseHandler(
             engine.metadata, subscriptions, config, incoming, held, self.metrics
         )
         self._nodes: dict[int, NodeFetches] = {}
@@ -317,10 +317,10 @@ class Fetcher(ConnectionListener):
         if not self._engine.client.ready(node.session.node_id):
             return True
         image = self._engine.metadata.image
-        wanted: Asked = {}
+        wanted: RequestedPartitions = {}
         for state in states:
             topic = image.topics.get(state.topic_partition.topic)
-            wanted[state.topic_partition] = Wanted(
+            wanted[state.topic_partition] = PartitionFetch(
                 ZERO_UUID if topic is None else topic.topic_id,
                 state.fetch.offset,
                 config.max_partition_fetch_bytes,
@@ -343,7 +343,7 @@ class Fetcher(ConnectionListener):
         return True
 
     def _request(
-        self, session: FetchSession, wanted: Asked, max_bytes: int, version: int
+        self, session: FetchSession, wanted: RequestedPartitions, max_bytes: int, version: int
     ) -> FetchRequest:
         config = self._config
         topics, forgotten = session.next_request(wanted, version)
@@ -360,7 +360,7 @@ class Fetcher(ConnectionListener):
 
     # Answers.
 
-    def _ended(self, node: NodeFetches, asked: Asked, call: ClientRequest) -> None:
+    def _ended(self, node: NodeFetches, asked: RequestedPartitions, call: ClientRequest) -> None:
         node.asked = None
         if self._closed:
             return
@@ -378,7 +378,9 @@ class Fetcher(ConnectionListener):
             self.metrics.answered(now_ms - call.sent_ms, throttle_ms, now_ms)
         self.pump()
 
-    def _answered(self, node: NodeFetches, asked: Asked, response: FetchResponse) -> None:
+    def _answered(
+        self, node: NodeFetches, asked: RequestedPartitions, response: FetchResponse
+    ) -> None:
         answered = self._answers.partitions(node.session, response)
         problem = node.session.answered(response, answered)
         if problem is None:
@@ -388,7 +390,7 @@ class Fetcher(ConnectionListener):
             log.debug("broker %d: %s; fetching anew", node.session.node_id, problem)
             self._back_off(node)
 
-    def _failed(self, node: NodeFetches, asked: Asked, error: KafkaError) -> None:
+    def _failed(self, node: NodeFetches, asked: RequestedPartitions, error: KafkaError) -> None:
         """No answer came. A lost connection is made again, and metadata asked for, by others."""
         self._back_off(node)
         if isinstance(error, Disconnected | KafkaTimeout):

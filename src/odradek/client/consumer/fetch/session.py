@@ -46,7 +46,7 @@ FIRST_VERSION_WITH_FETCHED_EPOCH: Final = 12
 LAST_VERSION_BY_NAME: Final = 12
 
 
-class Wanted(NamedTuple):
+class PartitionFetch(NamedTuple):
     """What a fetch asks of one partition. Two that are equal need not be said twice."""
 
     topic_id: UUID
@@ -63,7 +63,7 @@ class FetchSession:
         self.node_id = node_id
         self.session_id = NO_SESSION
         self.epoch = NEW
-        self.partitions: dict[TopicPartition, Wanted] = {}
+        self.partitions: dict[TopicPartition, PartitionFetch] = {}
         """What the node was last told about each."""
         self._names: dict[int, str] = {}
         self._by_id = False
@@ -74,7 +74,7 @@ class FetchSession:
         return self.epoch == NEW
 
     def next_request(
-        self, wanted: Mapping[TopicPartition, Wanted], version: int
+        self, wanted: Mapping[TopicPartition, PartitionFetch], version: int
     ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         """What to name in the next fetch, which is of that version, and what to take back, so that
         all of `wanted` and nothing else is fetched.
@@ -96,7 +96,7 @@ class FetchSession:
         self._names = {w.topic_id.int: p.topic for p, w in wanted.items()}
         return self._fetch_topics(named), self._forgotten_topics(gone)
 
-    def _fetch_topics(self, named: Mapping[TopicPartition, Wanted]) -> list[FetchTopic]:
+    def _fetch_topics(self, named: Mapping[TopicPartition, PartitionFetch]) -> list[FetchTopic]:
         topics: dict[tuple[str, int], FetchTopic] = {}
         for partition, wanted in named.items():
             key = (partition.topic, wanted.topic_id.int)
@@ -115,7 +115,9 @@ class FetchSession:
             )
         return list(topics.values())
 
-    def _forgotten_topics(self, gone: Mapping[TopicPartition, Wanted]) -> list[ForgottenTopic]:
+    def _forgotten_topics(
+        self, gone: Mapping[TopicPartition, PartitionFetch]
+    ) -> list[ForgottenTopic]:
         topics: dict[tuple[str, int], ForgottenTopic] = {}
         for partition, wanted in gone.items():
             key = (partition.topic, wanted.topic_id.int)

@@ -55,8 +55,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from odradek.client.alarm import NEVER_MS
-from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.group import requests
 from odradek.client.consumer.group.member import (
@@ -69,15 +67,23 @@ from odradek.client.consumer.group.member import (
 )
 from odradek.client.consumer.group.membership import CoordinatorLookup
 from odradek.client.consumer.group.requests import (
-    Committed,
+    CommittedOffset,
     commit_errors,
     fetch_answer,
     offset_fetch,
 )
 from odradek.client.consumer.position.subscription_state import SubscriptionState
-from odradek.client.errors.answers import RebalanceInProgress, UnknownTopicOrPartition, error_for
-from odradek.client.errors.base import ADVICE, KafkaError
-from odradek.client.errors.own import ApiTimeout, CommitFailed
+from odradek.client.errors import (
+    ADVICE_MARK,
+    ApiTimeout,
+    CommitFailed,
+    KafkaError,
+    RebalanceInProgress,
+    UnknownTopicOrPartition,
+    error_for,
+)
+from odradek.client.net.alarm import NEVER_MS
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -114,7 +120,7 @@ class CoordinatorRequest(ABC):
         """For the end of what `late` says: what was in the way, and what to do about that; `advice`
         if nothing is known to have been."""
         why = "" if self.last_error is None else f"; last: {self.last_error}"
-        return why if ADVICE in why else f"{why}{ADVICE}{advice}"
+        return why if ADVICE_MARK in why else f"{why}{ADVICE_MARK}{advice}"
 
     def waits_for(self, other: CoordinatorRequest) -> bool:
         """Whether it must not be sent while that one is under way."""
@@ -478,10 +484,10 @@ class Commits:
             self.auto_commit()
 
 
-Found = dict[TopicPartition, OffsetAndMetadata | None]
+CommittedOffsets = dict[TopicPartition, OffsetAndMetadata | None]
 
 
-class OffsetQuestion(CoordinatorRequest):
+class CommittedOffsetsRequest(CoordinatorRequest):
     """One question. The value of its waiter is `Found`: None where nothing was committed."""
 
     def __init__(
@@ -494,7 +500,7 @@ class OffsetQuestion(CoordinatorRequest):
     def build(self) -> RequestBuilder:
         return offset_fetch(self.member.config.group_id, self.partitions)
 
-    def read(self, call: GroupCall, response: OffsetFetchResponse) -> Found | KafkaError:
+    def read(self, call: GroupCall, response: OffsetFetchResponse) -> CommittedOffsets | KafkaError:
         code, rows = fetch_answer(response)
         if code in COORDINATOR_MOVED:
             self.member.lose_coordinator(code.name, call.node)
@@ -502,7 +508,7 @@ class OffsetQuestion(CoordinatorRequest):
             return error_for(code, self._what())
         return self._found(rows)
 
-    def _found(self, rows: list[Committed]) -> Found | KafkaError:
+    def _found(self, rows: list[CommittedOffset]) -> CommittedOffsets | KafkaError:
         """The offsets; or the error, of which one about the whole question weighs most."""
         denied: dict[str, None] = {}
         unstable = False

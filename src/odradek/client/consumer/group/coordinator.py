@@ -15,19 +15,19 @@ ConsumerCoordinator: a consumer's group side as one state machine without I/O.
 
     inputs                                          effects (`group_effects`), in order
     polled, callback_returned, answered, ticked, ─► Send, Callback, Raise, Resolve, WatchTopics,
-    cluster_seen, subscription_changed, commit,     PollWanted
+    cluster_seen, subscription_changed, commit,     RequestPoll
     committed, unsubscribe, close                   and `next_ms`: when to call `ticked`
 
 Who does what:
 
     GroupMember        state, generation, coordinator; collects the effects
     CoordinatorLookup  FindCoordinator
-    Rebalance          when to join, and the turns of the application (RebalanceTurns)
+    Rebalance          when to join, and the turns of the application (ListenerCalls)
     Joining, Leader    JoinGroup, the leader's assignment, SyncGroup
     GroupTopics        which topics, and whether they changed
     Membership         Heartbeat, LeaveGroup
     Commits            OffsetCommit, on demand and automatically
-    OffsetQuestion     OffsetFetch
+    CommittedOffsetsRequest     OffsetFetch
     Closing            the last commit, the last call, the last request
 
 The same inputs give the same effects: time and chance are arguments. Owner thread only.
@@ -39,7 +39,6 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from odradek.client.alarm import NEVER_MS
 from odradek.client.consumer.assignor.partition_assignor import (
     ConsumerGroupMetadata,
     PartitionAssignor,
@@ -47,14 +46,14 @@ from odradek.client.consumer.assignor.partition_assignor import (
 from odradek.client.consumer.assignor.registry import rebalance_protocol
 from odradek.client.consumer.group.commits import (
     Commits,
+    CommittedOffsets,
+    CommittedOffsetsRequest,
     CoordinatorRequests,
-    Found,
-    OffsetQuestion,
     Offsets,
 )
 from odradek.client.consumer.group.leader import GroupTopics, LeaderParts
 from odradek.client.consumer.group.member import (
-    Callback,
+    CallListener,
     Effect,
     GroupCall,
     GroupConfig,
@@ -65,8 +64,8 @@ from odradek.client.consumer.group.member import (
 from odradek.client.consumer.group.membership import CoordinatorLookup, Membership
 from odradek.client.consumer.group.rebalance import Rebalance
 from odradek.client.consumer.position.subscription_state import SubscriptionState
-from odradek.client.errors.base import KafkaError
-from odradek.client.errors.own import ClientClosed, IllegalState
+from odradek.client.errors import ClientClosed, IllegalState, KafkaError
+from odradek.client.net.alarm import NEVER_MS
 from odradek.client.waiter import Waiter
 from odradek.model.env import Random
 from odradek.model.topics import TopicPartition
@@ -81,7 +80,7 @@ class MembershipOperation(Enum):
     REMAIN_IN_GROUP = "remain"
 
 
-class Phase(Enum):
+class ClosePhase(Enum):
     """How far it is."""
 
     COMMITTING = "committing"
@@ -90,7 +89,7 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
-class Closing:
+class CloseProcedure:
     """One close. `waiter` is done when it is."""
 
     def __init__(
@@ -98,7 +97,7 @@ class Closing:
         rebalance: Rebalance,
         membership: Membership,
         commits: Commits,
-        questions: CoordinatorRequests,
+        offset_requests: CoordinatorRequests,
         deadline_ms: int,
         operation: MembershipOperation,
     ) -> None:
@@ -106,40 +105,40 @@ class Closing:
         self.membership = membership
         self.member = membership.member
         self.commits = commits
-        self.questions = questions
+        self.offset_requests = offset_requests
         self.deadline_ms = deadline_ms
         self.operation = operation
         self.waiter: Waiter[None] = Waiter()
-        self.phase = Phase.COMMITTING
+        self.phase = ClosePhase.COMMITTING
         self._error: BaseException | None = None
         if self.member.config.enable_auto_commit and commits.subscriptions.consumed:
             commits.auto_commit(deadline_ms)
 
     @property
     def next_ms(self) -> int:
-        waits_for_time = self.phase in (Phase.COMMITTING, Phase.LEAVING)
+        waits_for_time = self.phase in (ClosePhase.COMMITTING, ClosePhase.LEAVING)
         return self.deadline_ms if waits_for_time else NEVER_MS
 
     def advance(self) -> None:
         """Go on as far as it goes now."""
         late, rebalance = self.member.now_ms >= self.deadline_ms, self.rebalance
-        if self.phase is Phase.COMMITTING and rebalance.in_turn:
+        if self.phase is ClosePhase.COMMITTING and rebalance.in_turn:
             if late:
                 rebalance.break_off()
                 self._called(None)
-        elif self.phase is Phase.COMMITTING and (late or not self.commits.requests):
-            self.phase = Phase.CALLING
+        elif self.phase is ClosePhase.COMMITTING and (late or not self.commits.requests):
+            self.phase = ClosePhase.CALLING
             rebalance.begin(rebalance.turns.leave(), self._called)
-        elif self.phase is Phase.LEAVING and (late or self.membership.leaving is None):
-            self.phase = Phase.CLOSED
+        elif self.phase is ClosePhase.LEAVING and (late or self.membership.leaving is None):
+            self.phase = ClosePhase.CLOSED
             gone = ClientClosed("the consumer was closed")
             self.commits.requests.abandon(gone)
-            self.questions.abandon(gone)
+            self.offset_requests.abandon(gone)
             self.member.effects.append(Resolve(self.waiter, error=self._error))
 
     def callback_returned(self, error: BaseException | None) -> None:
         """The listener returned, or raised."""
-        if self.phase is Phase.CALLING:
+        if self.phase is ClosePhase.CALLING:
             self.rebalance.callback_returned(error)
             return
         self.rebalance.break_off()
@@ -148,7 +147,7 @@ class Closing:
 
     def _called(self, error: BaseException | None) -> None:
         self._error = error
-        self.phase = Phase.LEAVING
+        self.phase = ClosePhase.LEAVING
         if self.operation is not MembershipOperation.REMAIN_IN_GROUP:
             self.membership.leave(
                 "the consumer is being closed",
@@ -181,11 +180,11 @@ class ConsumerCoordinator:
         parts = LeaderParts(self.topics, assignors, protocol)
         self.membership = Membership(member, self.lookup, parts)
         self.commits = Commits(member, self.lookup, subscriptions)
-        self.questions = CoordinatorRequests(member, self.lookup)
+        self.offset_requests = CoordinatorRequests(member, self.lookup)
         self.rebalance = Rebalance(
             member, self.membership, self.commits, subscriptions, assignors, protocol
         )
-        self.closing: Closing | None = None
+        self.closing: CloseProcedure | None = None
 
     @property
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -232,7 +231,7 @@ class ConsumerCoordinator:
         self.lookup.ticked()
         self.membership.ticked()
         self.commits.ticked()
-        self.questions.ticked()
+        self.offset_requests.ticked()
         self._advance()
 
     def cluster_seen(
@@ -264,14 +263,14 @@ class ConsumerCoordinator:
 
     def committed(
         self, partitions: Collection[TopicPartition], now_ms: int, deadline_ms: int
-    ) -> Waiter[Found]:
+    ) -> Waiter[CommittedOffsets]:
         """What is committed, by partition; None where nothing is."""
         self.member.now_ms = now_ms
-        question = OffsetQuestion(self.member, partitions, deadline_ms)
+        question = CommittedOffsetsRequest(self.member, partitions, deadline_ms)
         if partitions:
-            self.questions.start(question)
+            self.offset_requests.start(question)
         else:
-            self.questions.end(question, {})
+            self.offset_requests.end(question, {})
         return question.waiter
 
     def unsubscribe(self, now_ms: int) -> Waiter[None]:
@@ -300,15 +299,15 @@ class ConsumerCoordinator:
         now_ms: int,
         deadline_ms: int,
         operation: MembershipOperation = MembershipOperation.DEFAULT,
-        inside: Callback | None = None,
+        inside: CallListener | None = None,
     ) -> Waiter[None]:
         """Commit, call the listener, leave; done at the deadline at the latest. `inside`: the call
         of the listener in which this happens, which is over for us, though it has not returned.
         """
         self.member.now_ms = now_ms
         if self.closing is None:
-            parts = self.rebalance, self.membership, self.commits, self.questions
-            self.closing = Closing(*parts, deadline_ms, operation)
+            parts = self.rebalance, self.membership, self.commits, self.offset_requests
+            self.closing = CloseProcedure(*parts, deadline_ms, operation)
             if self.rebalance.is_called(inside):
                 self.rebalance.break_off()
         self._advance()
@@ -324,7 +323,7 @@ class ConsumerCoordinator:
     @property
     def next_ms(self) -> int:
         """When to call `ticked`, if nothing else happens."""
-        parts = (self.lookup, self.membership, self.commits, self.questions)
+        parts = (self.lookup, self.membership, self.commits, self.offset_requests)
         due_ms = min(part.next_ms for part in parts)
         return due_ms if self.closing is None else min(due_ms, self.closing.next_ms)
 

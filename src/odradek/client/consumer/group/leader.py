@@ -26,7 +26,7 @@ from odradek.client.consumer.assignor.partition_assignor import PartitionAssigno
 from odradek.client.consumer.assignor.sticky import CooperativeStickyAssignor, moving_between
 from odradek.client.consumer.group.member import GroupMember, WatchTopics
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
-from odradek.client.errors.answers import InconsistentGroupProtocol
+from odradek.client.errors import InconsistentGroupProtocol
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.join_group import JoinGroupResponse
 from odradek.protocol.consumer_protocol import (
@@ -91,7 +91,7 @@ class LeaderParts(NamedTuple):
     protocol: RebalanceProtocol
 
 
-class Leader:
+class GroupLeader:
     """What a member does for its group while it leads. Idle in between."""
 
     def __init__(

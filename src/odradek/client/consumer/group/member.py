@@ -12,7 +12,7 @@ a poll of the application …) leaves effects, in order, and `group_runner` carr
     Raise            the application's poll raises
     Resolve          whoever waits for a commit, for offsets, for the end, has it
     WatchTopics      these topics are of interest now; `cluster_seen` is to be called with them
-    PollWanted       the application is needed: wake its poll, or let its next one look in
+    RequestPoll       the application is needed: wake its poll, or let its next one look in
 
 A member's knowledge of itself: its state, its generation, its coordinator, and what it lacks.
 
@@ -38,10 +38,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.backoff import ExponentialBackoff
 from odradek.client.consumer.metrics import GroupMetrics
-from odradek.client.errors.base import KafkaError
+from odradek.client.errors import KafkaError
+from odradek.client.net.api_versions import RequestBuilder
+from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.waiter import Waiter
 from odradek.config.addresses import address_text
 from odradek.model.env import Random
@@ -91,7 +91,7 @@ class Generation(NamedTuple):
 AnswerHandler = Callable[["GroupCall", Any, KafkaError | None], None]
 
 
-class Occasion(Enum):
+class RebalanceEvent(Enum):
     """Why a rebalance listener is called."""
 
     ASSIGNED = "assigned"
@@ -141,10 +141,10 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Callback:
+class CallListener:
     """Call the application's rebalance listener, then `callback_returned`."""
 
-    occasion: Occasion
+    occasion: RebalanceEvent
     partitions: Sequence[TopicPartition]
 
 
@@ -176,11 +176,11 @@ class WatchTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class PollWanted:
+class RequestPoll:
     """The application is needed."""
 
 
-Effect = Send | Callback | Raise | Resolve | WatchTopics | PollWanted
+Effect = Send | CallListener | Raise | Resolve | WatchTopics | RequestPoll
 
 
 log = logging.getLogger(__name__)
@@ -253,7 +253,7 @@ class GroupMember:
         """Something waits for the application to poll."""
         if not self.poll_wanted:
             self.poll_wanted = True
-            self.effects.append(PollWanted())
+            self.effects.append(RequestPoll())
 
     def fail(self, error: BaseException) -> None:
         """Let the application know at its next poll (the first of several errors)."""

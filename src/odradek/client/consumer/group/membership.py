@@ -50,9 +50,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.alarm import NEVER_MS
 from odradek.client.consumer.group import requests
-from odradek.client.consumer.group.leader import Leader, LeaderParts
+from odradek.client.consumer.group.leader import GroupLeader, LeaderParts
 from odradek.client.consumer.group.member import (
     COORDINATOR_MOVED,
     CoordinatorNode,
@@ -62,8 +61,8 @@ from odradek.client.consumer.group.member import (
     MemberState,
 )
 from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
-from odradek.client.errors.answers import error_for
-from odradek.client.errors.base import KafkaError
+from odradek.client.errors import KafkaError, error_for
+from odradek.client.net.alarm import NEVER_MS
 from odradek.model.errors import ErrorCode, error_code
 from odradek.protocol.api.heartbeat import HeartbeatResponse
 from odradek.protocol.api.join_group import JoinGroupResponse
@@ -221,13 +220,13 @@ AT_ONCE = (
 )
 
 
-class Joining:
+class GroupJoin:
     """One attempt after the other."""
 
     def __init__(self, member: GroupMember, heartbeat: Heartbeat, parts: LeaderParts) -> None:
         self.member = member
         self.heartbeat = heartbeat
-        self.leader = Leader(parts, self._sync, self._failed)
+        self.leader = GroupLeader(parts, self._sync, self._failed)
         self.assignment: bytes | None = None
         self.under_way = False
         """From JoinGroup until the answer to SyncGroup, or an error."""
@@ -409,7 +408,7 @@ class Membership:
             config.max_poll_interval_ms,
             member.now_ms,
         )
-        self.joining = Joining(member, self.heartbeat, parts)
+        self.joining = GroupJoin(member, self.heartbeat, parts)
         self.leaving: GroupCall | None = None
 
     @property

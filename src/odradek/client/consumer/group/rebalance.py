@@ -60,10 +60,16 @@ from odradek.client.consumer.assignor.partition_assignor import (
     RebalanceProtocol,
 )
 from odradek.client.consumer.group.commits import Commit, Commits
-from odradek.client.consumer.group.member import Callback, GroupMember, MemberState, Occasion, Raise
+from odradek.client.consumer.group.member import (
+    CallListener,
+    GroupMember,
+    MemberState,
+    Raise,
+    RebalanceEvent,
+)
 from odradek.client.consumer.group.membership import Membership
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
-from odradek.client.errors.base import KafkaError
+from odradek.client.errors import KafkaError
 from odradek.model.errors import ProtocolError
 from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import (
@@ -78,25 +84,35 @@ RebalanceCallback = Callable[[Any, list[TopicPartition]], Any]
 
 @dataclass(frozen=True, slots=True)
 class RebalanceListener:
-    """Up to three functions."""
+    """The functions that an application wants called in rebalances.
+
+        on_assign    with partitions that are assigned to the consumer, beside those it had
+        on_revoke    with partitions that will be revoked: commit what was read of them
+        on_lost      with partitions that another member may own by now; on_revoke if not given
+
+    The consumer calls them inside the application's polls and inside `close`, with itself and the
+    partitions. They may call every method of it but `unsubscribe`. If one calls `close`, on_revoke
+    is called at once with the partitions that are left, and the poll around it raises
+    `ClientClosed`.
+    """
 
     on_assign: RebalanceCallback | None = None
     on_revoke: RebalanceCallback | None = None
     on_lost: RebalanceCallback | None = None
 
-    def callback(self, occasion: Occasion) -> RebalanceCallback | None:
+    def callback(self, occasion: RebalanceEvent) -> RebalanceCallback | None:
         """Whom to tell."""
-        if occasion is Occasion.ASSIGNED:
+        if occasion is RebalanceEvent.ASSIGNED:
             return self.on_assign
-        if occasion is Occasion.LOST and self.on_lost is not None:
+        if occasion is RebalanceEvent.LOST and self.on_lost is not None:
             return self.on_lost
         return self.on_revoke
 
 
-Turn = Generator[Callback, BaseException | None, BaseException | None]
+CallSequence = Generator[CallListener, BaseException | None, BaseException | None]
 
 
-class RebalanceTurns:
+class ListenerCalls:
     """The turns of one consumer."""
 
     def __init__(
@@ -109,22 +125,22 @@ class RebalanceTurns:
         self.subscriptions = subscriptions
         self.protocol = protocol
 
-    def prepare(self) -> Turn:
+    def prepare(self) -> CallSequence:
         """Give up what may not be kept while the member joins."""
         assigned = self._assigned()
         error = None
         if self.member.generation.is_reset:
             if assigned:
-                error = yield Callback(Occasion.LOST, assigned)
+                error = yield CallListener(RebalanceEvent.LOST, assigned)
                 self._keep([])
         elif self.protocol is RebalanceProtocol.EAGER:
-            error = yield Callback(Occasion.REVOKED, assigned)
+            error = yield CallListener(RebalanceEvent.REVOKED, assigned)
             self._keep([])
         else:
             wanted = self.subscriptions.subscription
             gone = [partition for partition in assigned if partition.topic not in wanted]
             if gone:
-                error = yield Callback(Occasion.REVOKED, gone)
+                error = yield CallListener(RebalanceEvent.REVOKED, gone)
                 self._keep([partition for partition in assigned if partition.topic in wanted])
         return error
 
@@ -133,7 +149,7 @@ class RebalanceTurns:
         assignment: Assignment,
         assignor: PartitionAssignor,
         metadata: ConsumerGroupMetadata,
-    ) -> Turn:
+    ) -> CallSequence:
         """Take the assignment."""
         owned = self._assigned()
         assigned = sorted(set(assignment.partitions))
@@ -141,24 +157,26 @@ class RebalanceTurns:
         if self.protocol is RebalanceProtocol.COOPERATIVE:
             revoked = without(owned, assigned)
             if revoked:
-                first = yield Callback(Occasion.REVOKED, revoked)
+                first = yield CallListener(RebalanceEvent.REVOKED, revoked)
                 self.member.request_rejoin("need to revoke partitions and re-join")
         try:
             assignor.on_assignment(assignment, metadata)
         except Exception as error:
             first = first or error
         self.subscriptions.assign_from_subscribed(assigned)
-        error_of_assigned = yield Callback(Occasion.ASSIGNED, without(assigned, owned))
+        error_of_assigned = yield CallListener(RebalanceEvent.ASSIGNED, without(assigned, owned))
         return first or error_of_assigned
 
-    def leave(self) -> Turn:
+    def leave(self) -> CallSequence:
         """Give up everything for good."""
         assigned = self._assigned()
         error = None
         if self.subscriptions.is_auto_assigned and assigned:
             member = self.member
             lost = member.generation.is_reset or member.rebalance_in_progress
-            error = yield Callback(Occasion.LOST if lost else Occasion.REVOKED, assigned)
+            error = yield CallListener(
+                RebalanceEvent.LOST if lost else RebalanceEvent.REVOKED, assigned
+            )
             self._keep([])
         return error
 
@@ -177,7 +195,7 @@ def without(
     return [partition for partition in partitions if partition not in away]
 
 
-TurnEnded = Callable[[BaseException | None], None]
+OnSequenceEnd = Callable[[BaseException | None], None]
 
 
 def ignore(error: BaseException | None) -> None:
@@ -204,15 +222,15 @@ class Rebalance:
         self.subscriptions = subscriptions
         self.assignors = {assignor.name: assignor for assignor in assignors}
         self.protocol = protocol
-        self.turns = RebalanceTurns(member, subscriptions, protocol)
+        self.turns = ListenerCalls(member, subscriptions, protocol)
         self.group_metadata = ConsumerGroupMetadata(
             member.config.group_id, group_instance_id=member.config.group_instance_id
         )
         self.joined_subscription: frozenset[str] | None = None
         """What the coordinator was last told that this member wants."""
-        self._turn: Turn | None = None
-        self._ended: TurnEnded = ignore
-        self._called: Callback | None = None
+        self._turn: CallSequence | None = None
+        self._ended: OnSequenceEnd = ignore
+        self._called: CallListener | None = None
         """The call of the turn that is waited for."""
         self._parting_commit: Commit | None = None
         """Of what was read of partitions that are about to be given up."""
@@ -224,7 +242,7 @@ class Rebalance:
         """Whether a callback of the application is waited for."""
         return self._turn is not None
 
-    def begin(self, turn: Turn, ended: TurnEnded) -> None:
+    def begin(self, turn: CallSequence, ended: OnSequenceEnd) -> None:
         """Make the listener's calls; `ended` is told the first error."""
         assert self._turn is None
         self._turn, self._ended = turn, ended
@@ -240,7 +258,7 @@ class Rebalance:
             ended, self._turn, self._called = self._ended, None, None
             ended(end.value)
 
-    def is_called(self, callback: Callback | None) -> bool:
+    def is_called(self, callback: CallListener | None) -> bool:
         """Whether this is the call that is waited for."""
         return callback is not None and self._called is callback
 
@@ -253,7 +271,7 @@ class Rebalance:
         called = self._called
         self._turn.close()
         self._turn, self._called, self._ended = None, None, ignore
-        told_of_loss = called.occasion is not Occasion.ASSIGNED
+        told_of_loss = called.occasion is not RebalanceEvent.ASSIGNED
         if told_of_loss and self.subscriptions.is_auto_assigned:
             assigned = sorted(self.subscriptions.assigned_partitions)
             self.subscriptions.assign_from_subscribed(without(assigned, called.partitions))

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.client.api_versions import RequestBuilder
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.group.member import CoordinatorNode, Generation, GroupConfig
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -33,7 +33,7 @@ from odradek.protocol.api.offset_fetch import (
     OffsetFetchResponse,
 )
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, by_topic
+from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, group_by_topic
 
 BY_NAME_MAX = 9
 """Above, OffsetCommit and OffsetFetch name topics by id."""
@@ -179,7 +179,7 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition]) -> Request
 
     Brokers before KIP-447 (version 7) cannot wait for transactions and are asked without.
     """
-    by_names = by_topic(partitions)
+    by_names = group_by_topic(partitions)
 
     def build(version: int) -> OffsetFetchRequest:
         if version < 8:
@@ -198,7 +198,7 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition]) -> Request
     return RequestBuilder(OffsetFetchRequest, build, max_version=BY_NAME_MAX)
 
 
-class Committed(NamedTuple):
+class CommittedOffset(NamedTuple):
     """The answer about one partition; `found` is None where nothing was committed."""
 
     partition: TopicPartition
@@ -206,11 +206,11 @@ class Committed(NamedTuple):
     found: OffsetAndMetadata | None
 
 
-def fetch_answer(response: OffsetFetchResponse) -> tuple[ErrorCode, list[Committed]]:
+def fetch_answer(response: OffsetFetchResponse) -> tuple[ErrorCode, list[CommittedOffset]]:
     """The group's error, and the answer per partition."""
     answer = response.groups[0] if response.groups else response
     rows = [
-        Committed(
+        CommittedOffset(
             TopicPartition(topic.name, row.partition_index),
             error_code(row.error_code),
             OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)

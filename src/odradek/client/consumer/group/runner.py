@@ -1,4 +1,4 @@
-"""ConsumerGroup: carries out what the consumer coordinator asks for, over an engine.
+"""GroupRunner: carries out what the consumer coordinator asks for, over an engine.
 
     Send          NetworkClient, on a connection of the coordinator's own  ─► answered
     WatchTopics   Metadata: topics of interest                             ─► cluster_seen
@@ -6,7 +6,7 @@
     Resolve       the waiter
     Callback,     `for_application`: a face takes them in the application's thread, calls the
     Raise         listener or raises, and says `callback_returned`
-    PollWanted    `wanted()`: a face's next poll, or the one that waits, must call `poll`
+    RequestPoll    `wanted()`: a face's next poll, or the one that waits, must call `poll`
 
 A face's poll, once it is wanted:
 
@@ -18,7 +18,7 @@ A face's poll, once it is wanted:
 `unsubscribe` and `close` may have something for the application until their waiters are done. The
 engine's thread only, but for `for_application`, `polls_seen` and `waits`.
 
-NoGroup: in the place of a `ConsumerGroup` where there is none.
+NoGroup: in the place of a `GroupRunner` where there is none.
 
 Who subscribes without a group reads all partitions of the topics alone, also those that are added
 later. Nothing is committed, nobody else is asked, and the listener hears of every partition once.
@@ -26,7 +26,7 @@ This is what kafka-python and aiokafka do; Kafka's own client refuses.
 
 The engine's thread only, but for `for_application`.
 
-The group's side of a consumer: a `ConsumerGroup` if it has a group, else what stands there.
+The group's side of a consumer: a `GroupRunner` if it has a group, else what stands there.
 """
 
 from __future__ import annotations
@@ -34,19 +34,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
-from odradek.client.alarm import Alarm
-from odradek.client.cluster_image import ClusterImage, Node
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
-from odradek.client.consumer.group.commits import Found, Offsets
+from odradek.client.consumer.group.commits import CommittedOffsets, Offsets
 from odradek.client.consumer.group.coordinator import ConsumerCoordinator, MembershipOperation
 from odradek.client.consumer.group.member import (
-    Callback,
+    CallListener,
     Effect,
     GroupCall,
     GroupConfig,
-    Occasion,
-    PollWanted,
     Raise,
+    RebalanceEvent,
+    RequestPoll,
     Resolve,
     Send,
     WatchTopics,
@@ -54,15 +52,16 @@ from odradek.client.consumer.group.member import (
 from odradek.client.consumer.group.membership import Heartbeat
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.engine import Engine
-from odradek.client.errors import InvalidGroupId
-from odradek.client.errors.own import Disconnected
-from odradek.client.in_flight_requests import ClientRequest
+from odradek.client.errors import Disconnected, InvalidGroupId
+from odradek.client.metadata.cluster_image import ClusterImage, Node
+from odradek.client.net.alarm import Alarm
+from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.topics import TopicPartition
 
 
-class ConsumerGroup:
+class GroupRunner:
     """One consumer's coordinator at work. `wanted` is told when the application must poll."""
 
     def __init__(
@@ -70,7 +69,7 @@ class ConsumerGroup:
     ) -> None:
         self.engine = engine
         self.coordinator = coordinator
-        self.for_application: deque[Callback | Raise] = deque()
+        self.for_application: deque[CallListener | Raise] = deque()
         self.heartbeat: Heartbeat = coordinator.membership.heartbeat
         self._wanted = wanted
         self._alarm = Alarm(engine.timer, self._rung)
@@ -114,7 +113,9 @@ class ConsumerGroup:
         self._run()
         return waiter
 
-    def committed(self, partitions: Collection[TopicPartition], timeout_ms: int) -> Waiter[Found]:
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: int
+    ) -> Waiter[CommittedOffsets]:
         """What the group has committed."""
         now_ms = self.engine.now_ms
         waiter = self.coordinator.committed(partitions, now_ms, now_ms + timeout_ms)
@@ -136,7 +137,7 @@ class ConsumerGroup:
         self,
         timeout_ms: int,
         operation: MembershipOperation = MembershipOperation.DEFAULT,
-        inside: Callback | None = None,
+        inside: CallListener | None = None,
     ) -> Waiter[None]:
         """Take leave of the group, within this time; it may be inside a call of the listener."""
         now_ms = self.engine.now_ms
@@ -187,14 +188,14 @@ class ConsumerGroup:
         match effect:
             case Send(call):
                 self._send(call)
-            case Callback() | Raise():
+            case CallListener() | Raise():
                 self.for_application.append(effect)
                 self._wanted()
             case Resolve():
                 effect.carry_out()
             case WatchTopics():
                 self._watch()
-            case PollWanted():
+            case RequestPoll():
                 self._wanted()
 
     def _send(self, call: GroupCall) -> None:
@@ -245,7 +246,7 @@ class NoGroup:
         wanted: Callable[[], object],
     ) -> None:
         self.engine = engine
-        self.for_application: deque[Callback | Raise] = deque()
+        self.for_application: deque[CallListener | Raise] = deque()
         self._subscriptions = subscriptions
         self._exclude_internal_topics = exclude_internal_topics
         self._wanted = wanted
@@ -291,14 +292,16 @@ class NoGroup:
         if new or len(kept) + len(wanted) != len(assigned):
             subscriptions.assign_from_subscribed([*kept, *wanted])
         if new:
-            self.for_application.append(Callback(Occasion.ASSIGNED, new))
+            self.for_application.append(CallListener(RebalanceEvent.ASSIGNED, new))
             self._wanted()
 
     def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> Waiter[None]:
         """There is nowhere to commit to."""
         return failed(InvalidGroupId(f"nothing can be committed. What to do: {NEEDS_GROUP}"))
 
-    def committed(self, partitions: Collection[TopicPartition], timeout_ms: int) -> Waiter[Found]:
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout_ms: int
+    ) -> Waiter[CommittedOffsets]:
         """Nothing is."""
         return completed(dict.fromkeys(partitions))
 
@@ -312,18 +315,18 @@ class NoGroup:
         self.engine.metadata.set_topics(())
         return completed(None)
 
-    def close(self, timeout_ms: int, *, inside: Callback | None = None) -> Waiter[None]:
+    def close(self, timeout_ms: int, *, inside: CallListener | None = None) -> Waiter[None]:
         """Nobody has to know."""
         return completed(None)
 
 
-def group_of(
+def make_group(
     engine: Engine,
     config: ConsumerConfig,
     subscriptions: SubscriptionState,
     strategy: Sequence[PartitionAssignor],
     wanted: Callable[[], object],
-) -> ConsumerGroup | NoGroup:
+) -> GroupRunner | NoGroup:
     """The group's side of a consumer."""
     if config.group_id is None:
         return NoGroup(engine, subscriptions, config.exclude_internal_topics, wanted)
@@ -348,4 +351,4 @@ def group_of(
         engine.env.random,
         engine.now_ms,
     )
-    return ConsumerGroup(engine, coordinator, wanted)
+    return GroupRunner(engine, coordinator, wanted)

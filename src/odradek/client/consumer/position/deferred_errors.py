@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 RESET_ADVICE = "seek to where reading should go on, or set auto.offset.reset"
 
 
-class HeldDecisions:
+class DeferredErrors:
     """`post` runs a function on the engine's thread soon, from whatever thread; `arrived` is called
     when `incoming` has something for the application.
     """

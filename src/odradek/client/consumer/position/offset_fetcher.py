@@ -29,15 +29,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from odradek.client import list_offsets
-from odradek.client.alarm import NEVER_MS, Alarm
-from odradek.client.api_versions import RequestBuilder
-from odradek.client.cluster_image import NO_EPOCH
-from odradek.client.consumer.position.deferred_errors import HeldDecisions
+from odradek.client.consumer.position.deferred_errors import DeferredErrors
 from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.position.subscription_state import (
     FetchPosition,
     FetchState,
-    Leader,
+    LeaderAndEpoch,
     PartitionState,
     SubscriptionState,
 )
@@ -51,6 +48,9 @@ from odradek.client.errors import (
     error_for,
 )
 from odradek.client.list_offsets import EARLIEST, LATEST, Asked, ListedOffset
+from odradek.client.metadata.cluster_image import NO_EPOCH
+from odradek.client.net.alarm import NEVER_MS, Alarm
+from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import OffsetReset, ResetStrategy
@@ -71,7 +71,7 @@ CONSUMER_REPLICA_ID = -1
 FIRST_VERSION_FOR_CONSUMERS = 3
 """Of OffsetForLeaderEpoch: before it, only who may alter the cluster may ask."""
 
-Place = tuple[Position, int]
+PositionGeneration = tuple[Position, int]
 """A position in one of its generations. A partition that went and came back has another position,
 whose generations begin anew."""
 
@@ -85,7 +85,7 @@ class OffsetFetcher:
         engine: Engine,
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
-        held: HeldDecisions,
+        held: DeferredErrors,
         changed: Callable[[], object],
         failed: Callable[[KafkaError], object],
     ) -> None:
@@ -95,7 +95,7 @@ class OffsetFetcher:
         self._held = held
         self._changed = changed
         self._failed = failed
-        self._asked: dict[TopicPartition, Place] = {}
+        self._asked: dict[TopicPartition, PositionGeneration] = {}
         """For what something is under way."""
         self._alarm = Alarm(engine.timer, self.update_positions)
         self._closed = False
@@ -120,7 +120,7 @@ class OffsetFetcher:
                 groups = validations
             else:
                 continue
-            if self._asked.get(state.topic_partition) == place_of(state):
+            if self._asked.get(state.topic_partition) == position_generation(state):
                 continue
             if state.next_retry_ms > now_ms:
                 wake_ms = min(wake_ms, state.next_retry_ms)
@@ -139,20 +139,22 @@ class OffsetFetcher:
         if wake_ms != NEVER_MS:
             self._alarm.set_for(wake_ms)
 
-    def _begin(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Place]:
+    def _begin(self, states: Iterable[PartitionState]) -> dict[TopicPartition, PositionGeneration]:
         """Remember that these are being asked about; what they are now."""
-        begun = {state.topic_partition: place_of(state) for state in states}
+        begun = {state.topic_partition: position_generation(state) for state in states}
         self._asked.update(begun)
         return begun
 
-    def _end(self, begun: dict[TopicPartition, Place]) -> dict[TopicPartition, PartitionState]:
+    def _end(
+        self, begun: dict[TopicPartition, PositionGeneration]
+    ) -> dict[TopicPartition, PartitionState]:
         """The request is over: of what it was about, what has not moved."""
         current: dict[TopicPartition, PartitionState] = {}
         for partition, place in begun.items():
             if self._asked.get(partition) == place:
                 del self._asked[partition]
             state = self._subscriptions.get(partition)
-            if state is not None and place_of(state) == place:
+            if state is not None and position_generation(state) == place:
                 current[partition] = state
         return current
 
@@ -180,7 +182,7 @@ class OffsetFetcher:
         waiter.add_callback(lambda done: self._reset_answered(begun, done))
 
     def _reset_answered(
-        self, begun: dict[TopicPartition, Place], done: Waiter[ListOffsetsResponse]
+        self, begun: dict[TopicPartition, PositionGeneration], done: Waiter[ListOffsetsResponse]
     ) -> None:
         current = self._end(begun)
         if self._closed:
@@ -213,13 +215,13 @@ class OffsetFetcher:
         if found.leader_epoch != NO_EPOCH:
             self._engine.metadata.saw_epoch(state.topic_partition, found.leader_epoch)
         state.seek(FetchPosition(found.offset))
-        self.meet_leader(state)
+        self.update_leader(state)
 
-    def meet_leader(self, state: PartitionState) -> None:
+    def update_leader(self, state: PartitionState) -> None:
         """Tell a position who leads its partition now."""
         info = self._engine.metadata.image.partition(*state.topic_partition)
         if info is not None:
-            state.meet_leader(Leader(info.leader, info.leader_epoch))
+            state.update_leader(LeaderAndEpoch(info.leader, info.leader_epoch))
 
     # Validating.
 
@@ -255,7 +257,7 @@ class OffsetFetcher:
 
     def _validate_answered(
         self,
-        begun: dict[TopicPartition, Place],
+        begun: dict[TopicPartition, PositionGeneration],
         asked: dict[TopicPartition, FetchPosition],
         done: Waiter[OffsetForLeaderEpochResponse],
     ) -> None:
@@ -291,7 +293,7 @@ class OffsetFetcher:
             self._held.truncated(state, found.end_offset, found.leader_epoch)
 
 
-def place_of(state: PartitionState) -> Place:
+def position_generation(state: PartitionState) -> PositionGeneration:
     return state.position, state.position.generation
 
 

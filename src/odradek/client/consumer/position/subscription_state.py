@@ -65,14 +65,14 @@ class FetchPosition(NamedTuple):
     """Of the record before `offset`; -1 unknown."""
 
 
-class Leader(NamedTuple):
+class LeaderAndEpoch(NamedTuple):
     """Who leads the partition, in which epoch; -1 unknown."""
 
     node_id: int = -1
     epoch: int = NO_EPOCH
 
 
-NO_LEADER = Leader()
+NO_LEADER = LeaderAndEpoch()
 
 
 class PartitionState:
@@ -168,7 +168,7 @@ class PartitionState:
 
     # Validation.
 
-    def meet_leader(self, leader: Leader) -> None:
+    def update_leader(self, leader: LeaderAndEpoch) -> None:
         """This is the leader now. What was read is validated if it may be another log's."""
         if self.state is FetchState.AWAIT_RESET or self.state is FetchState.INITIALIZING:
             self.leader = leader
@@ -428,10 +428,10 @@ class SubscriptionState:
         self.on_change()
         return uncommitted
 
-    def meet_leaders(self, leader_of: Callable[[TopicPartition], Leader]) -> None:
+    def update_leaders(self, leader_of: Callable[[TopicPartition], LeaderAndEpoch]) -> None:
         """Who leads what now: positions are validated where that changed."""
         for partition, state in self._assigned.items():
-            state.meet_leader(leader_of(partition))
+            state.update_leader(leader_of(partition))
 
     @property
     def consumed(self) -> dict[TopicPartition, FetchPosition]:

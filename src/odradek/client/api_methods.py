@@ -1,0 +1,93 @@
+"""Coroutines of an engine as methods of a client, that block or are awaited.
+
+    class Consumer(Client):                                   # client.blocking
+        position = BlockingMethod(ConsumerCalls.position)
+
+`ConsumerCalls.position` is a coroutine that awaits waiters. `Consumer.position` has its arguments,
+result and documentation, and blocks until it is done; with `AwaitedMethod` it is awaited. So each
+call is written once for both clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from odradek.client.waiter import Waiter
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+Steps = Coroutine[Waiter[Any], None, R]
+
+
+class BlockingApi(Protocol):
+    """A blocking client: it knows the object whose calls these are, and how to wait for one."""
+
+    @property
+    def _calls(self) -> Any: ...
+
+    def _ask(self, make: Callable[[], Steps[R]]) -> R: ...
+
+
+class Blocking(Generic[P, R]):
+    """One call."""
+
+    def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
+        def blocking(face: BlockingApi, *args: P.args, **kwargs: P.kwargs) -> R:
+            return face._ask(lambda: called(face, call, face._calls, *args, **kwargs))
+
+        self._function = update_wrapper(blocking, call)
+        self.__doc__ = call.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: Any, owner: type[object]) -> Callable[P, R]: ...
+    def __get__(self, instance: Any, owner: type[object]) -> Callable[..., Any]:
+        return self._function if instance is None else MethodType(self._function, instance)
+
+
+def called(face: object, call: Callable[..., R], calls: Any, *args: Any, **kwargs: Any) -> R:
+    """What the call gives; a coroutine has not begun by then. Raises `TypeError` for arguments that
+    do not fit, in the name of the face's method."""
+    try:
+        return call(calls, *args, **kwargs)
+    except TypeError as error:
+        text, inner = str(error), f"{call.__qualname__}()"
+        if not text.startswith(inner):
+            raise
+        outer = f"{type(face).__name__}.{call.__name__}()"
+        raise TypeError(outer + text.removeprefix(inner)) from None
+
+
+class AwaitedApi(Protocol):
+    """An awaited client: it knows the object whose calls these are, and how to wait for one."""
+
+    @property
+    def _calls(self) -> Any: ...
+
+    async def _ask(self, make: Callable[[], Steps[R]]) -> R: ...
+
+
+class Awaited(Generic[P, R]):
+    """One call."""
+
+    def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
+        async def awaited(face: AwaitedApi, *args: P.args, **kwargs: P.kwargs) -> R:
+            return await face._ask(lambda: called(face, call, face._calls, *args, **kwargs))
+
+        self._function = update_wrapper(awaited, call)
+        self.__doc__ = call.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Callable[..., Any]: ...
+    @overload
+    def __get__(
+        self, instance: Any, owner: type[object]
+    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, instance: Any, owner: type[object]) -> Callable[..., Any]:
+        return self._function if instance is None else MethodType(self._function, instance)

@@ -1,0 +1,257 @@
+"""Arrow data of any library as records to send.
+
+    value          binary, text; null: a tombstone
+    key            binary, text; null: no key
+    headers        list<struct<key: text, value: binary>>
+    partition      integers; null: any
+    timestamp      timestamp, or integers (ms); null: now
+
+Which columns they are is said by name. Text is sent as UTF-8, which Arrow's text is already. Large,
+view and dictionary types are understood. Data comes through the PyCapsule interface, a stream or an
+array, and is taken a slice of rows at a time: the bytes of its columns are copied once, and no
+object is made per row.
+
+`value="json"`, where no column has that name, makes a JSON object of all columns that are nothing
+else. That does take an object per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from odradek.client.errors import SerializationError
+from odradek.client.producer.record_input import (
+    BinaryColumn,
+    ColumnSource,
+    Edges,
+    HeadersColumn,
+    NumberColumn,
+    RecordSource,
+    Validity,
+)
+
+ROWS = 65_536
+"""Rows that are copied at a time."""
+JSON = "json"
+ADVICE = {
+    "key": 'give the name of one of binary or text, such as key="id"',
+    "value": 'give the name of one of binary or text, such as value="payload", or value="json" for '
+    "a JSON object of each row's columns that are nothing else",
+    "headers": "give the name of one of list<struct<key: string, value: binary>>",
+}
+"""What to do, by what the column is to be."""
+
+
+class ArrowStreamExportable(Protocol):
+    """Whatever exports a stream of record batches."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArrayExportable(Protocol):
+    """Whatever exports one record batch."""
+
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+
+
+ArrowData = ArrowStreamExportable | ArrowArrayExportable
+
+
+def sources(
+    data: ArrowData,
+    key: str | None,
+    value: str,
+    headers: str | None,
+    partition: object,
+    timestamp: object,
+) -> Iterator[RecordSource]:
+    """The rows, slice by slice; a partition or timestamp that is no name is not a column.
+
+    Raises `SerializationError` for columns that are not there or not of their type, `TypeError` for
+    what cannot name one.
+    """
+    for role, name in (("key", key), ("value", value), ("headers", headers)):
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{role}={name!r} names no column: {ADVICE[role]}")
+    names = {
+        "key": key,
+        "value": value,
+        "headers": headers,
+        "partition": partition if isinstance(partition, str) else None,
+        "timestamp": timestamp if isinstance(timestamp, str) else None,
+    }
+    for batch in batches_of(data):
+        for start in range(0, batch.num_rows, ROWS):
+            yield source_of(batch.slice(start, ROWS), names)
+
+
+def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
+    """What is exported, as pyarrow's record batches, without a copy."""
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            rows = pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__arrow_c_array__"):
+            rows = [pa.record_batch(data)]
+        else:
+            raise SerializationError(
+                f"a {type(data).__name__} exports no Arrow data: give a table, frame or batch that "
+                "has __arrow_c_stream__ or __arrow_c_array__"
+            )
+    except (pa.ArrowException, TypeError) as error:
+        raise SerializationError(
+            f"a {type(data).__name__} exports no rows of named columns ({error}). What to do: give "
+            'a table, frame or batch, such as pa.table({"value": [b"1"]})'
+        ) from error
+    yield from rows
+
+
+def source_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> RecordSource:
+    """The records of a slice."""
+    found = {role: column(batch, role, name) for role, name in names.items()}
+    if found["value"] is None:
+        found["value"] = json_rows(batch, names)
+    return ColumnSource(
+        batch.num_rows,
+        binary(found["key"], "key"),
+        binary(found["value"], "value"),
+        header_lists(found["headers"]),
+        numbers(found["partition"], "partition"),
+        times(found["timestamp"]),
+    )
+
+
+def column(batch: pa.RecordBatch, role: str, name: str | None) -> pa.Array | None:
+    """A column by name; None if none is wanted, or for rows as JSON."""
+    if name is None:
+        return None
+    index = batch.schema.get_field_index(name)
+    if index >= 0:
+        return batch.column(index)
+    if role == "value" and name == JSON:
+        return None
+    near = get_close_matches(name, batch.schema.names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {batch.schema.names}"
+    advice = f". What to do: {ADVICE[role]}" if role in ADVICE else ""
+    raise SerializationError(f"there is no column {name!r} for the {role} of records{hint}{advice}")
+
+
+def json_rows(batch: pa.RecordBatch, names: dict[str, str | None]) -> pa.Array:
+    """Each row's other columns as a JSON object."""
+
+    used = set(names.values())
+    rest = batch.select([name for name in batch.schema.names if name not in used])
+    encode = msgspec.json.Encoder().encode
+    return pa.array([encode(row) for row in rest.to_pylist()], pa.binary())
+
+
+def binary(array: pa.Array | None, role: str) -> BinaryColumn | None:
+    """A column of bytes or text."""
+    if array is None or pa.types.is_null(array.type):
+        return None
+    array = plain(array)
+    kinds = pa.types
+    if not (
+        kinds.is_binary(array.type)
+        or kinds.is_large_binary(array.type)
+        or kinds.is_string(array.type)
+        or kinds.is_large_string(array.type)
+    ):
+        raise SerializationError(
+            f"the {role} of records cannot be a column of {array.type}: cast it to binary or text"
+        )
+    wide = kinds.is_large_binary(array.type) or kinds.is_large_string(array.type)
+    edges, first, last = edges_of(array, wide)
+    data = array.buffers()[-1]
+    content = b"" if data is None else data.slice(first, last - first).to_pybytes()
+    return BinaryColumn(validity_of(array), edges, content)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Views, dictionaries and values of fixed size as plain binary or text."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_fixed_size_binary(kind) or kind == pa.binary_view():
+        return array.cast(pa.large_binary())
+    if kind == pa.string_view():
+        return array.cast(pa.large_string())
+    return array
+
+
+def edges_of(array: pa.Array, wide: bool) -> tuple[Edges, int, int]:
+    """The offsets of a slice, and the first and last of them."""
+    width = 8 if wide else 4
+    offsets = array.buffers()[1]
+    if offsets is None or len(array) == 0:
+        return Edges(bytes(width), 0, wide), 0, 0
+    cut = offsets.slice(array.offset * width, (len(array) + 1) * width).to_pybytes()
+    first = int.from_bytes(cut[:width], "little")
+    last = int.from_bytes(cut[-width:], "little")
+    return Edges(cut, first, wide), first, last
+
+
+def validity_of(array: pa.Array) -> Validity:
+    """Which values of a slice are not null."""
+    bitmap = array.buffers()[0]
+    if bitmap is None or not array.null_count:
+        return Validity(b"", 0)
+    start = array.offset // 8
+    end = (array.offset + len(array) + 7) // 8
+    return Validity(bitmap.slice(start, end - start).to_pybytes(), array.offset % 8)
+
+
+def header_lists(array: pa.Array | None) -> HeadersColumn | None:
+    """A column of lists of headers."""
+    if array is None or pa.types.is_null(array.type):
+        return None
+    kind = array.type
+    wide = pa.types.is_large_list(kind)
+    if not (wide or pa.types.is_list(kind)) or not is_header(kind.value_type):
+        raise SerializationError(
+            f"headers of records cannot be a column of {kind}: it takes list<struct<key: string, "
+            "value: binary>>"
+        )
+    edges, first, last = edges_of(array, wide)
+    pairs = array.values.slice(first, last - first)
+    keys, values = pairs.flatten()
+    none = BinaryColumn(Validity(b"\0", 0), Edges(b"", 0, False), b"")
+    return HeadersColumn(
+        validity_of(array),
+        edges,
+        binary(keys, "headers") or none,
+        binary(values, "headers") or none,
+    )
+
+
+def is_header(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(kind)) and kind.num_fields == 2
+
+
+def numbers(array: pa.Array | None, role: str) -> NumberColumn | None:
+    """A column of integers."""
+    if array is None or pa.types.is_null(array.type):
+        return None
+    if not pa.types.is_integer(array.type):
+        raise SerializationError(f"the {role} of records cannot be a column of {array.type}")
+    return longs(array.cast(pa.int64()))
+
+
+def times(array: pa.Array | None) -> NumberColumn | None:
+    """A column of timestamps."""
+    if array is None or not pa.types.is_timestamp(array.type):
+        return numbers(array, "timestamp")
+    kind = pa.timestamp("ms", tz=array.type.tz)
+    return longs(array.cast(kind, safe=False).cast(pa.int64()))
+
+
+def longs(array: pa.Array) -> NumberColumn:
+    data = array.buffers()[1]
+    cut = data.slice(array.offset * 8, len(array) * 8).to_pybytes()
+    return NumberColumn(validity_of(array), cut)

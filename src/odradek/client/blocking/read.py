@@ -1,0 +1,119 @@
+"""What a topic has, as one Arrow table: for notebooks, and for a look.
+
+    odradek.read("orders", since="1h", decode="json")
+
+Bounded: it ends at what is there when it is called, and belongs to no group. Needs pyarrow
+(`odradek[arrow]`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from odradek.client.blocking.consumer import Consumer
+from odradek.client.consumer.application.poll_loop import run_now
+from odradek.client.errors import ConfigError
+from odradek.config.addresses import DEFAULT, ENVIRONMENT
+from odradek.config.client_names import alias_of
+from odradek.config.durations import duration_ms
+from odradek.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.arrow.types import ArrowTable, Decode
+
+
+WAIT_S = 0.5
+LOOKUP_S = 10.0
+"""How long a topic that nobody knows is looked for: shorter than where it may be created yet."""
+Moment = datetime | timedelta | str
+"""A time, or how long ago it was: as a `timedelta`, or as in "90m"."""
+
+
+def read(
+    topic: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    partitions: Iterable[int] | None = None,
+    decode: Decode | None = None,
+    brokers: str | Sequence[str] | None = None,
+    **settings: Any,
+) -> ArrowTable:
+    """The records of a topic from `since` on (the start) and before `until` (the end), of all
+    partitions or some, those of each in order: the columns of `Consumer.arrow`, a
+    `pyarrow.Table`. `decode` as there.
+
+    Times are those of the records: what is read begins with the first that is not older than
+    `since`, and ends before the first that is not older than `until`. `brokers` are by default
+    those of the environment (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092;
+    `settings` are a consumer's. Raises as the consumer does: a value that is not of the form of
+    `decode` is a `DecodeError`, but with `on_decode_error` it is null in the table.
+    """
+    from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
+    from odradek.client.arrow.json_values import JsonValues, together
+    from odradek.client.arrow.record_batches import EMPTY
+
+    now = datetime.now(UTC)
+    first, last = moment(since, now), moment(until, now)
+    if brokers is not None:
+        settings["brokers"] = brokers
+    meant = {alias_of(name).name for name, value in settings.items() if value is not None}
+    own = {name: value for name, value in defaults().items() if name not in meant}
+    with Consumer(own, **settings) as consumer:
+        if partitions is None:
+            partitions = consumer.partitions_for(topic, timeout=LOOKUP_S)
+        wanted = [TopicPartition(topic, number) for number in partitions]
+        if not wanted:
+            raise ConfigError("partitions is empty: leave it out to read all of them")
+        ends = consumer.end_offsets(wanted)
+        starts = dict.fromkeys(wanted, 0) | consumer.beginning_offsets(wanted)
+        if first is not None:
+            starts |= at_time(consumer, wanted, first, ends)
+        if last is not None:
+            ends = at_time(consumer, wanted, last, ends)
+        consumer.assign({each: (starts[each], max(starts[each], ends[each])) for each in wanted})
+        batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S)) or [EMPTY]
+        if decode is not None:
+            fields = together(batches) if decode == "json" else decode
+            reading = consumer._reading
+            values = JsonValues(fields, reading.on_decode_error)
+            batches = run_now(reading.counted(lambda: [values.decode(each) for each in batches]))
+    plain = [batch.replace_schema_metadata(None) for batch in batches]
+    table: ArrowTable = pa.Table.from_batches(plain)
+    return table
+
+
+def at_time(
+    consumer: Consumer[Any, Any],
+    partitions: Sequence[TopicPartition],
+    time: datetime,
+    ends: dict[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The first offset not older than `time`, of each; its end where there is none."""
+    found = consumer.offsets_for_times(dict.fromkeys(partitions, time))
+    return {
+        each: min(at.offset, ends[each]) if at is not None else ends[each]
+        for each, at in found.items()
+    }
+
+
+def moment(given: Moment | None, now: datetime) -> datetime | None:
+    """The time that is meant. Raises `ConfigError`."""
+    if isinstance(given, str):
+        try:
+            given = timedelta(milliseconds=duration_ms(given))
+        except ValueError as error:
+            raise ConfigError(f"{error}; or give a datetime") from None
+    return now - given if isinstance(given, timedelta) else given
+
+
+def defaults() -> dict[str, Any]:
+    """Settings where nobody says otherwise, by Kafka's names."""
+    return {
+        "allow.auto.create.topics": False,
+        "auto.offset.reset": "earliest",  # Retention may overtake the reader.
+        "bootstrap.servers": next(filter(None, map(os.environ.get, ENVIRONMENT)), DEFAULT),
+    }

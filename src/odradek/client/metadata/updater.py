@@ -1,0 +1,171 @@
+"""Keeps `Metadata` up to date by asking the nodes: the one that sends Metadata requests.
+
+    due ─► least loaded node ─► MetadataRequest ─┬─ answered: image, nodes of the client ─► next due
+     ▲          │ none: all are in back-off      └─ failed ─► back-off
+     │          ▼
+     └── the bootstrap servers besides (KIP-899), or wait for a back-off to end
+
+There is one request under way at most. Losing a connection is a reason to ask again: the node may
+be gone. Bootstrap servers are left as soon as the cluster said what its nodes are.
+
+While no known node can be connected to, the bootstrap servers are asked besides, and what was known
+stays: it is most likely true still. It is forgotten, and only the bootstrap servers are left, when
+a node says so (KIP-1102, KIP-1242), and when nothing could be learnt for
+`metadata.recovery.rebootstrap.trigger.ms`. Neither with `metadata.recovery.strategy=none`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from odradek.client.errors import Disconnected, KafkaError, error_for
+from odradek.client.metadata.cluster_image import Node
+from odradek.client.metadata.metadata import Metadata
+from odradek.client.net.alarm import Alarm
+from odradek.client.net.api_versions import RequestBuilder
+from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.net.network_client import ConnectionListener, NetworkClient
+from odradek.config.client import ClientConfig
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.timing.timer import SystemTimer
+
+log = logging.getLogger(__name__)
+
+AUTO_CREATION_VERSION = 4
+"""Before it, brokers that create topics do so whatever the client says."""
+
+WARNING_MS = 30_000
+"""Trouble that lasts is logged this often."""
+
+
+class MetadataUpdater(ConnectionListener):
+    """Made by the `Engine`; runs from `start` to `close`."""
+
+    def __init__(
+        self,
+        timer: SystemTimer,
+        config: ClientConfig,
+        client: NetworkClient,
+        metadata: Metadata,
+        bootstrap: Sequence[tuple[str, int]],
+        allow_auto_topic_creation: bool,
+    ) -> None:
+        self._timer = timer
+        self._client = client
+        self._metadata = metadata
+        self._bootstrap = {
+            -1 - index: Node(-1 - index, host, port) for index, (host, port) in enumerate(bootstrap)
+        }
+        self._may_rebootstrap = config.metadata_recovery_strategy == "rebootstrap"
+        self._trigger_ms = config.metadata_recovery_rebootstrap_trigger_ms
+        self._no_node_pause_ms = max(1, config.reconnect_backoff_ms)
+        self._allow_auto_topic_creation = allow_auto_topic_creation
+        self._alarm = Alarm(timer, self._due)
+        self._under_way = False
+        self._on_bootstrap = True
+        self._trying_since_ms: int | None = None
+        self._warned_ms: int | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin with the bootstrap servers."""
+        self._client.listen(self)
+        self._client.update_nodes(self._bootstrap)
+        self._metadata.on_request = self._plan
+        self._metadata.request_update()
+
+    def close(self) -> None:
+        self._closed = True
+        self._alarm.cancel()
+
+    def _plan(self) -> None:
+        """Ask when it is due; the request under way plans the next one."""
+        if not self._under_way and not self._closed and self._metadata.fatal is None:
+            self._alarm.set_for(self._timer.now_ms + self._metadata.time_to_next_update_ms())
+
+    def _due(self) -> None:
+        if self._under_way or self._closed or self._metadata.fatal is not None:
+            return
+        now_ms = self._timer.now_ms
+        wait_ms = self._metadata.time_to_next_update_ms()
+        if wait_ms > 0:
+            self._alarm.set_for(now_ms + wait_ms)
+            return
+        if self._trying_since_ms is None:
+            self._trying_since_ms = now_ms
+        elif self._trigger_ms <= now_ms - self._trying_since_ms:
+            self._rebootstrap("nothing could be learnt of the cluster for too long")
+        node_id = self._client.least_loaded_node()
+        if node_id is None and self._may_rebootstrap and not self._on_bootstrap:
+            self._on_bootstrap = True
+            self._client.update_nodes({**self._metadata.image.nodes, **self._bootstrap})
+            node_id = self._client.least_loaded_node()
+        if node_id is None:
+            self._alarm.set_for(now_ms + self._no_node_pause_ms)
+        else:
+            self._ask(node_id)
+
+    def _ask(self, node_id: int) -> None:
+        names, token = self._metadata.wanted_topics()
+        self._under_way = True
+        request = RequestBuilder(MetadataRequest, lambda version: self._request(names, version))
+        self._client.send(node_id, request, lambda call: self._ended(call, token))
+
+    def _request(self, names: list[str] | None, version: int) -> MetadataRequest:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        allow = self._allow_auto_topic_creation or version < AUTO_CREATION_VERSION
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=allow)
+
+    def _ended(self, call: ClientRequest, token: int) -> None:
+        self._under_way = False
+        if self._closed:
+            return
+        error = call.error
+        if error is None:
+            error = self._take(call.response, call.version, token)
+        if error is not None:
+            self._metadata.failed(error)
+            self._warn(error)
+        self._plan()
+
+    def _take(self, response: MetadataResponse, version: int, token: int) -> KafkaError | None:
+        """An answer; what is wrong with it, if something is."""
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.rebootstrap_required()
+            return error_for(response.error_code, "asking for metadata")
+        if response.error_code:
+            return error_for(response.error_code, "asking for metadata")
+        if not response.brokers:
+            return Disconnected("the cluster says that it has no brokers yet")
+        self._metadata.updated(response, version, token)
+        if self._metadata.fatal is None:
+            self._trying_since_ms = self._warned_ms = None
+            self._on_bootstrap = False
+            self._client.cluster_id = self._metadata.image.cluster_id
+            self._client.update_nodes(self._metadata.image.nodes)
+        return None
+
+    def _warn(self, error: KafkaError) -> None:
+        now_ms = self._timer.now_ms
+        if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_MS:
+            self._warned_ms = now_ms
+            log.warning("cannot learn anything of the cluster, and will try again: %s", error)
+
+    def _rebootstrap(self, reason: str) -> None:
+        self._trying_since_ms = self._timer.now_ms
+        if self._may_rebootstrap:
+            log.info("beginning again with the bootstrap servers: %s", reason)
+            self._on_bootstrap = True
+            self._client.cluster_id = None
+            self._client.update_nodes(self._bootstrap)
+            self._metadata.rebootstrap()
+
+    # ConnectionListener.
+
+    def node_disconnected(self, node_id: int, error: KafkaError) -> None:
+        self._metadata.request_update()
+
+    def rebootstrap_required(self) -> None:
+        self._rebootstrap("a broker asks for it")

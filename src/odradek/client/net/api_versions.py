@@ -1,0 +1,187 @@
+"""Which version of a request to send to a node, and how versions are agreed on (KIP-35, KIP-511).
+
+    ApiVersions, in the version that last worked (at first our newest)
+        │
+        ├── answered ─────────────────────► NodeApiVersions: per request the highest both know
+        ├── UNSUPPORTED_VERSION, as v0 ───► again, in the highest it lists; v0 if it lists none
+        └── INVALID_REQUEST ──────────────► again, in v0
+
+Its answer has response header v0 in every version, since who asks cannot know which one to expect.
+With version 5 the node is told which cluster and node it is taken for; one that is another answers
+REBOOTSTRAP_REQUIRED (KIP-1242).
+
+`Codec` is what sending one request costs to know: the version, how to write it, how to read its
+answer. A node keeps one per kind of request.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from odradek.client.errors import InvalidRequest, UnsupportedVersion
+from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, open_ended_reader, writer
+from odradek.protocol.frame import decode_response_header, response_is_flexible
+from odradek.protocol.generated_writer import Part
+from odradek.protocol.schema import UnsupportedVersionError, declaration
+
+API_VERSIONS = 18
+NEWEST = declaration(ApiVersionsRequest).versions[1]
+
+
+class Codec:
+    """One kind of request in one version."""
+
+    __slots__ = ("api_key", "flexible_response", "name", "read", "throttles", "version", "write")
+
+    def __init__(self, request_type: type[Any], version: int) -> None:
+        api = MESSAGES[declaration(request_type).api]
+        self.api_key = api.key
+        self.name = api.name
+        self.version = version
+        self.flexible_response = response_is_flexible(api.key, version)
+        self.write: Callable[[Any], list[Part]] = writer(request_type, version)
+        self.read: Callable[[bytes, int], Any] = open_ended_reader(api.response, version)
+        self.throttles = "throttle_time_ms" in getattr(api.response, "__slots__", ())
+
+
+class RequestBuilder:
+    """A request that looks different from version to version, or needs at least or at most one.
+
+    `build(version)` is called when the version is known, just before it is sent.
+    """
+
+    __slots__ = ("build", "max_version", "min_version", "request_type")
+
+    def __init__(
+        self,
+        request_type: type[Any],
+        build: Callable[[int], Any],
+        *,
+        min_version: int = 0,
+        max_version: int = 32767,
+    ) -> None:
+        self.request_type = request_type
+        self.build = build
+        self.min_version = min_version
+        self.max_version = max_version
+
+
+class NodeApiVersions:
+    """What one node understands, from its answer to ApiVersions."""
+
+    def __init__(self, keys: Iterable[ApiVersion] = ()) -> None:
+        self.ranges: dict[int, tuple[int, int]] = {
+            key.api_key: (key.min_version, key.max_version) for key in keys
+        }
+        """Lowest and highest version by API key."""
+        self._codecs: dict[type[Any], Codec] = {}
+
+    def codec(self, request_type: type[Any]) -> Codec:
+        """The highest version that both sides know. Raises `UnsupportedVersion`."""
+        found = self._codecs.get(request_type)
+        if found is None:
+            version = self.version(request_type)
+            found = self._codecs[request_type] = Codec(request_type, version)
+        return found
+
+    def encode(self, request: Any) -> tuple[Codec, list[Part]]:
+        """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`, and
+        `InvalidRequest` for a name that UTF-8 cannot say, and for what is of another type than its
+        field, or has no room there."""
+        if type(request) is RequestBuilder:
+            codec = self.codec_within(request)
+            request = request.build(codec.version)
+        else:
+            codec = self.codec(type(request))
+        try:
+            return codec, codec.write(request)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersion(str(error)) from None
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                f"{codec.name}: {error.object!a} is not text that UTF-8 knows: {error.reason}. "
+                "What to do: give names that are, as those of topics and groups have to be",
+                ErrorCode.INVALID_REQUEST,
+            ) from None
+        except (ValueError, struct.error) as error:
+            raise InvalidRequest(
+                f"{codec.name}: {error}. What to do: give shorter names, and whole numbers of at "
+                "most 64 bits (32 for those of partitions)",
+                ErrorCode.INVALID_REQUEST,
+            ) from None
+        except (AttributeError, TypeError) as error:
+            # What users give is seldom looked at before; to let this pass would end more than one
+            # call: the connection is just seeing to its other requests.
+            raise InvalidRequest(
+                f"{codec.name}: {error}. What to do: give names, values and notes as text, and "
+                "numbers as int",
+                ErrorCode.INVALID_REQUEST,
+            ) from error
+
+    def codec_within(self, builder: RequestBuilder) -> Codec:
+        """The same within the builder's limits."""
+        found = self.codec(builder.request_type)
+        if builder.min_version <= found.version <= builder.max_version:
+            return found
+        version = self.version(builder.request_type, builder.min_version, builder.max_version)
+        return Codec(builder.request_type, version)
+
+    def version(self, request_type: type[Any], lowest: int = 0, highest: int = 32767) -> int:
+        """The highest version of a request that both sides know, within limits. Raises
+        `UnsupportedVersion`.
+        """
+        declared = declaration(request_type)
+        name = MESSAGES[declared.api].name
+        theirs = self.ranges.get(declared.api)
+        if theirs is None:
+            raise UnsupportedVersion(
+                f"the broker does not know {name} requests. What to do: {UnsupportedVersion.advice}"
+            )
+        low = max(theirs[0], declared.versions[0], lowest)
+        high = min(theirs[1], declared.versions[1], highest)
+        if low > high:
+            ours = f"{max(declared.versions[0], lowest)} to {min(declared.versions[1], highest)}"
+            raise UnsupportedVersion(
+                f"the broker knows {name} in versions {theirs[0]} to {theirs[1]}, this client "
+                f"needs {ours}. What to do: {UnsupportedVersion.advice}"
+            )
+        return high
+
+    def supports(self, request_type: type[Any], version: int = 0) -> bool:
+        """Whether the request can be sent in at least this version."""
+        declared = declaration(request_type)
+        theirs = self.ranges.get(declared.api)
+        if theirs is None:
+            return False
+        high = min(theirs[1], declared.versions[1])
+        return max(theirs[0], declared.versions[0]) <= high and high >= version
+
+
+def decode_api_versions(frame: bytes, version: int) -> ApiVersionsResponse:
+    """The answer to ApiVersions of that version. Raises `ProtocolError`.
+
+    A refusal that cannot be read is one that lists nothing: librdkafka's mock cluster sends such.
+    """
+    _, position = decode_response_header(frame, False)
+    refused = int.from_bytes(frame[position : position + 2], "big", signed=True)
+    if refused != ErrorCode.UNSUPPORTED_VERSION:
+        return decode(ApiVersionsResponse, version, frame, position)
+    try:
+        return decode(ApiVersionsResponse, 0, frame, position)
+    except ProtocolError:
+        return ApiVersionsResponse(error_code=refused, api_keys=[])
+
+
+def next_version(answer: ApiVersionsResponse, version: int) -> int | None:
+    """The version to ask in after a refusal; None if there is none left to try."""
+    if answer.error_code == ErrorCode.INVALID_REQUEST:
+        lower = 0
+    else:
+        listed = [key.max_version for key in answer.api_keys if key.api_key == API_VERSIONS]
+        lower = min(listed[0], NEWEST) if listed else 0
+    return lower if lower < version else None

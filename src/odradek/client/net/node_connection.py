@@ -1,0 +1,306 @@
+"""One node: the connection to it, and its requests from being given to being answered.
+
+    send ─► pending ─► in flight ─► answered, in order
+               │           │
+               └───────────┴── the connection is lost: `error` for all of them, in order
+
+A request is pending while the connection is not ready (it is opened for it, when the back-off is
+over), while as many as allowed are in flight, and while the node throttles this client.
+
+Everything has a deadline, and one alarm per connection. A request in flight that is not answered in
+time ends the connection, for nothing behind a lost answer can be matched; one that is pending fails
+alone. A connection that nobody used for `connections.max.idle.ms` is closed. Nothing is told from
+within `send`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from odradek.client.errors import (
+    Disconnected,
+    InvalidRequest,
+    KafkaError,
+    RequestTimeout,
+    UnsupportedVersion,
+)
+from odradek.client.net.alarm import Alarm
+from odradek.client.net.api_versions import NodeApiVersions
+from odradek.client.net.channel import Channel
+from odradek.client.net.connection_states import DISCONNECTED
+from odradek.client.net.handshake import Handshake
+from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.config.addresses import address_text
+from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.protocol.frame import decode_response_header, request_parts
+
+if TYPE_CHECKING:
+    from odradek.client.net.network_client import NetworkClient
+
+
+PENDING_MAX: Final = 1000
+"""Requests that may wait for one connection."""
+
+CORRELATION_MASK: Final = 0x7FFFFFFF
+
+
+class NodeConnection:
+    """A node by id and address; `NetworkClient` makes and keeps it."""
+
+    def __init__(self, client: NetworkClient, node_id: int, name: str, host: str, port: int):
+        self.node_id = node_id
+        self.name = name
+        self.host = host
+        self.port = port
+        self.ready = False
+        """There is a connection, and versions are agreed on."""
+        self.wanted = False
+        """Somebody asked whether it is ready."""
+        self.leaving = False
+        """No longer part of the cluster: dropped when nothing is in flight."""
+        self.versions = NodeApiVersions()
+        self.pending: deque[ClientRequest] = deque()
+        self._client = client
+        self._timer = client.timer
+        self._states = client.states
+        self._in_flight = client.in_flight
+        self._channel: Channel | None = None
+        self._handshake: Handshake | None = None
+        self._active_ms = 0
+        self._deadlines = Alarm(client.timer, self._look)
+        self._later = Alarm(client.timer, self._look_again)  # Back-off or throttling end.
+
+    def __str__(self) -> str:
+        return f"{self.name} ({address_text(self.host, self.port)})"
+
+    # Sending.
+
+    def can_send(self) -> bool:
+        """Whether a request given now leaves at once."""
+        return (
+            self.ready
+            and not self.pending
+            and self._in_flight.can_send_more(self.node_id)
+            and self._states.is_ready(self.node_id, self._timer.now_ms)
+        )
+
+    def send(self, call: ClientRequest) -> None:
+        """Send it, or let it wait for its turn."""
+        if self.can_send():
+            self._transmit(call)
+        elif len(self.pending) >= PENDING_MAX:
+            text = f"{PENDING_MAX} requests wait for {self} already"
+            self._client.fail_soon(call, Disconnected(text))
+        else:
+            self.pending.append(call)
+            self._deadlines.set_for(call.deadline_ms)
+            self.pursue()
+
+    def _transmit(self, call: ClientRequest) -> None:
+        try:
+            codec, parts = self.versions.encode(call.request)
+        except (UnsupportedVersion, InvalidRequest) as error:
+            self._client.fail_soon(call, type(error)(f"{self}: {error}", error.code))
+            return
+        client, now_ms = self._client, self._timer.now_ms
+        client.sent += 1
+        call.codec = codec
+        call.correlation_id = correlation_id = client.sent
+        call.sent_ms = now_ms
+        call.deadline_ms = deadline_ms = now_ms + call.timeout_ms
+        self._in_flight.add(call)
+        if deadline_ms < self._deadlines.at_ms:
+            self._deadlines.set_for(deadline_ms)
+        assert self._channel is not None
+        wire_id = correlation_id & CORRELATION_MASK
+        self._channel.send(
+            request_parts(codec.api_key, codec.version, wire_id, client.client_id, parts)
+        )
+
+    def _send_pending(self) -> None:
+        """Those whose turn has come."""
+        pending = self.pending
+        while pending and self.ready and self._in_flight.can_send_more(self.node_id):
+            now_ms = self._timer.now_ms
+            delay_ms = self._states.throttle_delay_ms(self.node_id, now_ms)
+            if delay_ms:
+                self._later.set_for(now_ms + delay_ms)
+                return
+            self._transmit(pending.popleft())
+
+    # Connecting.
+
+    def pursue(self) -> None:
+        """Connect, now or when the back-off is over; if throttled, go on when that is."""
+        now_ms = self._timer.now_ms
+        if self.ready:
+            delay_ms = self._states.throttle_delay_ms(self.node_id, now_ms)
+        elif self._states.state(self.node_id) == DISCONNECTED:
+            delay_ms = self._states.connection_delay_ms(self.node_id, now_ms)
+            if not delay_ms:
+                self._connect(now_ms)
+        else:
+            return
+        if delay_ms:
+            self._later.set_for(now_ms + delay_ms)
+
+    def _look_again(self) -> None:
+        if self.ready:
+            self._send_pending()
+            if self.can_send():
+                self._client.became_ready(self)
+        elif self.wanted or self.pending:
+            self.pursue()
+
+    def _connect(self, now_ms: int) -> None:
+        client = self._client
+        setup_ms = self._states.connecting(self.node_id, (self.host, self.port), now_ms)
+        self._handshake = Handshake(
+            self,
+            client.env.network,
+            self._timer,
+            client.client_id,
+            client.api_versions_request(self.node_id),
+            client.api_versions_version,
+            client.request_timeout_ms,
+            client.max_response_bytes,
+        )
+        self._handshake.begin(self.host, self.port, setup_ms)
+
+    def opened(self) -> None:
+        self._states.checking_api_versions(self.node_id)
+
+    def shaken(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
+        self._handshake = None
+        self._client.api_versions_version = version
+        self.versions = versions
+        self._channel = channel
+        channel.hand_over(self._received, self._drained, self._channel_closed)
+        self._active_ms = self._timer.now_ms
+        self._states.ready(self.node_id)
+        self.ready = True
+        self._deadlines.set_for(self._active_ms + self._client.max_idle_ms)
+        self._send_pending()
+        self._client.became_ready(self)
+
+    def unshaken(self, reason: str, code: ErrorCode) -> None:
+        self.disconnect(f"{self} cannot be used: {reason}")
+        if code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._client.rebootstrap_required()
+
+    # Receiving.
+
+    def _received(self, frame: bytes) -> None:
+        call = self._in_flight.complete_next(self.node_id)
+        if call is None:
+            self.disconnect(f"{self} answered what was not asked")
+            return
+        codec = call.codec
+        assert codec is not None
+        self._active_ms = now_ms = self._timer.now_ms
+        try:
+            found, position = decode_response_header(frame, codec.flexible_response)
+            if found != call.correlation_id & CORRELATION_MASK:
+                raise ProtocolError(f"it is to request {found}, which is not the oldest")
+            response = codec.read(frame, position)
+        except ProtocolError as violation:
+            reason = f"{self} sent an answer to {codec.name} that cannot be read: {violation}"
+            self._client.finish(call, None, Disconnected(reason))
+            self.disconnect(reason)
+            return
+        if codec.throttles and response.throttle_time_ms > 0:
+            self._states.throttle(self.node_id, now_ms + response.throttle_time_ms)
+        if self.pending:
+            self._send_pending()
+        self._client.finish(call, response, None)
+        if self.leaving:
+            self.leave()
+
+    def _drained(self) -> None:
+        if self._in_flight.has_unanswered(self.node_id):
+            self._client.env.call_soon(self._tell_written)
+
+    def _tell_written(self) -> None:
+        if self._channel is not None and not self._channel.queued_bytes:
+            for call in self._in_flight.written(self.node_id):
+                self._client.finish(call, None, None)
+            self._send_pending()
+
+    # Deadlines.
+
+    def _look(self) -> None:
+        """The earliest deadline that was known when this was planned has come."""
+        now_ms = self._timer.now_ms
+        earliest = self._in_flight.earliest(self.node_id)
+        if earliest is not None and earliest.deadline_ms <= now_ms:
+            self.disconnect(f"{self} did not answer within {earliest.timeout_ms} ms", earliest)
+            return
+        for call in [call for call in self.pending if call.deadline_ms <= now_ms]:
+            self.pending.remove(call)
+            text = f"{self} could not be asked within {call.timeout_ms} ms"
+            self._client.finish(call, None, RequestTimeout(text))
+        deadlines = [call.deadline_ms for call in self.pending]
+        if earliest is not None:
+            deadlines.append(earliest.deadline_ms)
+        elif self.ready and not self.pending:
+            deadlines.append(self._active_ms + self._client.max_idle_ms)
+            if deadlines[0] <= now_ms:
+                self.close()
+                return
+        if deadlines:
+            self._deadlines.set_for(min(deadlines))
+
+    # The end.
+
+    def _channel_closed(self, reason: str) -> None:
+        """Perhaps from within `send`: told later."""
+        channel = self._channel
+        self.ready = False
+
+        def tell() -> None:
+            if self._channel is channel:
+                self.disconnect(f"{self} disconnected: {reason}")
+
+        self._client.env.call_soon(tell)
+
+    def disconnect(self, reason: str, late: ClientRequest | None = None) -> None:
+        """The connection is lost, or never was; `late` is the request that was not answered."""
+        if self._states.state(self.node_id) == DISCONNECTED:
+            return
+        self._states.disconnected(self.node_id, self._timer.now_ms)
+        error = Disconnected(f"{reason}. What to do: {Disconnected.advice}")
+        for call in self._release():
+            self._client.finish(call, None, RequestTimeout(reason) if call is late else error)
+        self._client.lost(self, error)
+
+    def close(self) -> None:
+        """End an idle connection. Another one is opened when there is something to send."""
+        self._states.closed(self.node_id)
+        self._release()
+
+    def leave(self) -> None:
+        """The node is gone from the cluster: it is dropped as soon as nothing is in flight."""
+        self.leaving = True
+        if not self.pending and not self._in_flight.count(self.node_id):
+            self._client.drop(self)
+
+    def abandon(self, error: KafkaError) -> None:
+        """Nobody wants the node any more; requests that are not answered fail."""
+        for call in self._release():
+            self._client.finish(call, None, error)
+
+    def _release(self) -> list[ClientRequest]:
+        """Give everything back; the requests that were not answered, in order."""
+        self._later.cancel()
+        self._deadlines.cancel()
+        if self._handshake is not None:
+            self._handshake.stop()
+            self._handshake = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self.ready = self.wanted = False
+        lost = [*self._in_flight.clear(self.node_id), *self.pending]
+        self.pending.clear()
+        return lost

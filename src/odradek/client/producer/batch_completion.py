@@ -1,0 +1,185 @@
+"""Ending a batch, or giving it another chance: what follows from each outcome.
+
+    outcome                                     what happens
+    NONE                                        written; futures get their offsets
+    DUPLICATE_SEQUENCE_NUMBER                   written before, nobody knows where: offset -1
+    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE    split, unless it is a single record
+    retriable, by the table of errors           again, while `retries` and delivery.timeout.ms last
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID                         with idempotence: again, perhaps in a new epoch
+    anything else                               failed, with an error that says what to do
+
+An answer that is none of success leaves it open whether the batch was written, unless the broker
+says that it misses something, or refuses the batch before it looks at the log. An error tells which
+it is: what was surely not written can be sent anew without a second thought.
+
+A batch that was done before its answer came only gives its memory back, and tells the transaction
+manager what became of it. The others give it back before anybody is told: who learns that a record
+is written finds room for the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from odradek.client.errors import ADVICE_MARK, DeliveryTimeout, InvalidRecord, KafkaError, error_for
+from odradek.client.producer.metrics import ProducerMetrics
+from odradek.client.producer.produce_request import Outcome
+from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.transaction_manager import MISSED, TransactionManager
+from odradek.model.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+KEPT = "; sent before without an answer, they can only be sent again under the same numbers"
+
+
+class Completion:
+    """For the batches of one producer. Owner thread only."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        manager: TransactionManager | None,
+        metrics: ProducerMetrics,
+        retries: int,
+    ) -> None:
+        self._accumulator = accumulator
+        self._manager = manager
+        self._metrics = metrics
+        self._retries = retries
+        self._delivery_timeout_ms = accumulator.settings.delivery_timeout_ms
+
+    def ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
+        """The request that carried the batch has ended."""
+        error = outcome.error
+        note(batch, error)
+        written = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        if written and self._manager is not None:
+            self._manager.handle_completed_batch(batch)
+        if batch.done:
+            self._accumulator.finished(batch)
+        elif written:
+            self._accumulator.finished(batch)
+            batch.complete(outcome.base_offset, outcome.log_append_time_ms)
+        elif error in TOO_LARGE and batch.count > 1:
+            self._split(batch, outcome)
+        elif self._may_retry(batch, outcome, now_ms):
+            self._retry(batch, outcome, now_ms)
+        elif passes(error) and batch.has_expired(self._delivery_timeout_ms, now_ms):
+            batch.last_error = reason_of(batch, outcome)
+            self._give_up(batch)
+        else:
+            what = f"sending {batch.count} records to {batch.topic_partition}"
+            text = said(outcome)
+            if batch.in_doubt:
+                text += f"; {whether_written(batch)}"
+                text += "" if leaves_open(error) else " by an earlier attempt"
+            self._fail(batch, error_for(error, what, text), outcome)
+
+    def _split(self, batch: ProducerBatch, outcome: Outcome) -> None:
+        batch.last_error = reason_of(batch, outcome)
+        parts = self._accumulator.split_and_reenqueue(batch)
+        self._metrics.batch_split_total += 1
+        log.info(
+            "a batch of %d records for %s is too large for its broker, and is sent as %d; "
+            "lower batch.size, or raise the topic's max.message.bytes",
+            batch.count,
+            batch.topic_partition,
+            parts,
+        )
+
+    def _may_retry(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> bool:
+        if batch.has_expired(self._delivery_timeout_ms, now_ms) or batch.attempts >= self._retries:
+            return False
+        if self._manager is None:
+            return outcome.error.retriable
+        return self._manager.can_retry(batch, outcome.error, outcome.log_start_offset)
+
+    def _retry(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
+        batch.last_error = reason_of(batch, outcome)
+        self._accumulator.reenqueue(batch, now_ms)
+        self._metrics.record_retry_total += batch.count
+        log.debug("%s: %s; trying again", batch, batch.last_error)
+
+    def _fail(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
+        """It failed for good."""
+        if self._manager is not None:
+            self._manager.handle_failed_batch(batch)
+        self._metrics.record_error_total += batch.count
+        record_errors: dict[int, KafkaError] | None = None
+        if outcome is not None and outcome.record_errors:
+            name = batch.topic_partition
+            record_errors = {
+                index: error_for(outcome.error, f"record {index} of a batch for {name}", text)
+                for index, text in outcome.record_errors.items()
+            }
+            error = InvalidRecord(
+                f"sending {batch.count} records to {name}: {whether_written(batch)}, because "
+                "others of the same batch are wrong. What to do: correct those, and send these "
+                "again.",
+                outcome.error,
+            )
+        self._accumulator.finished(batch)
+        batch.fail(error, record_errors)
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """Its time is over, while it waits or is under way."""
+        if not batch.last_error:
+            under_way = "the answer did not come"
+            batch.last_error = under_way if batch.in_flight else "it could not be sent"
+        self._give_up(batch)
+
+    def _give_up(self, batch: ProducerBatch) -> None:
+        self._metrics.record_expired_total += batch.count
+        error = DeliveryTimeout(
+            f"{batch.count} records for {batch.topic_partition} were not acknowledged within "
+            f"delivery.timeout.ms={self._delivery_timeout_ms}: {batch.last_error}; "
+            f"{whether_written(batch)}. What to do: check the broker, or raise delivery.timeout.ms."
+        )
+        self._fail(batch, error, None)
+
+    def abort(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """The producer ends, or cannot go on."""
+        if not batch.done:
+            self._fail(batch, error, None)
+
+
+def note(batch: ProducerBatch, error: ErrorCode) -> None:
+    """What an answer, or none, tells of whether the batch is written."""
+    if error in MISSED:
+        batch.may_be_written = batch.may_arrive
+    elif leaves_open(error):
+        batch.may_be_written = True
+    else:
+        batch.may_arrive = False  # It would be refused again.
+
+
+def passes(error: ErrorCode) -> bool:
+    """Whether the same batch may succeed later."""
+    return error.retriable or error in MISSED
+
+
+def leaves_open(error: ErrorCode) -> bool:
+    """Whether it does not tell if the batch was written."""
+    return passes(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def said(outcome: Outcome) -> str:
+    """What happened, without advice: there is more to say behind it."""
+    return (outcome.text or outcome.error.text).partition(ADVICE_MARK)[0].rstrip(".")
+
+
+def reason_of(batch: ProducerBatch, outcome: Outcome) -> str:
+    """Why it is not acknowledged yet."""
+    text = f"{outcome.error.name}: {said(outcome)}"
+    stays = outcome.error in MISSED and batch.may_arrive and not batch.is_unwritten
+    return text + KEPT if stays else text
+
+
+def whether_written(batch: ProducerBatch) -> str:
+    """What its sender is told of that when it fails."""
+    doubt = "they may or may not have been written"
+    return doubt if batch.in_doubt else "they were not written"

@@ -1,0 +1,224 @@
+"""Many records to send at once: an object that gives the bytes of each.
+
+    ListInput      Python objects, serialized one by one
+    ColumnInput    columns in Arrow's memory layout
+
+The bytes of a record are made when it is sent and are garbage once it is encoded. Of columns, no
+object stays per record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+from librt.strings import read_i32_le, read_i64_le
+from mypy_extensions import i64
+
+from odradek.client.errors import SerializationError
+from odradek.client.serializers import Serializer
+from odradek.protocol.records import NO_HEADERS, Header, encode_headers
+
+NO_PARTITION: Final[i64] = -1
+NO_TIMESTAMP: Final[i64] = -1
+NO_HEADER_LIST: Final[list[Header]] = []
+
+
+class RecordSource:
+    """`count` records; those of an index are asked for in any order."""
+
+    def __init__(self, count: i64) -> None:
+        self.count = count
+
+    def key(self, index: i64) -> bytes | None:
+        raise NotImplementedError
+
+    def value(self, index: i64) -> bytes | None:
+        raise NotImplementedError
+
+    def headers(self, index: i64) -> bytes:
+        """Encoded."""
+        return NO_HEADERS
+
+    def partition(self, index: i64) -> i64:
+        """-1: any."""
+        return NO_PARTITION
+
+    def timestamp_ms(self, index: i64) -> i64:
+        """-1: now."""
+        return NO_TIMESTAMP
+
+
+@final
+class ListSource(RecordSource):
+    """Objects with their serializers; `keys` None: none has a key."""
+
+    def __init__(
+        self,
+        topic: str,
+        values: Sequence[object],
+        keys: Sequence[object] | None,
+        key: Serializer,
+        value: Serializer,
+        headers: list[Header],
+    ) -> None:
+        self._values = listed("values", values)
+        self._keys = None if keys is None else listed("keys", keys)
+        super().__init__(len(self._values))
+        if self._keys is not None and len(self._keys) != len(self._values):
+            raise ValueError(f"{len(self._keys)} keys for {self.count} values: give as many")
+        self._topic = topic
+        self._key = key
+        self._value = value
+        self._pairs = headers
+        self._headers = encode_headers(headers) if headers else NO_HEADERS
+
+    def key(self, index: i64) -> bytes | None:
+        keys = self._keys
+        return None if keys is None else self._key.to_bytes(self._topic, self._pairs, keys[index])
+
+    def value(self, index: i64) -> bytes | None:
+        return self._value.to_bytes(self._topic, self._pairs, self._values[index])
+
+    def headers(self, index: i64) -> bytes:
+        return self._headers
+
+
+def listed(what: str, given: Any) -> list[object]:
+    """The keys or values of many records. Raises `TypeError` for what is one: the letters of a
+    text would be sent, and of a dict its keys."""
+    if isinstance(given, (str, bytes, bytearray, dict)):
+        raise TypeError(
+            f"a {type(given).__name__} is one, not the {what} of many records. What to do: give a "
+            f"list of {what}, or send() one record"
+        )
+    return given if isinstance(given, list) else list(given)
+
+
+@final
+class Validity:
+    """Which values are not null: a bitmap from bit `offset` on; b"" if none is null."""
+
+    def __init__(self, bitmap: bytes, offset: i64) -> None:
+        self._bitmap = bitmap
+        self._offset = offset
+
+    def is_null(self, index: i64) -> bool:
+        if not self._bitmap:
+            return False
+        at = index + self._offset
+        byte: i64 = self._bitmap[at >> 3]
+        return (byte >> (at & 7)) & 1 == 0
+
+
+@final
+class Edges:
+    """Where values begin and end, in units of something: n + 1 integers of 32 or 64 bits for n
+    values, `base` for the first."""
+
+    def __init__(self, offsets: bytes, base: i64, wide: bool) -> None:
+        self._offsets = offsets
+        self._base = base
+        self._wide = wide
+
+    def at(self, index: i64) -> i64:
+        """Where value `index` begins, and the one before it ends. Raises `IndexError`."""
+        if self._wide:
+            return read_i64_le(self._offsets, index * 8) - self._base
+        return i64(read_i32_le(self._offsets, index * 4)) - self._base
+
+
+@final
+class BinaryColumn:
+    """Byte strings or text."""
+
+    def __init__(self, validity: Validity, edges: Edges, data: bytes) -> None:
+        self._validity = validity
+        self._edges = edges
+        self._data = data
+
+    def get(self, index: i64) -> bytes | None:
+        if self._validity.is_null(index):
+            return None
+        return self._data[self._edges.at(index) : self._edges.at(index + 1)]
+
+
+@final
+class HeadersColumn:
+    """Lists of header keys and values; the edges are those of each record's list in both."""
+
+    def __init__(
+        self, validity: Validity, edges: Edges, keys: BinaryColumn, values: BinaryColumn
+    ) -> None:
+        self._validity = validity
+        self._edges = edges
+        self._keys = keys
+        self._values = values
+
+    def get(self, index: i64) -> bytes:
+        """One record's headers, encoded. Raises `SerializationError` for one without a key."""
+        if self._validity.is_null(index):
+            return NO_HEADERS
+        found: list[Header] = []
+        at = self._edges.at(index)
+        end = self._edges.at(index + 1)
+        while at < end:
+            name = self._keys.get(at)
+            if name is None:
+                raise SerializationError("a row has a header whose key is null")
+            found.append((name.decode(), self._values.get(at)))
+            at += 1
+        return encode_headers(found) if found else NO_HEADERS
+
+
+@final
+class NumberColumn:
+    """64-bit integers; null is -1."""
+
+    def __init__(self, validity: Validity, data: bytes) -> None:
+        self._validity = validity
+        self._data = data
+
+    def get(self, index: i64) -> i64:
+        return -1 if self._validity.is_null(index) else read_i64_le(self._data, index * 8)
+
+
+@final
+class ColumnSource(RecordSource):
+    """Columns of equal length; None for those there are not."""
+
+    def __init__(
+        self,
+        count: i64,
+        key: BinaryColumn | None,
+        value: BinaryColumn | None,
+        headers: HeadersColumn | None,
+        partition: NumberColumn | None,
+        timestamp: NumberColumn | None,
+    ) -> None:
+        super().__init__(count)
+        self._key = key
+        self._value = value
+        self._headers = headers
+        self._partition = partition
+        self._timestamp = timestamp
+
+    def key(self, index: i64) -> bytes | None:
+        column = self._key
+        return None if column is None else column.get(index)
+
+    def value(self, index: i64) -> bytes | None:
+        column = self._value
+        return None if column is None else column.get(index)
+
+    def headers(self, index: i64) -> bytes:
+        column = self._headers
+        return NO_HEADERS if column is None else column.get(index)
+
+    def partition(self, index: i64) -> i64:
+        column = self._partition
+        return NO_PARTITION if column is None else column.get(index)
+
+    def timestamp_ms(self, index: i64) -> i64:
+        column = self._timestamp
+        return NO_TIMESTAMP if column is None else column.get(index)

@@ -1,0 +1,384 @@
+"""A record to be sent, serialized, while it has to wait.
+
+From a serialized record to its place in the accumulator: size, partition, append.
+
+    send ─► topic known? ─► size ─► partition ─► accumulator.append ─► future
+               │ no                                   │ no memory
+               └──────────► ProducerRecord ◄──────────┘    it has to wait: see `pending_send`
+
+Which partition: the one given; else the one that the user's partitioner names; else by the key, as
+the Java client does, unless `partitioner.ignore.keys`; else the sticky one of the topic. That is
+decided once for each record, and goes with it while it waits: a partitioner may count.
+
+Any thread. A compiled leaf: the inner loop of every producer.
+
+From what the application gives to what is queued: the first steps of every send, in both faces.
+
+    key, value ─► serializers ─► bytes ┐
+    headers ─► checked, encoded ───────┼─► RecordRouting.send ─► a future
+    timestamp ─► ms, or now ───────────┘                     └► a ProducerRecord: it must wait
+
+A compiled leaf: everything a send does before it returns is here and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, final
+
+from mypy_extensions import i64
+
+from odradek.client.arguments import text_of
+from odradek.client.errors import BufferFull, RecordTooLarge, SerializationError
+from odradek.client.producer.buffer_pool import Buffer
+from odradek.client.producer.futures import Deliveries, FutureRecordMetadata
+from odradek.client.producer.partition_queue import TopicQueues
+from odradek.client.producer.partitioner import partition_of
+from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.record_input import ListSource, RecordSource
+from odradek.client.producer.settings import Partitioner, ProducerSettings
+from odradek.client.serializers import Serializer, headers_of
+from odradek.model.env import Clock
+from odradek.protocol.record_batch import HEADER_BYTES
+from odradek.protocol.records import NO_HEADERS, Header, encode_headers, size_upper_bound
+
+
+@final
+class ProducerRecord:
+    """What is to be sent. `partition` -1: any; `headers` are encoded."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: i64,
+        timestamp_ms: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        callback: DeliveryCallback | None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.callback = callback
+
+
+ANY_PARTITION: Final[i64] = -1
+"""Not decided yet."""
+STICKY_PARTITION: Final[i64] = -2
+"""Decided: where the topic's built-in partitioner is when the record is taken in."""
+
+
+@final
+class RecordRouting:
+    """Of one producer."""
+
+    def __init__(self, accumulator: RecordAccumulator, settings: ProducerSettings) -> None:
+        self.accumulator = accumulator
+        self._settings = settings
+        self._max_record_bytes: i64 = min(settings.sender.max_request_bytes, settings.buffer_bytes)
+        self._by_key = not settings.ignore_keys
+        self._partitioner = settings.partitioner
+
+    def send(
+        self,
+        topic: str,
+        partition: i64,
+        timestamp_ms: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+        callback: DeliveryCallback | None,
+    ) -> FutureRecordMetadata | ProducerRecord:
+        """Take a record in; or what is to wait, if that is not possible now. Raises `KafkaError`.
+
+        `partition` may be `ANY_PARTITION`; `headers` are encoded.
+        """
+        queues = self.accumulator.topics.get(topic)
+        if queues is None or partition >= queues.partition_count:
+            if self.accumulator.closed is not None:
+                raise self.accumulator.closed
+        else:
+            partition = self._choose(queues, partition, key, value, headers)
+            result, index = self.accumulator.append(
+                queues, partition, timestamp_ms, key, value, headers, callback, None
+            )
+            if result is not None:
+                return FutureRecordMetadata(result, index, timestamp_ms)
+        return ProducerRecord(topic, partition, timestamp_ms, key, value, headers, callback)
+
+    def _choose(
+        self,
+        queues: TopicQueues,
+        partition: i64,
+        key: bytes | None,
+        value: bytes | None,
+        headers: bytes,
+    ) -> i64:
+        """The partition of a record that is not too large."""
+        size = size_upper_bound(key, value, headers)
+        if size + HEADER_BYTES > self._max_record_bytes:
+            raise self._too_large(queues.name, size + HEADER_BYTES)
+        if partition != ANY_PARTITION:
+            return partition
+        if self._partitioner is not None:
+            partition = self._ask(self._partitioner, queues, key, value)
+            if partition >= 0:
+                return partition
+        if key is not None and self._by_key:
+            return partition_of(key, queues.partition_count)
+        return STICKY_PARTITION
+
+    def _ask(
+        self, partitioner: Partitioner, queues: TopicQueues, key: bytes | None, value: bytes | None
+    ) -> i64:
+        count: int = queues.partition_count
+        chosen = partitioner(queues.name, key, value, count)
+        if chosen is None:
+            return STICKY_PARTITION
+        if 0 <= chosen < count:
+            return chosen
+        raise ValueError(
+            f"the partitioner chose partition {chosen} of topic {queues.name}, which has 0 to "
+            f"{count - 1}"
+        )
+
+    def _too_large(self, topic: str, size: int) -> RecordTooLarge:
+        return RecordTooLarge(
+            f"a record for {topic} takes up to {size} bytes, more than max.request.size="
+            f"{self._settings.sender.max_request_bytes} or buffer.memory="
+            f"{self._settings.buffer_bytes}. What to do: {RecordTooLarge.advice}"
+        )
+
+    def send_many(
+        self,
+        topic: str,
+        source: RecordSource,
+        first: i64,
+        partition: i64,
+        timestamp_ms: i64,
+        deliveries: Deliveries,
+    ) -> tuple[i64, ProducerRecord | None]:
+        """Take in records from the one at `first` on, until one has to wait: its index, and itself;
+        their number and None if none has to. `partition` and `timestamp_ms` are for those that have
+        none of their own. Raises `KafkaError`; those before were taken in."""
+        index = first
+        accumulator = self.accumulator
+        queues = accumulator.topics.get(topic)
+        while index < source.count:
+            chosen, time_ms = source.partition(index), source.timestamp_ms(index)
+            if chosen < 0:
+                chosen = partition
+            if time_ms < 0:
+                time_ms = timestamp_ms
+            key, value, headers = source.key(index), source.value(index), source.headers(index)
+            if queues is not None and chosen < queues.partition_count:
+                chosen = self._choose(queues, chosen, key, value, headers)
+                result, place = accumulator.append(
+                    queues, chosen, time_ms, key, value, headers, None, None
+                )
+                if result is not None:
+                    deliveries.add(result, place)
+                    index += 1
+                    continue
+            elif accumulator.closed is not None:
+                raise accumulator.closed
+            return index, ProducerRecord(topic, chosen, time_ms, key, value, headers, None)
+        return index, None
+
+    def append(self, record: ProducerRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
+        """Take in a record whose topic is known, with the memory it was given; None if it needs
+        some. Memory is given only to a record that has its partition (`_choose` decides and
+        refuses before), so nothing but the accumulator can raise then, and it gives it back."""
+        queues = self.accumulator.topics[record.topic]
+        key, value, headers = record.key, record.value, record.headers
+        record.partition = self._choose(queues, record.partition, key, value, headers)
+        result, index = self.accumulator.append(
+            queues,
+            record.partition,
+            record.timestamp_ms,
+            key,
+            value,
+            headers,
+            record.callback,
+            spare,
+        )
+        return None if result is None else FutureRecordMetadata(result, index, record.timestamp_ms)
+
+    def knows_topic(self, record: ProducerRecord) -> bool:
+        """Whether a record that could not be taken in lacks memory; otherwise it is metadata."""
+        queues = self.accumulator.topics.get(record.topic)
+        return queues is not None and record.partition < queues.partition_count
+
+    def cannot_take(self, record: ProducerRecord) -> BufferFull:
+        """For who does not want to wait."""
+        if not self.knows_topic(record):
+            return BufferFull(
+                f"a record for {record.topic} cannot be queued yet: the topic, or its partition, "
+                "is not known. What to do: await partitions_for(topic) first, or enqueue()"
+            )
+        return BufferFull(
+            f"there is no room for a record for {record.topic}: "
+            f"{self.accumulator.pool.charged_bytes} of buffer.memory={self._settings.buffer_bytes} "
+            f"bytes are in use. What to do: {BufferFull.advice}"
+        )
+
+
+Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+"""Headers as users give them."""
+
+NO_HEADER_LIST: list[Header] = []
+NOW: Final = -1
+"""No time was given: records have that at which their source has its turn."""
+
+
+@final
+class Intake:
+    """Of one producer. Any thread."""
+
+    def __init__(
+        self, routing: RecordRouting, key: Serializer, value: Serializer, clock: Clock
+    ) -> None:
+        self._routing = routing
+        self._key = key
+        self._value = value
+        self._clock = clock
+
+    def send(
+        self,
+        topic: object,
+        value: object,
+        key: object,
+        headers: Any,
+        partition: int | None,
+        timestamp: datetime | int | None,
+        callback: DeliveryCallback | None,
+    ) -> FutureRecordMetadata | ProducerRecord:
+        """The record's future; or the record, serialized, if it has to wait. Raises `KafkaError`,
+        `ValueError` for a partition or time that cannot be, `TypeError` for a topic that is no
+        text."""
+        # What else there is to say of a name is said where its topic is looked up: it is not known.
+        name = topic if isinstance(topic, str) else text_of("topic", topic)
+        encoded = NO_HEADERS
+        pairs = NO_HEADER_LIST
+        if headers:
+            pairs = headers_of(headers)
+            encoded = encode_headers(pairs)
+        # Bytes pass without a call, whatever the serializer, unless it is a function.
+        key_bytes = None if key is None else self._key.to_bytes(name, pairs, key)
+        value_bytes = None if value is None else self._value.to_bytes(name, pairs, value)
+        chosen: i64 = ANY_PARTITION
+        if partition is not None:
+            chosen = checked_partition(partition)
+        timestamp_ms = self._clock.wall_ms() if timestamp is None else milliseconds(timestamp)
+        return self._routing.send(
+            name, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
+        )
+
+    def source(
+        self, topic: object, values: Sequence[object], keys: Sequence[object] | None, headers: Any
+    ) -> RecordSource:
+        """Many objects to send; `headers` are those of every record."""
+        pairs = headers_of(headers) if headers else NO_HEADER_LIST
+        name = text_of("topic", topic)
+        return ListSource(name, values, keys, self._key, self._value, pairs)
+
+    def many(
+        self,
+        topic: object,
+        sources: Iterable[RecordSource],
+        partition: int | str | None,
+        timestamp: datetime | int | str | None,
+    ) -> ManySend:
+        """All records of some sources, to be sent step by step. A partition or timestamp of text is
+        the name of a column of the sources' own."""
+        chosen: i64 = ANY_PARTITION
+        if isinstance(partition, int):
+            chosen = checked_partition(partition)
+        timestamp_ms: i64 = NOW
+        if timestamp is not None and not isinstance(timestamp, str):
+            timestamp_ms = milliseconds(timestamp)
+        name = text_of("topic", topic)
+        return ManySend(self._routing, self._clock, name, iter(sources), chosen, timestamp_ms)
+
+
+@final
+class ManySend:
+    """Many records on their way in: `step` until it gives None, waiting for what it gives."""
+
+    def __init__(
+        self,
+        routing: RecordRouting,
+        clock: Clock,
+        topic: str,
+        sources: Iterator[RecordSource],
+        partition: i64,
+        timestamp_ms: i64,
+    ) -> None:
+        self.deliveries = Deliveries()
+        """Of all that is in."""
+        self._routing = routing
+        self._clock = clock
+        self._topic = topic
+        self._sources = sources
+        self._partition = partition
+        self._timestamp_ms = timestamp_ms
+        self._now_ms: i64 = NOW
+        self._next: i64 = 0
+        self._source: RecordSource | None = None
+
+    def step(self) -> ProducerRecord | None:
+        """Take in as many as there is room for; the one that has to wait, None when all are in.
+
+        Raises what a record of its kind is refused with; those before it are in.
+        """
+        source = self._begun() if self._source is None else self._source
+        while source is not None:
+            self._next, record = self._routing.send_many(
+                self._topic,
+                source,
+                self._next,
+                self._partition,
+                self._now_ms,
+                self.deliveries,
+            )
+            if record is not None:
+                return record
+            source = self._begun()
+        return None
+
+    def _begun(self) -> RecordSource | None:
+        """The next source, none of which is in."""
+        self._source = next(self._sources, None)
+        self._next = 0
+        given = self._timestamp_ms
+        self._now_ms = self._clock.wall_ms() if given == NOW else given
+        return self._source
+
+    def waited(self, future: FutureRecordMetadata) -> None:
+        """The one that had to wait is in."""
+        self.deliveries.add_future(future)
+        self._next += 1
+
+
+def checked_partition(partition: int) -> int:
+    """Raises `ValueError` for a number that no partition has."""
+    if not 0 <= partition < 2**31:
+        raise ValueError(f"there is no partition {partition}: give one from 0 on, or None for any")
+    return partition
+
+
+def milliseconds(timestamp: object) -> int:
+    """A time of the user's in ms since 1970. Raises `SerializationError`."""
+    if isinstance(timestamp, datetime):
+        timestamp = round(timestamp.timestamp() * 1000)
+    if not isinstance(timestamp, int) or not 0 <= timestamp < 2**61:
+        raise SerializationError(
+            f"a timestamp cannot be {timestamp!r}: give a datetime, or milliseconds since 1970"
+        )
+    return timestamp
