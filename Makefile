@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check interop spark42 bench compile sim clean
+.PHONY: help setup demo test check reference interop spark42 bench compile sim clean
 
 help: ## this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -20,6 +20,9 @@ test: setup ## all tests: units, properties, real clients, simulator, Spark
 
 check: setup ## format, lint, types, import contracts
 	@scripts/check
+
+reference: setup ## write again what follows from the code: most of docs/reference, and config/keywords.py
+	@$(BIN)/python -m scripts.reference
 
 interop: setup ## against Java clients and a real Apache Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)

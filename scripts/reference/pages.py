@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.reference import client_settings, protocol, python_api, settings, spark_options
+from scripts.reference import (
+    client_settings,
+    keywords,
+    protocol,
+    python_api,
+    settings,
+    spark_options,
+)
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -16,4 +23,5 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "protocol.md": protocol.page,
     REFERENCE / "python-api.md": python_api.page,
     REFERENCE / "spark-options.md": spark_options.page,
+    ROOT / "src" / "odradek" / "config" / "keywords.py": keywords.page,
 }

@@ -246,8 +246,8 @@ def _lines() -> Iterator[str]:
 def _errors() -> Iterator[str]:
     yield "## Errors\n"
     yield (
-        "All are in `odradek.errors`. All but `ConfigError` are subclasses of `KafkaError` and have "
-        "`code` (of the protocol, or None), `name`, `retriable`, `fatal` (this client cannot "
+        "All are in `odradek.errors`. All but `ConfigError` are subclasses of `KafkaError` and "
+        "have `code` (of the protocol, or None), `name`, `retriable`, `fatal` (this client cannot "
         "continue) and `requires_abort` (the open transaction cannot continue).\n"
     )
     yield "| error | |"

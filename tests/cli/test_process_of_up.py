@@ -10,7 +10,7 @@ import pytest
 
 ALLOCATE_AND_FREE = """
 import resource, sys
-from odradek.cli.process import keep_freed_memory
+from odradek.cli.up import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 pieces = [b"x" * (1 << 20) for _ in range(8)]

@@ -21,7 +21,8 @@ from pyspark.sql import SparkSession
 from standalone import EXECUTORS, Cluster
 
 from odradek import leaves
-from odradek.demo import flights, pipeline, readback, reference, replay
+from odradek.demo import flights, pipeline, reference, replay
+from odradek.demo import proof as readback
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
 from odradek.demo.proof import prove
 from odradek.spark import check_workers, cluster_session, register

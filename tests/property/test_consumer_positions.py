@@ -14,7 +14,7 @@ from odradek.client.consumer.application.poll_loop import RecordBuffer
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster
-from odradek.testing.scripted_fetch import ScriptedLogs
+from odradek.testing.scripted_logs import ScriptedLogs
 from unit.client.consumer.application import Application
 
 PARTITIONS = 3

@@ -23,8 +23,7 @@ from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, is_intact
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
-from odradek.testing.disk import SimDisk
-from odradek.testing.mount import DiskFaults
+from odradek.testing.disk import DiskFaults, SimDisk
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.process import Crash
 from odradek.testing.scheduler import Scheduler

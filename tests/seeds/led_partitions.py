@@ -7,15 +7,19 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from odradek.log.log import AppendInfo
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env
+from odradek.model.errors import ErrorCode
 from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition, TopicPartition
+from odradek.protocol.hot_produce import PartitionProduceResponse
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
-from odradek.replication.partition import AppendResult, Durability, Partition
+from odradek.replication.partition import Durability, Partition
+from odradek.replication.produce import ProduceStatus
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
 
@@ -56,11 +60,21 @@ class LedPartitions:
         name = TopicPartition(topic, number)
         return self.replicas.add(name, TOPIC_ID, opened, 0, BatchRules())
 
-    def append(self, partition: Partition, *values: bytes) -> AppendResult:
+    def append(self, partition: Partition, *values: bytes) -> AppendInfo:
         data = build([(None, value, [], WALL_MS) for value in values])
         result = self.replicas.append(partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION)
         self.replicas.appended(partition)
         return result
+
+    def produce_status(self, partition: Partition, *values: bytes) -> ProduceStatus:
+        """Append records, as a produce with `acks=-1`."""
+        info = self.append(partition, *values)
+        response = PartitionProduceResponse(
+            index=partition.topic_partition.partition,
+            error_code=ErrorCode.REQUEST_TIMED_OUT,
+            base_offset=info.base_offset,
+        )
+        return ProduceStatus(partition, info.required_offset, response)
 
     def flush(self) -> None:
         """Let every fsync that was asked for end."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.client.producer.arguments import producer_settings
-from odradek.client.producer.delivery import FutureRecordMetadata, WaiterFace
-from odradek.client.producer.producer import ProducerCore
-from odradek.client.producer.producer_record import ProducerRecord
+from odradek.client.producer.futures import FutureRecordMetadata, WaiterFace
+from odradek.client.producer.producer_core import ProducerCore
+from odradek.client.producer.send_path import ProducerRecord
 from odradek.client.waiter import Waiter, completed
 from odradek.config.producer import ProducerConfig
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -18,7 +18,7 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from odradek.protocol.record_writer import NO_HEADERS
+from odradek.protocol.records import NO_HEADERS
 from odradek.testing.scripted import SILENT, ScriptedCluster
 
 

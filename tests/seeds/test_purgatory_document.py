@@ -182,13 +182,10 @@ def delayed_produce(
 ) -> tuple[DelayedProduce, list[list[ErrorCode]]]:
     """Append two records to each and park the request, as the handler of Produce does."""
     answers: list[list[ErrorCode]] = []
-    statuses = [
-        ProduceStatus(led.append(p, b"3", b"4"), p, True, ErrorCode.REQUEST_TIMED_OUT)
-        for p in partitions
-    ]
+    statuses = [led.produce_status(p, b"3", b"4") for p in partitions]
 
     def respond(settled: Sequence[ProduceStatus]) -> None:
-        answers.append([status.error for status in settled])
+        answers.append([ErrorCode(status.response.error_code) for status in settled])
 
     operation = DelayedProduce(timeout_ms, statuses, respond)
     keys = [partition.topic_partition for partition in partitions]

@@ -30,12 +30,11 @@ from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from odradek.testing.history import History
-from odradek.testing.machine import HOST, PORT, Machine, Wiring
+from odradek.testing.machine import DATA_DIRECTORY, HOST, PORT, Machine, Wiring, start_node
 from odradek.testing.nemesis import Nemesis
 from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
-from odradek.testing.wiring import DATA_DIRECTORY, start_node
 from odradek.testing.workload.schedule import draw_faults, draw_link, draw_pace
 from odradek.testing.workload.topics import TopicCreator, TopicPlan
 from odradek.testing.workload.wire import WireClient

@@ -35,13 +35,12 @@ from odradek.protocol.api.create_topics import (
 )
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.testing.history import History
-from odradek.testing.machine import HOST, PORT, Machine, Wiring
+from odradek.testing.machine import DATA_DIRECTORY, HOST, PORT, Machine, Wiring, start_node
 from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import SECOND, Scheduler
 from odradek.testing.transport import Link
-from odradek.testing.wiring import DATA_DIRECTORY, start_node
 from sim.group_clients import GROUP, HEARTBEAT_MS, SESSION_MS, Books, SimMember
 
 SETTINGS = {

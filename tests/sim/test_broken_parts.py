@@ -11,9 +11,8 @@ from odradek.log import scan
 from odradek.log.flush import LogFlush
 from odradek.log.producer_state import ProducerState, ProducerStateEntry
 from odradek.model.env import File, Offload
-from odradek.testing.machine import Wiring
+from odradek.testing.machine import Wiring, real_broker
 from odradek.testing.sim import Outcome, run_seed
-from odradek.testing.wiring import real_broker
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.world import World
 

@@ -19,10 +19,10 @@ from odradek.model.env import File
 from odradek.model.topics import TopicPartition
 from odradek.replication.delete_records import LogStarts
 from odradek.replication.partition import Partition
-from odradek.testing.retention_rule import RetentionRule
+from odradek.testing.checker import RetentionRule
 from odradek.testing.scheduler import MS, SECOND
 from odradek.testing.sim import explain, run_seed, summary
-from odradek.testing.workload.lanes import ProducerPlan
+from odradek.testing.workload.producer import ProducerPlan
 from odradek.testing.workload.schedule import FaultPlan, Schedule
 from odradek.testing.world import World
 

@@ -47,7 +47,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from odradek.spark.replay_headers import NAMES
+from odradek.spark.task_writer import NAMES
 
 HERE = Path(__file__).parent
 INPUT, OUTPUT = "numbers", "copies"

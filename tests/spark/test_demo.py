@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from odradek.cli.demo import demo
-from odradek.demo import flights, live, pipeline, reference, rules, run
+from odradek.demo import flights, pipeline, reference, rules, run, terminal
 
 GOOD = {
     "year": 2013,
@@ -147,7 +147,7 @@ def test_a_result_that_is_not_what_it_must_be_is_exit_code_1(demo_here, monkeypa
 def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkeypatch, place):
     """At the first look at the queries' progress, or when the screen is drawn."""
     drawn = []
-    draw, progress = live.draw, run.Flow.progress
+    draw, progress = terminal.draw, run.Flow.progress
 
     def draw_and_interrupt(*given):
         drawn.append(given)
@@ -158,7 +158,7 @@ def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkey
         signal.raise_signal(signal.SIGINT)
         progress(*given)
 
-    monkeypatch.setattr(live, "draw", draw_and_interrupt)
+    monkeypatch.setattr(terminal, "draw", draw_and_interrupt)
     if place == "warming up":
         monkeypatch.setattr(run.Flow, "progress", interrupt_and_progress)
     handler = signal.getsignal(signal.SIGINT)

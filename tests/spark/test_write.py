@@ -13,9 +13,9 @@ from reading import values
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.partitioner import partition_of
 from odradek.spark import producers, writer
+from odradek.spark.commit_protocol import Task
 from odradek.spark.connections import admin_of
 from odradek.spark.options import ClientOptions, WriteOptions
-from odradek.spark.task import Task
 from odradek.spark.task_writer import TaskWriter
 from odradek.spark.writer import BatchWriter
 from odradek.testing import Broker

@@ -18,14 +18,21 @@ from collections.abc import Sequence
 import click
 
 from odradek import Admin, Consumer
-from odradek.cli.brokers import broker_options, brokers
-from odradek.cli.connected import admin, consumer
-from odradek.cli.group_reading import AT_ONCE, WAIT_S, read_as_member
-from odradek.cli.moments import START, From, Position, now_ms, offset_range, position
-from odradek.cli.positions import chosen_partitions, offsets_at
-from odradek.cli.progress import Progress
+from odradek.cli.cluster import admin, broker_options, brokers, consumer
+from odradek.cli.consume_group import AT_ONCE, WAIT_S, read_as_member
+from odradek.cli.output import Progress
+from odradek.cli.positions import (
+    START,
+    From,
+    Position,
+    chosen_partitions,
+    now_ms,
+    offset_range,
+    offsets_at,
+    position,
+)
 from odradek.cli.raw_text import must_be_text
-from odradek.cli.record_format_help import explained
+from odradek.cli.record_format import explained
 from odradek.cli.record_output import Looks, Writer
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from odradek.cli import exits, record_json
-from odradek.cli.looks import json_option
+from odradek.cli.options import json_option
 from odradek.cli.output import show_json, tell
 from odradek.cli.record_format import Shown
 from odradek.log import dump

@@ -1,6 +1,27 @@
-"""Exit codes: what a script may rely on."""
+"""Exit codes, and how a command ends when it cannot write its output or is interrupted.
+
+    the reader closed the pipe (`| head`)   0
+    stdout cannot be written                1, with the system's reason
+    Ctrl-C, also at a question              130
+    SIGTERM                                 143; a group member leaves its group first
+
+`main` puts these handlers around every command, so that no command ends with a traceback. Buffered
+output is flushed before the exit code is decided: Python would flush later and report a failure in
+its own way. After Ctrl-C and SIGTERM the buffered output is dropped, because a reader that no
+longer reads would block the flush.
+"""
 
 from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
 
 DONE = 0
 FAILED = 1
@@ -11,3 +32,87 @@ REFUSED = 5
 CHECK_FAILED = 6
 INTERRUPTED = 130
 TERMINATED = 143
+
+
+@contextmanager
+def ended() -> Iterator[None]:
+    """Around a command: what it raises of all this becomes an exit code."""
+    try:
+        with leaving_when_terminated():
+            yield
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("odradek: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        sys.exit(unwritten(error))
+
+
+@contextmanager
+def leaving_when_terminated() -> Iterator[None]:
+    """SIGTERM ends a command as an exception does: what is open is closed on the way."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Signals are none of a thread's business.
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@contextmanager
+def written_out() -> Iterator[None]:
+    """Around the whole: what it has said is out before it exits."""
+    replace_closed()
+    try:
+        yield
+    except SystemExit as end:
+        if end.code in (INTERRUPTED, TERMINATED):
+            drop_output()  # Who reads it may never do so, and is not waited for.
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            if end.code:
+                drop_output()
+                raise end from None
+            sys.exit(unwritten(error))
+        raise
+    except OSError as error:
+        sys.exit(unwritten(error))
+
+
+def replace_closed() -> None:
+    """Who was started without (`>&-`) has none, and the next socket would get its number. A stdout
+    that cannot be written to says so at the first word; a missing stderr hears nothing.
+    """
+    for name, mode in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, mode)
+            setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w"))
+
+
+def unwritten(error: OSError) -> int:
+    """The exit code; the reason is on stderr, unless nobody wants to know."""
+    drop_output()
+    if isinstance(error, BrokenPipeError):
+        return DONE
+    # Errors of files have their names, and those of sockets are said by the clients.
+    what = error if error.filename else f"the output cannot be written: {error.strerror or error}"
+    click.echo(f"odradek: {what}", err=True)
+    return FAILED
+
+
+def drop_output() -> None:
+    """What is still buffered has nowhere to go; Python is not to try again when it exits."""
+    try:
+        number = sys.stdout.fileno()
+    except ValueError:  # Not a file: a test's.
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)

@@ -22,7 +22,7 @@ from odradek.client import errors
 from odradek.config.setting import ConfigError
 
 if TYPE_CHECKING:
-    from odradek.cli.brokers import Brokers
+    from odradek.cli.cluster import Brokers
 
 NOT_FOUND = (errors.UnknownTopicOrPartition, errors.GroupNotFound)
 REFUSED = (

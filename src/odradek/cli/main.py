@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import odradek
-from odradek.cli.ending import ended, written_out
+from odradek.cli.exits import ended, written_out
 from odradek.cli.raw_text import must_be_text
 
 

@@ -1,17 +1,22 @@
-"""What a command shows: a table on a terminal, tab-separated lines in a pipe, JSON when asked.
+"""The output of a command: a table on a terminal, tab-separated lines in a pipe, or JSON.
 
-A command makes one `Listing` (rows of plain values) and `show`s it; nothing else decides about its
-looks. With `--json` a row is an object with the columns' names as keys, one line a row, so that
-`jq` and a `for` loop can both read it. In a pipe there is no head line: the columns are those of
-the terminal's table, in its order.
+A command makes one `Listing` (rows of plain values) and calls `show`; only this module decides how
+it looks. With `--json` each row is one line with an object whose keys are the column names, so that
+`jq` and a `for` loop can read it. In a pipe there is no header line: the columns are those of the
+table on a terminal, in the same order.
+
+`Progress` reports a long command on stderr: one line that is rewritten, after the first second, and
+a last line at the end. If stderr is not a terminal it shows nothing.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import click
 import msgspec
@@ -120,3 +125,47 @@ def tell(lines: str | Iterable[str]) -> None:
     """Talk: on stderr, so that a pipe gets data only."""
     for line in [lines] if isinstance(lines, str) else lines:
         click.echo(line, err=True)
+
+
+AFTER_S, EVERY_S = 1.0, 0.25
+
+
+class Progress:
+    """Counts records. `advance` may be called from any one thread."""
+
+    def __init__(self, verb: str, *, quiet: bool = False) -> None:
+        self.verb = verb
+        self.quiet = quiet
+        self.count = 0
+        self._begun = time.monotonic()
+        self._next = self._begun + AFTER_S
+        self._live = not quiet and sys.stderr.isatty()
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def advance(self, count: int = 1) -> None:
+        """So many more."""
+        self.count += count
+        if self._live:
+            now = time.monotonic()
+            if now >= self._next:
+                self._next = now + EVERY_S
+                self._shown = True
+                click.echo(f"\r\x1b[K{self.line(now)}", err=True, nl=False)
+
+    def line(self, now: float) -> str:
+        rate = self.count / max(now - self._begun, 1e-9)
+        return f"{self.verb} {counted(self.count, 'record')}, {rate:,.0f} a second"
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+        if self._live and kind is None:
+            click.echo(self.line(time.monotonic()), err=True)

@@ -15,15 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.brokers import broker_options, brokers
-from odradek.cli.connected import producer
+from odradek.cli.cluster import broker_options, brokers, producer
 from odradek.cli.failures import SomeFailed
-from odradek.cli.given_records import Given, NotReadable
-from odradek.cli.output import counted
-from odradek.cli.progress import Progress
+from odradek.cli.output import Progress, counted
 from odradek.cli.raw_text import must_be_text, raw
-from odradek.cli.record_format import LARGEST_PARTITION, Shown
-from odradek.cli.record_format_help import explained
+from odradek.cli.record_format import LARGEST_PARTITION, Shown, explained
+from odradek.cli.record_input import Given, NotReadable
 from odradek.client.errors import KafkaError, RecordTooLarge
 
 if TYPE_CHECKING:

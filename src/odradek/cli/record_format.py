@@ -2,12 +2,12 @@
 
     %t topic      %p partition    %o offset       %e leader epoch
     %k key        %K its length   %v value (also %s)   %V its length (also %S), -1 for null
-    %T timestamp in ms (also %d)  %h headers as k=v,k=v   %H how many       %% a percent sign
+    %T timestamp in ms (also %d)  %h headers as k=v,k=v   %H their number   %% a percent sign
     \\n \\r \\t \\\\ \\xFF as in kcat
 
-A verb for bytes or a time may be followed by how to write it: `%k{hex}`, `%v{base64}`, `%v{text}`
-(what a terminal can show), `%T{rfc3339}`. A null key or value is written as nothing, unless another
-text for null is given.
+A verb for bytes or for a time may be followed by an encoding: `%k{hex}`, `%v{base64}`, `%v{text}`
+(safe on a terminal), `%T{rfc3339}`. A null key or value is written as an empty text, or as the text
+given for null.
 
 `record_input` reads records with the same templates.
 """
@@ -193,3 +193,34 @@ def rfc3339(timestamp_ms: int) -> str:
 
 def headers_text(headers: Headers) -> bytes:
     return b",".join(key.encode() + b"=" + (value or b"") for key, value in headers)
+
+
+HELP = r"""
+Templates, for `consume -f` to write and for `produce -f` to read (what is marked with *):
+
+  %t topic             %p partition *      %o offset            %e leader epoch
+  %k key *             %K its length       %v value *, also %s  %V its length, also %S
+  %T time in ms *, %d  %h headers k=v,... *  %H how many        %% a percent sign
+  \n \r \t \0 \\ \xFF
+
+  %k{hex}  %v{base64}  %v{text} (for terminals)  %T{rfc3339}    only to write
+
+Formats with names, to write: json and jsonl, table, raw.
+
+A record as JSON, one a line (`consume --json`, `produce --json`):
+
+  {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v",
+   "headers":[{"key":"h","value":"x"}]}
+
+  Bytes that are not UTF-8 stand under key_base64, value_base64. To write, a value is enough, and
+  one that is not text is taken as its JSON. With `consume --meta-only` there are key_size and
+  value_size instead, which `produce` does not read.
+"""
+
+
+def explained(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """Tells what may be given, if that is what was asked."""
+    if value == "help":
+        click.echo(HELP.strip())
+        ctx.exit(0)
+    return value

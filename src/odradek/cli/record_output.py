@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from odradek import Record
 from odradek.cli import record_json
-from odradek.cli.contradictions import refuse
+from odradek.cli.options import refuse
 from odradek.cli.raw_text import raw
 from odradek.cli.record_format import Shown, Template, literal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from odradek.cli import exits
-from odradek.cli.looks import json_flag, pause_of
+from odradek.cli.options import json_flag, pause_of
 from odradek.cli.output import Listing, show, tell
 
 DEFAULT_ARCHIVE = Path("environment.tar.gz")
@@ -161,7 +161,7 @@ def check_command(
     it reaches the brokers. Exit code 6 if a query would fail there.
     """
     try:
-        from odradek.spark.asked_cluster import NotAnswered, ask
+        from odradek.spark.workers import NotAnswered, ask
     except ModuleNotFoundError as missing:
         raise click.ClickException(
             f"this needs {missing.name}: pip install 'odradek[spark]'"

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import click
 
 from odradek.cli import exits
-from odradek.cli.brokers import broker_options, brokers
-from odradek.cli.confirm import confirmed
-from odradek.cli.connected import admin
+from odradek.cli.cluster import admin, broker_options, brokers
 from odradek.cli.failures import HINTS, each_of
-from odradek.cli.groups import AliasedGroup
-from odradek.cli.looks import DRY_RUN, YES, json_flag, json_option
-from odradek.cli.moments import From, now_ms, position
+from odradek.cli.options import (
+    DRY_RUN,
+    YES,
+    AliasedGroup,
+    confirmed,
+    json_flag,
+    json_option,
+    watch_option,
+    watched,
+)
 from odradek.cli.output import Listing, counted, done, show, tell
-from odradek.cli.positions import chosen_partitions, ends_of, offsets_at
-from odradek.cli.topic_tables import config_table
+from odradek.cli.positions import From, chosen_partitions, ends_of, now_ms, offsets_at, position
+from odradek.client.admin.results import ConfigEntry, Topic
 from odradek.client.errors import UnknownTopicOrPartition
+from odradek.model.topics import TopicPartition, uuid_text
 
 BY_BROKER = -1
 MOST_PARTITIONS, MOST_REPLICAS = 2**31 - 1, 2**15 - 1
@@ -237,3 +246,119 @@ def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"{option} {pair!r}: write NAME=VALUE, as in retention.ms=60000")
         settings[name.strip()] = value.strip()
     return settings
+
+
+@topic.command("ls")
+@click.option("-i", "--internal", is_flag=True, help="The cluster's own topics too.")
+@watch_option
+@json_option
+@broker_options
+@click.pass_context
+def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool) -> None:
+    """List topics."""
+    with admin(brokers(ctx)) as cluster:
+
+        def look() -> None:
+            listing = Listing(("topic", "partitions", "replication"), empty="There are no topics.")
+            for each in cluster.topics(internal=internal):
+                listing.add(each.name, len(each.partitions), each.replication)
+            show(listing, as_json=as_json)
+
+        watched(pause_s, look)
+
+
+@topic.command("describe")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("-s", "--summary", is_flag=True, help="A row for each topic.")
+@click.option("-p", "--partitions", is_flag=True, help="Its partitions.  [default]")
+@click.option("-c", "--configs", is_flag=True, help="Its settings that are not defaults.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All of it, and defaults too.")
+@watch_option
+@json_option
+@broker_options
+@click.pass_context
+def describe(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    summary: bool,
+    partitions: bool,
+    configs: bool,
+    everything: bool,
+    pause_s: float | None,
+    as_json: bool,
+) -> None:
+    """Partitions with their leaders, replicas and offsets; settings; or a summary."""
+    chosen = Sections(summary or everything, partitions or everything, configs or everything)
+    if not any(chosen):
+        chosen = chosen._replace(partitions=True)
+    with admin(brokers(ctx)) as cluster:
+
+        def look(name: str) -> None:
+            found = cluster.topic(name)
+            starts, ends = ends_of(cluster, found)
+            if chosen.summary:
+                show(summary_table(found, starts, ends), as_json=as_json)
+            if chosen.partitions:
+                show(topic_table(found, starts, ends), as_json=as_json)
+            if chosen.configs:
+                settings = cluster.describe_config(topic=name)
+                show(config_table(name, settings, everything), as_json=as_json)
+
+        watched(pause_s, lambda: each_of(names, look))
+
+
+class Sections(NamedTuple):
+    """What of a topic is described."""
+
+    summary: bool
+    partitions: bool
+    configs: bool
+
+
+def topic_table(
+    topic: Topic, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Listing:
+    """One row a partition. Offsets are missing where nobody leads it."""
+    columns = ("topic", "partition", "leader", "epoch", "replicas", "in_sync", "start", "end")
+    listing = Listing(columns, title=f"{topic.name}  (id {uuid_text(topic.topic_id)})")
+    for each in topic.partitions:
+        at = TopicPartition(topic.name, each.partition)
+        listing.add(
+            topic.name,
+            each.partition,
+            None if each.leader < 0 else each.leader,
+            each.leader_epoch,
+            list(each.replicas),
+            list(each.isr),
+            starts.get(at),
+            ends.get(at),
+        )
+    return listing
+
+
+def summary_table(
+    topic: Topic, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Listing:
+    """The topic in one row."""
+    columns = ("topic", "id", "internal", "partitions", "replication", "records")
+    listing = Listing(columns)
+    listing.add(
+        topic.name,
+        uuid_text(topic.topic_id),
+        topic.internal,
+        len(topic.partitions),
+        topic.replication,
+        sum(ends.values()) - sum(starts.values()),
+    )
+    return listing
+
+
+def config_table(topic: str, found: Mapping[str, ConfigEntry], everything: bool) -> Listing:
+    """The settings that differ from their defaults, or all."""
+    columns = ("topic", "setting", "value", "source")
+    listing = Listing(columns, empty=f"{topic}: every setting has its default.")
+    for entry in found.values():
+        if everything or not entry.is_default:
+            source = entry.source.name.lower().replace("_", " ")
+            listing.add(topic, entry.name, entry.value, source)
+    return listing

@@ -1,8 +1,9 @@
-"""The settings of the clients as keywords, for editors and type checkers to know.
+"""The settings of the clients as keyword arguments, for editors and type checkers.
 
-Faces take them as `**settings: Unpack[ProducerKeywords]`. A test holds them to the table of
-settings. Other names for the same (see `client_names`) are understood all the same. None is as if
-a setting were not given; the types have it where it is the default of kafka-python or aiokafka.
+Rendered from the tables of settings: `make reference` writes this module again. Constructors take
+the keywords as `**settings: Unpack[ProducerKeywords]`, and accept every other name in
+`client_names` as well. A value of None counts as not given; the type allows it where kafka-python
+or aiokafka have None as the default.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypedDict
 
 PartitionerLike = Callable[[str, bytes | None, bytes | None, int], int | None]
-"""From topic, key and value in bytes, and the number of partitions, to one of them, or None for the
-usual choice."""
+"""A function from topic, serialized key and value, and the number of partitions to one of these, or
+to None for the partition that the producer would choose without the function."""
 
 
 class ClientKeywords(TypedDict, total=False):
-    """What all clients have."""
+    """The settings of all clients."""
 
     metadata_max_age_ms: int
     metadata_recovery_strategy: Literal["none", "rebootstrap"]
@@ -35,7 +36,7 @@ class ClientKeywords(TypedDict, total=False):
 
 
 class ProducerKeywords(ClientKeywords, total=False):
-    """Of a producer."""
+    """The settings of a producer."""
 
     partitioner: Literal["murmur2_random"] | PartitionerLike
     partitioner_ignore_keys: bool
@@ -59,7 +60,7 @@ class ProducerKeywords(ClientKeywords, total=False):
 
 
 class ConsumerKeywords(ClientKeywords, total=False):
-    """Of a consumer."""
+    """The settings of a consumer."""
 
     max_poll_records: int
     fetch_min_bytes: int
@@ -86,6 +87,6 @@ class ConsumerKeywords(ClientKeywords, total=False):
 
 
 class AdminKeywords(ClientKeywords, total=False):
-    """Of an admin client."""
+    """The settings of an admin client."""
 
     default_api_timeout_ms: int

@@ -63,7 +63,13 @@ class BatchingSettings(ClientSettings):
         at_least(0),
         doc="The most bytes of a request, and so of a record before compression.",
     )
-    compression_type = choice("compression.type", "none", CODECS, doc="How batches are compressed.")
+    compression_type = choice(
+        "compression.type",
+        "none",
+        CODECS,
+        keyword='Literal["none", "gzip", "snappy", "lz4", "zstd"] | None',
+        doc="How batches are compressed.",
+    )
     compression_gzip_level = integer(
         "compression.gzip.level", -1, between_or(1, 9, -1), doc="gzip's level; -1: its own default."
     )
@@ -80,6 +86,7 @@ class DeliverySettings(ClientSettings):
         "acks",
         "all",
         ("all", "1", "0"),
+        keyword='Literal["all", "1", "0"] | int',
         doc="Who has to have a record before it is acknowledged: all replicas in sync, its leader, "
         "or nobody.",
     )
@@ -121,6 +128,7 @@ class PartitioningSettings(ClientSettings):
         "murmur2_random",
         ("murmur2_random", *ELSEWHERE),
         refused(ELSEWHERE),
+        keyword='Literal["murmur2_random"] | PartitionerLike',
         doc="How keys choose partitions, by librdkafka's names: as Kafka's Java client does it, so "
         "that all producers agree. The constructor also takes a function of one's own.",
         ours=True,

@@ -77,6 +77,8 @@ class Check(Generic[T]):
     text: str
     problem: Callable[[T], str | None]
     whole: bool = False
+    choices: tuple[str, ...] = ()
+    """All values that satisfy it, if they are few."""
 
 
 def at_least(low: float) -> Check[Any]:
@@ -116,7 +118,8 @@ def one_of(*choices: str) -> Check[str]:
     def problem(value: str) -> str | None:
         return None if value in choices else f"String must be one of: {', '.join(choices)}"
 
-    return Check("one of " + ", ".join(f"`{choice}`" for choice in choices), problem)
+    text = "one of " + ", ".join(f"`{choice}`" for choice in choices)
+    return Check(text, problem, choices=choices)
 
 
 def refused(reasons: Mapping[T, str]) -> Check[T]:
@@ -158,6 +161,7 @@ class Options(TypedDict, total=False):
     ours: bool  # Kafka has no such setting
     fallbacks: tuple[tuple[Setting[Any], int], ...]
     broker: Setting[Any] | None  # whose value stands where a topic has none of its own
+    keyword: str  # the type of a client's keyword argument, where it is not that of the values
 
 
 class Setting(Generic[T]):
@@ -182,6 +186,7 @@ class Setting(Generic[T]):
         self.ours = options.get("ours", False)
         self.fallbacks = options.get("fallbacks", ())
         self.broker = options.get("broker")
+        self.keyword = options.get("keyword", "")
         self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:

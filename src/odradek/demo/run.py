@@ -31,12 +31,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from odradek import __version__
-from odradek.demo import flights, page, pipeline, readback, reference, replay, terminal
+from odradek.demo import flights, page, pipeline, reference, replay, terminal
+from odradek.demo import proof as readback
 from odradek.demo.broker_process import BrokerProcess
-from odradek.demo.live import watch
-from odradek.demo.micro_batches import MicroBatch, micro_batches
+from odradek.demo.page import MicroBatch, micro_batches
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
 from odradek.demo.proof import Proof, prove
+from odradek.demo.terminal import watch
 from odradek.spark.session import local_session
 
 MARKER = ".odradek-demo"

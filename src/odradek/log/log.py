@@ -5,6 +5,7 @@ log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
 from odradek.protocol.records import InvalidRecords
-from odradek.protocol.validate import ValidBatch
+from odradek.protocol.validate import RecordError, ValidBatch
 
 NO_SEGMENT: Final = -1
 
@@ -38,30 +39,34 @@ UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 
 
 class AppendInfo:
-    """What became of a batch.
+    """The result of an append, all the way to the Produce response (Kafka's LogAppendInfo).
 
-    With `error` set nothing was appended, and the offsets are -1. A `duplicate` is in the log
-    already; the offsets are those it got then. The batch is committed when the high watermark
-    reaches `last_offset + 1`.
+    With `error` set nothing was appended, and the offsets are -1. `record_errors` and
+    `error_message` are those of a batch that validation refused. A `duplicate` is in the log
+    already; the offsets are those it got then.
     """
 
     __slots__ = (
         "base_offset",
         "duplicate",
         "error",
+        "error_message",
         "last_offset",
         "log_append_time_ms",
         "log_start_offset",
+        "record_errors",
     )
 
     def __init__(
         self,
         error: ErrorCode,
-        base_offset: int,
-        last_offset: int,
-        log_append_time_ms: int,
-        log_start_offset: int,
-        duplicate: bool,
+        base_offset: int = -1,
+        last_offset: int = -1,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        duplicate: bool = False,
+        record_errors: Sequence[RecordError] = (),
+        error_message: str | None = None,
     ) -> None:
         self.error = error
         self.base_offset = base_offset
@@ -69,6 +74,13 @@ class AppendInfo:
         self.log_append_time_ms = log_append_time_ms  # -1: the producer's timestamps were kept
         self.log_start_offset = log_start_offset
         self.duplicate = duplicate
+        self.record_errors = record_errors
+        self.error_message = error_message
+
+    @property
+    def required_offset(self) -> int:
+        """The batch is committed when the high watermark reaches this offset."""
+        return self.last_offset + 1
 
     def __repr__(self) -> str:
         return (
@@ -228,7 +240,7 @@ class Log:
         return None if error == NONE else self._refused(error)
 
     def _refused(self, error: ErrorCode) -> AppendInfo:
-        return AppendInfo(error, -1, -1, -1, self.log_start_offset, False)
+        return AppendInfo(error, log_start_offset=self.log_start_offset)
 
     # Rolling
 

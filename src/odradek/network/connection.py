@@ -116,7 +116,7 @@ class Exchange:
     `close_connection`, now or later.
     """
 
-    __slots__ = ("_answer", "abandoned", "next_exchange", "connection", "frame")
+    __slots__ = ("_answer", "abandoned", "connection", "frame", "next_exchange")
 
     def __init__(self, connection: Connection, frame: bytes) -> None:
         self.connection = connection

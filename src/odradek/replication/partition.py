@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -29,50 +29,18 @@ from mypy_extensions import mypyc_attr
 
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
-from odradek.log.log import Log, TimestampAndOffset
+from odradek.log.log import AppendInfo, Log, TimestampAndOffset
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
-from odradek.protocol.validate import BatchRules, InvalidBatch, RecordError, validate
+from odradek.protocol.validate import BatchRules, InvalidBatch, validate
 
 logger = logging.getLogger(__name__)
 
 NONE: Final = ErrorCode.NONE
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
-
-
-class AppendResult:
-    """The answer for one partition of a produce. `required_offset` is what `acks=-1` waits for."""
-
-    __slots__ = (
-        "base_offset",
-        "error",
-        "error_message",
-        "log_append_time_ms",
-        "log_start_offset",
-        "record_errors",
-        "required_offset",
-    )
-
-    def __init__(
-        self,
-        error: ErrorCode,
-        base_offset: int = NO_OFFSET,
-        log_append_time_ms: int = -1,
-        log_start_offset: int = NO_OFFSET,
-        required_offset: int = NO_OFFSET,
-        record_errors: Sequence[RecordError] = (),
-        error_message: str | None = None,
-    ) -> None:
-        self.error = error
-        self.base_offset = base_offset
-        self.log_append_time_ms = log_append_time_ms
-        self.log_start_offset = log_start_offset
-        self.required_offset = required_offset
-        self.record_errors = record_errors
-        self.error_message = error_message
 
 
 class Isolation(IntEnum):
@@ -224,30 +192,22 @@ class Partition:
 
     # -- append and read -----------------------------------------------------------------------
 
-    def append(self, span: ByteRange, produce_version: int, wall_ms: int) -> AppendResult:
-        """Check a produced batch and append it. The high watermark is left as it is."""
+    def append(self, span: ByteRange, produce_version: int, wall_ms: int) -> AppendInfo:
+        """Validate a produced batch and append it. The high watermark does not move."""
         if self.failure is not NONE:
-            return AppendResult(self.failure)
+            return AppendInfo(self.failure)
         batch = validate(span, self.rules, wall_ms, produce_version)
         if isinstance(batch, InvalidBatch):
-            return AppendResult(
+            return AppendInfo(
                 batch.error,
                 log_start_offset=self.log.log_start_offset if batch.log_start_known else NO_OFFSET,
                 record_errors=batch.record_errors,
                 error_message=batch.message,
             )
         info = self.log.append(batch, self.leader_epoch, wall_ms)
-        if info.error is not NONE:
-            too_large = info.error is ErrorCode.RECORD_LIST_TOO_LARGE
-            start = NO_OFFSET if too_large else info.log_start_offset
-            return AppendResult(info.error, log_start_offset=start)
-        return AppendResult(
-            NONE,
-            info.base_offset,
-            info.log_append_time_ms,
-            info.log_start_offset,
-            info.last_offset + 1,
-        )
+        if info.error is ErrorCode.RECORD_LIST_TOO_LARGE:
+            info.log_start_offset = NO_OFFSET  # Kafka leaves it out of this answer.
+        return info
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> LogRead:
         """Pinned slices of the log from `offset`, none past what this isolation may see."""

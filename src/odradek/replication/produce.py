@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from odradek.model.errors import ErrorCode
-from odradek.replication.partition import AppendResult, Partition
+from odradek.protocol.hot_produce import PartitionProduceResponse
+from odradek.replication.partition import Partition
 from odradek.timing import DelayedOperation
 
 
@@ -69,30 +70,32 @@ class DelayedByPartition(DelayedOperation, Generic[S]):
 
 
 class ProduceStatus:
-    """One partition of a produce: its answer so far, and what it still waits for."""
+    """A partition that waits: committed when its high watermark reaches `required_offset`.
 
-    __slots__ = ("error", "partition", "pending", "result")
+    `response` is already in the list of answers, with REQUEST_TIMED_OUT; only its error changes.
+    """
+
+    __slots__ = ("partition", "pending", "required_offset", "response")
 
     def __init__(
-        self, result: AppendResult, partition: Partition | None, pending: bool, error: ErrorCode
+        self, partition: Partition, required_offset: int, response: PartitionProduceResponse
     ) -> None:
-        self.result = result
         self.partition = partition
-        self.pending = pending
-        self.error = error
+        self.required_offset = required_offset
+        self.response = response
+        self.pending = True
 
 
 def settle(status: ProduceStatus) -> None:
     """Decide a pending partition, if it can be decided now."""
     partition = status.partition
-    assert partition is not None, "a pending status has a partition"
     error = partition.availability()
     if error is not ErrorCode.NONE:
         status.pending = False
-        status.error = error
-    elif partition.high_watermark >= status.result.required_offset:
+        status.response.error_code = error
+    elif partition.high_watermark >= status.required_offset:
         status.pending = False
-        status.error = partition.acknowledgement_error()
+        status.response.error_code = partition.acknowledgement_error()
 
 
 class DelayedProduce(DelayedByPartition[ProduceStatus]):

@@ -18,7 +18,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.log.fence import LogDamaged, LogDirFailure
-from odradek.log.log import Log
+from odradek.log.log import AppendInfo, Log
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.spans import ByteRange
@@ -26,7 +26,7 @@ from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
 from odradek.replication.delete_records import DeleteRecordsStatus, LogStarts
 from odradek.replication.flusher import Flusher
-from odradek.replication.partition import AppendResult, Durability, Partition, PartitionListener
+from odradek.replication.partition import Durability, Partition, PartitionListener
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
@@ -115,9 +115,7 @@ class ReplicaManager:
 
     # -- produce ---------------------------------------------------------------------------------
 
-    def append(
-        self, partition: Partition, records: ByteRange, produce_version: int
-    ) -> AppendResult:
+    def append(self, partition: Partition, records: ByteRange, produce_version: int) -> AppendInfo:
         """Check and append one batch; wakes nobody yet (see `appended`)."""
         try:
             return partition.append(records, produce_version, self._wall_ms())
@@ -127,7 +125,7 @@ class ReplicaManager:
             partition.fail(damage)
         except OSError as error:
             self._tell_refused(partition, error)
-        return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR)
+        return AppendInfo(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _tell_refused(self, partition: Partition, error: OSError) -> None:
         """A full disk refuses thousands of appends in a second, and has no room for their lines."""

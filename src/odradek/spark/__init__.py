@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.spark.versions import refusal
 
 if TYPE_CHECKING:
-    from odradek.spark.cluster import cluster_session
-    from odradek.spark.session import local_session
+    from odradek.spark.session import cluster_session, local_session
     from odradek.spark.source import OdradekSource, register
     from odradek.spark.workers import check_workers
 
@@ -29,7 +28,7 @@ __all__ = ["OdradekSource", "check_workers", "cluster_session", "local_session",
 LAZY = {
     "OdradekSource": "odradek.spark.source",
     "check_workers": "odradek.spark.workers",
-    "cluster_session": "odradek.spark.cluster",
+    "cluster_session": "odradek.spark.session",
     "local_session": "odradek.spark.session",
     "register": "odradek.spark.source",
 }

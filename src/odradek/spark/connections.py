@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek import Admin
 from odradek.config.client import AdminConfig
-from odradek.spark.client_settings import those_of
-from odradek.spark.options import ClientOptions
+from odradek.spark.options import ClientOptions, those_of
 
 if TYPE_CHECKING:
     from odradek import Consumer

@@ -1,14 +1,26 @@
-"""The options of the `odradek` data source, named and meant as in Spark's own Kafka source.
+"""The options of the `odradek` data source, with the names and meanings of Spark's Kafka source.
 
-What they are is told by `option_table`; here they are read.
+`option_table` declares the options; this module parses them. Spark hands over a map of strings with
+case-insensitive names. Every error names the option and says what is allowed; unknown options are
+errors.
 
-Where several ways to say where to start are given, the order is Spark's: `startingTimestamp`, then
+If the start is given in several ways, the precedence is Spark's: `startingTimestamp`, then
 `startingOffsetsByTimestamp`, then `startingOffsets`; likewise for the end.
+
+`kafka.` before the name of any client setting gives it to the consumers of a source, or to the
+producers of a sink, and to the admin clients of both:
+
+    .option("kafka.metadata.max.age.ms", "60000")   .option("kafka.linger.ms", "20")
+
+Names and values are checked on the driver, where the options are parsed. A setting that would break
+a pipeline is refused with the alternative.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -17,12 +29,12 @@ from pyspark.sql.types import StructType
 from odradek.config.client import ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
+from odradek.config.setting import ConfigError
 from odradek.model.topics import TopicPartition
-from odradek.spark.client_settings import Pairs, client_settings
 from odradek.spark.java_regex import compile_java
 from odradek.spark.json.schema import SchemaError, parse_schema
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
-from odradek.spark.option_reader import OptionReader
+from odradek.spark.option_table import FIXED, PREFIX, names, refusal
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -331,3 +343,97 @@ def missing_partitions(limit: OffsetLimit, partitions: Iterable[TopicPartition])
     parts = [f"it lacks {', '.join(map(str, lacking))}"] if lacking else []
     parts += [f"it has {', '.join(map(str, strange))}, which is not read"] if strange else []
     return f"{limit.option} must name exactly the partitions read: {' and '.join(parts)}"
+
+
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class OptionReader:
+    """Typed access to a string map, with errors that name the option."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = {name.lower(): value for name, value in given.items()}
+        refused = refusal(given)
+        if refused is not None:
+            raise ValueError(refused)
+
+    def text(self, name: str) -> str | None:
+        return self.given.get(name.lower())
+
+    def integer(self, name: str, default: int, minimum: int = 0) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise ValueError(f"{name} must be a whole number of at least {minimum}, not {text!r}")
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false, not {text!r}")
+        return text.lower() == "true"
+
+    def duration_ms(self, name: str, default: int) -> int:
+        """Milliseconds from "500", "500ms", "10s", "15m", "24h" or "30d"."""
+        text = self.text(name)
+        if text is None:
+            return default
+        found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+        unit = found.group(2) or "ms" if found else ""
+        if found is None or unit not in UNITS_MS:
+            raise ValueError(
+                f"{name} must be a duration such as 500ms, 10s, 15m or 1d, not {text!r}"
+            )
+        return int(found.group(1)) * UNITS_MS[unit]
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        return value
+
+
+log = logging.getLogger(__name__)
+
+Pairs = tuple[tuple[str, str], ...]
+"""Kafka's names with values: what can travel, and be compared."""
+
+
+def client_settings(given: Mapping[str, str], kind: type[ClientSettings]) -> Pairs:
+    """The settings among the options, by Kafka's names. Raises `ValueError` naming the option."""
+    found: dict[str, str] = {}
+    idle: list[str] = []
+    for option, value in given.items():
+        if not option.startswith(PREFIX) or option in names():
+            continue
+        try:
+            alias = kind.resolve(option.removeprefix(PREFIX), value)
+        except ConfigError as error:
+            raise ValueError(f"option {option}: {error}") from None
+        if alias is None:
+            idle.append(option)
+        elif alias.name in FIXED:
+            raise ValueError(f"option {option} cannot be given: {FIXED[alias.name]}")
+        elif PREFIX + alias.name in names():
+            raise ValueError(f"option {option} is written {PREFIX}{alias.name} here")
+        else:
+            found[alias.name] = alias.value(value)
+    if idle:
+        log.warning("without effect here: %s", ", ".join(sorted(idle)))
+    try:
+        kind.load(found)
+    except ConfigError as error:
+        raise ValueError(f"{PREFIX}…: {error}") from None
+    return tuple(sorted(found.items()))
+
+
+def those_of(settings: Pairs, kind: type[ClientSettings]) -> dict[str, str]:
+    """Those that another kind of client has too."""
+    return {name: value for name, value in settings if name in kind.declared}

@@ -14,9 +14,8 @@ import time
 from odradek import Producer
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.config.client import ClientConfig
-from odradek.spark.client_settings import those_of
 from odradek.spark.connections import admin_of
-from odradek.spark.options import ClientOptions, WriteOptions
+from odradek.spark.options import ClientOptions, WriteOptions, those_of
 
 LINGER_MS = 100
 """Batches leave when they are full, or when the task is at its end."""

@@ -23,7 +23,7 @@ from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.pushdown import Narrowing, PushFilters
 from odradek.spark.topics import Topics
-from odradek.spark.worker_memory import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -88,7 +88,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
 def decoder_of(values: StructType) -> JsonColumns:
     """What decodes values. Imported here: planning, and most reading, does without."""
     from odradek.spark.json.columns import JsonColumns
-    from odradek.spark.session_zone import session_zone
+    from odradek.spark.json.times import session_zone
 
     return JsonColumns(values, session_zone)
 

@@ -1,36 +1,53 @@
-"""A local Spark session with the settings a streaming job over Odradek wants, and nothing for the
-user to set.
+"""Spark sessions with the `odradek` data source: on this machine, or on a cluster.
 
-`local_session` finds Java (`odradek.spark.java`), makes Spark's Python workers use this very
-interpreter, binds Spark to loopback, and registers the `odradek` data source. What it sets for
-speed, with the reason:
+`local_session` finds Java (`odradek.spark.java`), makes Spark's Python workers use this
+interpreter, binds Spark to loopback, and registers the `odradek` data source. It sets these for
+speed:
 
 - `spark.python.unix.domain.socket.enabled`: the TCP path to Python workers loses about 40 ms a task
-  to Nagle's algorithm meeting delayed acknowledgements (`settings_everywhere`: a worker is on the
-  host of its executor, also on a cluster);
+  because Nagle's algorithm meets delayed acknowledgements (`settings_everywhere`: a worker is on
+  the host of its executor, also on a cluster);
 - `checkpointFileManagerClass` = the plain file-system one: the default forks processes for each
-  checkpoint file (about 40 ms a micro-batch). It checks and renames, so two queries on one
-  checkpoint are not fenced from each other: right for one machine, not for a cluster, and only set
+  checkpoint file (about 40 ms a micro-batch). It checks and renames, so it does not fence two
+  queries on one checkpoint from each other: right for one machine, not for a cluster, and only set
   here;
 - `spark.sql.python.filterPushdown.enabled`: without it the option `filterPushdown` of a batch read
   would do nothing (`odradek.spark.pushdown`);
 - `spark.python.daemon.module`: Python workers are forked from a process that has imported what they
   need (`worker_daemon`);
-- `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and the JVM interprets
-  those above 8,000 bytes for ever, ten times slower, unless told otherwise;
+- `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and by default the JVM
+  never compiles methods above 8,000 bytes, which then run ten times slower;
 - `arrow.enable_unsafe_memory_access`, `arrow.enable_null_check_for_get`: Arrow's Java library
-  checks the bounds of each value that it reads, and whether it is null, which Spark has asked
+  checks the bounds of each value that it reads, and whether it is null, which Spark has checked
   before;
-- the archive of Spark's classes, where `odradek spark prepare` has made it (`class_archive`);
-- few shuffle partitions: each is a task of about 19 ms, and the number is frozen in a query's
+- the archive of Spark's classes, if `odradek spark prepare` has made it (`class_archive`);
+- few shuffle partitions: each is a task of about 19 ms, and the number is fixed in a query's
   checkpoint.
 
-A session on a cluster is `odradek.spark.cluster_session`, or one that the user builds with
-`SparkSession.builder`.
+`cluster_session` makes a session on a cluster; the driver is this process (client mode) or a Spark
+Connect server:
+
+    spark = cluster_session("spark://master:7077", archive="environment.tar.gz")
+    spark = cluster_session("sc://server:15002", archive="environment.tar.gz")
+
+Few settings of `local_session` are right on a cluster; `settings_everywhere` has those that are.
+Nothing is bound to loopback, and checkpoints go through Hadoop's own file contexts, which fence two
+queries on one checkpoint from each other.
+
+Spark uses one path of Python for planning, beside the driver, and for reading and writing, in the
+executors. So a path into the executors' archive (`./environment/bin/python`) must lead to a Python
+from the driver's working directory too, or each `load()` fails with "Cannot run program".
+`link_environment` makes a link `environment` to the environment of this interpreter.
+
+A Connect server gives each session a directory of its own, beside the driver and in each executor,
+and runs the session's Python there. The archive is an artifact of the session: the server unpacks
+it in all these directories, where batches are planned and run. Streams are not: the server must
+have the archive too (docs/spark/cluster.md), and `PYTHON` as its `PYSPARK_PYTHON`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
@@ -151,3 +168,101 @@ def settings_everywhere() -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
     }
+
+
+ENVIRONMENT = "environment"
+PYTHON = f"./{ENVIRONMENT}/bin/python"
+CONNECT = "sc://"
+
+
+class ClusterSetupError(RuntimeError):
+    """The session cannot be set up as asked; the text says what to do."""
+
+
+def cluster_session(
+    master: str,
+    app_name: str = "odradek",
+    *,
+    archive: str | os.PathLike[str] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session whose executors run on the cluster of `master` (`spark://`, `yarn`, `k8s://`, or
+    `sc://` for Spark Connect), with the `odradek` data source registered.
+
+    `archive` is what `odradek spark pack` wrote, as a path or a URL that Spark can fetch: executors
+    then run the Python in there. Without it they run `PYSPARK_PYTHON`, and where that is not set
+    the path of this interpreter, which then has to be on every host. `config` adds or overrides
+    Spark settings. Raises `ClusterSetupError`, `JavaNotFound`.
+    """
+    if master.startswith("local"):
+        raise ClusterSetupError(f"{master} is no cluster: use odradek.spark.local_session")
+    if master.startswith(CONNECT):
+        return connect_session(master, app_name, archive, config or {})
+    settings = settings_everywhere()
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if archive is not None:
+        archives = "spark.yarn.dist.archives" if master == "yarn" else "spark.archives"
+        settings[archives] = f"{located(archive)}#{ENVIRONMENT}"
+        link_environment(Path.cwd())
+        os.environ["PYSPARK_PYTHON"] = PYTHON
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings.update(config or {})
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def connect_session(
+    remote: str,
+    app_name: str,
+    archive: str | os.PathLike[str] | None,
+    config: Mapping[str, str],
+) -> SparkSession:
+    """A session of a Spark Connect server. What cannot be changed in a server that runs is the
+    server's to set."""
+    if importlib.util.find_spec("grpc") is None:
+        raise ClusterSetupError("Spark Connect needs its client: pip install 'pyspark[connect]'")
+    spark = SparkSession.builder.remote(remote).appName(app_name).getOrCreate()
+    settings = {"spark.sql.session.timeZone": "UTC"}
+    if archive is not None:
+        spark.addArtifacts(f"{located(archive)}#{ENVIRONMENT}", archive=True)
+    for name, value in {**settings, **config}.items():
+        spark.conf.set(name, value)
+    register(spark)
+    return spark
+
+
+def located(archive: str | os.PathLike[str]) -> str:
+    """An absolute path, or a URL as it is. Raises `ClusterSetupError` where there is no file."""
+    text = os.fspath(archive)
+    if "://" in text:
+        return text
+    if not Path(text).is_file():
+        raise ClusterSetupError(f"there is no archive {text}: `odradek spark pack -o {text}`")
+    return str(Path(text).absolute())
+
+
+def link_environment(directory: Path) -> None:
+    """Make `PYTHON` lead to a Python from `directory`: the environment that is there already (an
+    unpacked archive, an earlier link), else a link to this one. Raises `ClusterSetupError`."""
+    link = directory / ENVIRONMENT
+    if not (link / "bin" / "python").exists():
+        try:
+            link.symlink_to(sys.prefix, target_is_directory=True)
+        except OSError as error:
+            raise ClusterSetupError(
+                f"{link} should lead to a Python environment, for planning beside the driver, and "
+                f"cannot be linked to {sys.prefix} ({error.strerror}). What to do: start the "
+                "driver in another working directory, or unpack the archive there"
+            ) from None
+    if not (link / "bin" / "python").exists():
+        link.unlink()
+        raise ClusterSetupError(
+            f"{sys.prefix} has no bin/python to plan with beside the driver. What to do: run the "
+            f"driver in a virtual environment, or unpack the archive into {link}"
+        )

@@ -23,9 +23,8 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from odradek.spark.bare_worker import Shipped
-from odradek.spark.option_reader import OptionReader
-from odradek.spark.options import columns, read_options, value_schema, write_options
-from odradek.spark.worker_memory import freeze_what_is_loaded
+from odradek.spark.options import OptionReader, columns, read_options, value_schema, write_options
+from odradek.spark.worker_daemon import freeze_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

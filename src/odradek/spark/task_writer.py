@@ -1,7 +1,18 @@
-"""TaskWriter: the rows of one attempt of a task, to the brokers and acknowledged.
+"""TaskWriter: sends the rows of one attempt of a task and waits for their acknowledgements.
 
 Rows come as Arrow batches, which the producer encodes without an object per row. Delivery reports
-are looked at as they come, so that a task does not go on behind a record that was refused.
+are checked as they come, so that a task stops soon after a record was refused.
+
+`with_replay_headers` adds headers that identify the copies of a row that a replay writes again:
+
+    odradek.query.id     the streaming query, or the job of a batch write
+    odradek.batch.id     the micro-batch; null in a batch write
+    odradek.task         the partition of the Spark task
+    odradek.sequence     the row's number within the task, from 0
+
+They follow the row's own headers, as UTF-8 text. Two records with the same four are the same row,
+if the plan is deterministic: a task that is run again gets the same rows in the same order. They
+are made column by column, in Arrow.
 """
 
 from __future__ import annotations
@@ -9,18 +20,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.futures import DeliveredRange, Deliveries
 from odradek.model.errors import ErrorCode
-from odradek.spark.commit_protocol import CommitProtocol
+from odradek.spark.commit_protocol import CommitProtocol, Task, TaskWritten, merged
 from odradek.spark.options import WriteOptions
 from odradek.spark.producers import KeptProducer
-from odradek.spark.replay_headers import with_replay_headers
-from odradek.spark.task import Task, TaskWritten, merged
-from odradek.spark.worker_memory import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_what_is_loaded
 
 COLUMNS = ("key", "headers", "partition")
 RECORD_COLUMNS = ("topic", "value", *COLUMNS)
@@ -115,3 +125,56 @@ def check_partitions(producer: KeptProducer, topic: str, rows: pa.RecordBatch) -
                 f"{count - 1}. What to do: see column partition",
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
+
+
+QUERY_ID = "odradek.query.id"
+BATCH_ID = "odradek.batch.id"
+TASK = "odradek.task"
+SEQUENCE = "odradek.sequence"
+NAMES = (QUERY_ID, BATCH_ID, TASK, SEQUENCE)
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def with_replay_headers(rows: pa.RecordBatch, task: Task, first: int) -> pa.RecordBatch:
+    """The rows with their headers and these; `first` is the sequence of the first row."""
+    index = rows.schema.get_field_index("headers")
+    own = pa.nulls(rows.num_rows, HEADERS) if index < 0 else rows.column(index)
+    joined = joined_headers(own, task, first)
+    field = pa.field("headers", joined.type)
+    if index < 0:
+        return rows.append_column(field, joined)
+    return rows.set_column(index, field, joined)
+
+
+def joined_headers(own: pa.ListArray, task: Task, first: int) -> pa.ListArray:
+    """Lists of headers, each with the four of its row at its end."""
+    rows, added = len(own), len(NAMES)
+    keys, values = own.flatten().flatten()
+    batch_id = None if task.batch_id is None else str(task.batch_id)
+    constants = pa.array([task.query_id, batch_id, str(task.partition_id)], pa.string())
+    sequences = pa.array(np.arange(first, first + rows)).cast(pa.string())
+    all_keys = pa.concat_arrays([keys, pa.array(NAMES, keys.type)])
+    all_values = pa.concat_arrays(
+        [values, constants.cast(values.type), sequences.cast(values.type)]
+    )
+
+    # Where each list ends, and where in it the four stand.
+    lengths = own.value_lengths().fill_null(0).to_numpy()
+    ends = np.cumsum(lengths + added)
+    places = ends[:, np.newaxis] + np.arange(-added, 0)
+    is_own = np.ones(len(keys) + rows * added, dtype=bool)
+    is_own[places] = False
+
+    # What stands where, as indices into all keys and all values.
+    key_at = np.empty(len(is_own), dtype=np.int64)
+    key_at[is_own] = np.arange(len(keys))
+    value_at = key_at.copy()
+    key_at[places] = len(keys) + np.arange(added)
+    value_at[places] = len(keys) + np.arange(added)
+    value_at[places[:, -1]] += np.arange(rows)
+
+    pairs = pa.StructArray.from_arrays(
+        [all_keys.take(pa.array(key_at)), all_values.take(pa.array(value_at))], ["key", "value"]
+    )
+    offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs)

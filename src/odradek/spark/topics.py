@@ -1,27 +1,31 @@
-"""What an option means on this cluster now: which partitions, and from which offset to which.
+"""The partitions and offsets that the options mean on the cluster now, and data loss.
 
     subscription ──► partitions            subscribe · subscribePattern · assign
     OffsetLimit  ──► offset per partition  earliest · latest · given · by timestamp
 
 Resolved offsets are those of one moment. `DataLoss` is raised (or, with `failOnDataLoss=false`, the
-loss is logged and reading goes on) wherever offsets that should be read are no longer there.
+loss is logged and reading goes on) when offsets that should be read no longer exist. `gone`
+explains why partitions of a checkpoint cannot be read:
+
+    not asked for   the checkpoint has them, the options do not: another query's, or changed options
+    topics gone     deleted, or on another cluster
+    partitions gone the topic has fewer than it had
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import NamedTuple
 
-from odradek import Admin, TopicPartition
+from odradek import Admin
 from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.list_offsets import LATEST as END
-from odradek.model.topics import ZERO_UUID, uuid_text
-from odradek.spark.gone import text_of
+from odradek.model.topics import ZERO_UUID, TopicPartition, uuid_text
 from odradek.spark.java_regex import compile_java
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets
-from odradek.spark.options import OffsetLimit, ReadOptions, missing_partitions
+from odradek.spark.options import OffsetLimit, ReadOptions, Subscription, missing_partitions
 
 log = logging.getLogger(__name__)
 
@@ -154,3 +158,50 @@ class Topics:
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{what}. Some data may have been lost. {why}. What to do: {way_out}")
         log.warning("%s; going on, as failOnDataLoss is false", what)
+
+
+class Gone(NamedTuple):
+    """One sentence on what is missing, one on why, and one on what to do."""
+
+    what: str
+    why: str
+    way_out: str
+
+
+def gone(begin: Offsets, read: Set[TopicPartition], wanted: Subscription) -> Iterator[Gone]:
+    """For each of the cases above that there is; `begin` is where the stream stands, `read` what
+    the options name and the cluster has."""
+    missing = sorted(set(begin) - read)
+    strange = [p for p in missing if not wanted.wants(p)]
+    topics = {p.topic for p in read}
+    without = [p for p in missing if p not in strange and p.topic not in topics]
+    fewer = [p for p in missing if p not in strange and p.topic in topics]
+    if strange:
+        yield Gone(
+            f"the checkpoint has {text_of(strange)}, which this query does not read "
+            f"({wanted.describe()})",
+            "Either it is the checkpoint of another query, or what to read was changed",
+            "give each query a checkpointLocation of its own, or read these again; set "
+            "failOnDataLoss to false to go on without them",
+        )
+    if without:
+        names = ", ".join(sorted({p.topic for p in without}))
+        places = ", ".join(f"{p} to offset {begin[p]}" for p in without[:5])
+        yield Gone(
+            f"topics are gone: {names} (read: {places})",
+            "Either they were deleted, or kafka.bootstrap.servers names another cluster now",
+            "set failOnDataLoss to false to go on without them (if they are made again, they are "
+            "read from their beginning), or begin with a new checkpoint",
+        )
+    if fewer:
+        yield Gone(
+            f"partitions are gone: {text_of(fewer)}",
+            "The topic was deleted and made again with fewer partitions",
+            "set failOnDataLoss to false to read what is there, or begin with a new checkpoint",
+        )
+
+
+def text_of(partitions: Collection[TopicPartition]) -> str:
+    """Partitions for an error message, the first few of them."""
+    shown = ", ".join(str(p) for p in sorted(partitions)[:5])
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

@@ -1,28 +1,38 @@
-"""What the Python workers of a cluster have: a small job asks each of them, before a query fails.
+"""The Python workers of a cluster: a small job reports what each has, before a query fails.
 
     from odradek.spark import check_workers
     for worker in check_workers(spark, brokers="broker:9092"):
         print(worker.host, worker.problems or "ready")
 
-`odradek spark check` prints the same as a table. It goes by way of a plain Python UDF, so it also
-runs through Spark Connect, and in workers without Arrow or Odradek.
+The job is a plain Python UDF, so it also runs through Spark Connect, and in workers without Arrow
+or Odradek. PySpark refuses to run in a worker whose Python has another minor version than the
+driver's; `check_workers` then raises PySpark's error (`reason_of` is its line with the cause).
 
-A worker whose Python is of another minor version than the driver's answers nothing: PySpark itself
-refuses to run there, and `check_workers` raises what it says (`reason_of` is the line that counts).
+`odradek spark check` prints the same as a table. `ask` makes a session for it; each failure on the
+way becomes one sentence (`NotAnswered`): nothing listens at the master's address, no executor takes
+a task in time, Spark cannot start Python on an executor, PySpark refuses its Python.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import socket
 from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import resources
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, udf
 
 from odradek import __version__
 from odradek.spark.bare_worker import probe
+from odradek.spark.java import JavaNotFound
+from odradek.spark.session import CONNECT, ClusterSetupError, cluster_session
 
 TASKS = 16
 TASK_SECONDS = 0.25
@@ -90,3 +100,80 @@ def reason_of(error: Exception) -> str:
     said = [line.strip() for line in text.partition("\nJVM stacktrace")[0].splitlines()]
     said = [line for line in said if line and not line.startswith(("at ", "SQLSTATE"))]
     return said[-1] if said else type(error).__name__
+
+
+CONNECT_SECONDS = 5
+STANDALONE = "spark://"
+CONNECT_PORT = 15002
+
+
+class NotAnswered(RuntimeError):
+    """The workers could not be asked; the text says why, and what to do."""
+
+
+def ask(
+    *,
+    master: str,
+    archive: str | None,
+    brokers: str | None,
+    config: Mapping[str, str],
+    within_s: float,
+) -> list[Worker]:
+    """What each worker has. Raises `NotAnswered`."""
+    try:
+        spark = on_cluster(master, archive, config)
+    except (ClusterSetupError, JavaNotFound) as error:
+        raise NotAnswered(str(error)) from error
+    except (PySparkException, Py4JError) as error:
+        raise NotAnswered(reason_of(error)) from error
+    threads = ThreadPoolExecutor(1)
+    asked = threads.submit(check_workers, spark, brokers)
+    try:
+        return asked.result(within_s)
+    except TimeoutError:
+        raise NotAnswered(
+            f"no answer within {within_s:g} s: are there free cores and memory for an executor? "
+            "See the log of the master, and --conf spark.cores.max and spark.executor.memory"
+        ) from None
+    except (PySparkException, Py4JError) as error:
+        raise NotAnswered(f"{reason_of(error)}\nWhat to do: odradek spark pack") from error
+    finally:
+        spark.stop()
+        threads.shutdown(wait=False)
+
+
+def on_cluster(master: str, archive: str | None, config: Mapping[str, str]) -> SparkSession:
+    """A session of few words."""
+    if master.startswith((STANDALONE, CONNECT)) and not any(map(listens, addresses(master))):
+        raise NotAnswered(f"nobody listens at {master}: is that what the log there says?")
+    logging = resources.files("odradek.spark") / "log4j2.properties"
+    quiet = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        "spark.ui.enabled": "false",
+    }
+    settings = dict(config) if master.startswith(CONNECT) else {**quiet, **config}
+    return cluster_session(master, "odradek spark check", archive=archive, config=settings)
+
+
+def addresses(master: str) -> list[tuple[str, int]]:
+    """Of `spark://a:7077,b:7077`, and of `sc://a:15002/;token=x`, where the port may be left out.
+    Raises `NotAnswered`."""
+    scheme, _, rest = master.partition("://")
+    found = []
+    for address in rest.partition("/")[0].split(","):
+        host, _, port = address.rpartition(":")
+        if port.isdigit() and host:
+            found.append((host, int(port)))
+        elif scheme == "sc" and address:
+            found.append((address, CONNECT_PORT))
+        else:
+            raise NotAnswered(f"{master}: write {scheme}://HOST:PORT")
+    return found
+
+
+def listens(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True

@@ -40,11 +40,10 @@ from pyspark.sql.types import (
 
 from odradek.spark.arrow import HEADERS_TYPE
 from odradek.spark.bare_worker import Shipped
-from odradek.spark.commit_protocol import commit_protocol
+from odradek.spark.commit_protocol import Task, TaskWritten, commit_protocol, merged
 from odradek.spark.options import WriteOptions
-from odradek.spark.task import Task, TaskWritten, merged
 from odradek.spark.task_writer import TaskWriter
-from odradek.spark.worker_memory import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_what_is_loaded
 
 log = logging.getLogger(__name__)
 

@@ -1,30 +1,45 @@
-"""Judges a history: did the broker keep its word?
+"""Judges a history: did the broker keep its guarantees?
 
-The word, by durability and acks, about records that were acknowledged and, by the same right,
-about records that a reader was given:
+What must still be there, by durability and acks. The same holds for acknowledged records and for
+records that a reader received:
 
 | `log.durability` | acks     | after a kill | after a power failure                        |
 |------------------|----------|--------------|----------------------------------------------|
 | fsync            | all      | there        | there                                        |
-| fsync            | 1        | there        | may be gone, unless a reader was given it    |
+| fsync            | 1        | there        | may be gone, unless a reader received it     |
 | os               | all or 1 | there        | may be gone                                  |
 
-And always, for what is in the log at the end:
+`Checker` also checks, for what is in the log at the end:
 
-- *sent*: every record read is one that was sent, in every byte, key, header and timestamp;
+- *sent*: every record read was sent, with the same bytes, key, headers and timestamp;
 - *once*: an idempotent producer's record has one offset, a plain one's at most one per attempt;
-- *at its offset*: acknowledged records are where the acknowledgement said, a batch's side by side;
+- *at its offset*: acknowledged records are at the acknowledged offsets, a batch's side by side;
 - *in order*: a producer's acknowledged batches in a partition are in the order it made them;
 - *in real time*: a batch invoked after another was acknowledged has the higher offset;
 - *one value per offset*: two reads never disagree;
 - *high watermark*: never goes back for one reader, never below what is read;
 - no *surprises*: see `testing.history.Surprise`.
 
-What may be gone on purpose, and what may not come back, is in `testing.removals`.
+`Removals` judges what is missing. These records may be missing at the end:
 
-Each violation is one line of text; an empty list is a kept word. What ended as `info` may be
-there or not. Compare `reference` checkers for Kafka-like systems (lost-write, duplicate,
-inconsistent-offsets, nonmonotonic-poll): the names differ, the anomalies are the same.
+- records before an offset of a deletion (`Trim`), from the time it was asked for, answered or not;
+- records that the topic's retention may remove (`RetentionRule`);
+- all records of a topic whose deletion was asked for, and of a partition with changed durable
+  bytes.
+
+Records may only be missing from the front, before the log start. And what was removed must not come
+back:
+
+- *deleted*: after a deletion is acknowledged no new fetch gets records before it, and no log starts
+  before it. It is as durable as an acknowledged record;
+- *ended*: after the deletion of a topic is confirmed, nothing is read from it or written to it;
+- *damaged*: a partition with changed durable bytes answers no read and no write;
+- *kept too long*: long after the last fault, retention has removed what it must.
+
+Each violation is one line of text; an empty list means that all guarantees were kept. A request
+with outcome `info` may have been applied or not. Compare `reference` checkers for Kafka-like
+systems (lost-write, duplicate, inconsistent-offsets, nonmonotonic-poll): the names differ, the
+anomalies are the same.
 """
 
 from __future__ import annotations
@@ -33,9 +48,163 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.model.topics import TopicPartition
-from odradek.testing.history import Content, History, Read, Send
-from odradek.testing.removals import FSYNC, Clocks, Removals
-from odradek.testing.retention_rule import RetentionRule
+from odradek.testing.history import Content, History, Read, Send, Trim
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionRule:
+    """Of one topic: `retention.ms` and `retention.bytes`, -1 for without; the size of a segment."""
+
+    ms: int = -1
+    bytes: int = -1
+    segment_bytes: int = 0
+
+    def may_take(self, timestamp_ms: int, latest_wall_ms: int, left_bytes: int) -> bool:
+        """Whether a record of this time may be gone, with so much left of its log."""
+        old = 0 <= self.ms < latest_wall_ms - timestamp_ms
+        return old or 0 <= self.bytes <= left_bytes
+
+    def must_have_taken(self, timestamp_ms: int, wall_ms: int) -> bool:
+        """Whether a record of this time can no longer be there by age."""
+        return 0 <= self.ms < wall_ms - timestamp_ms
+
+    def too_large(self, left_bytes: int) -> bool:
+        """Whether this much can no longer be there by size: a whole segment more than is wanted,
+        besides the one that is written to.
+        """
+        return self.bytes >= 0 and left_bytes > self.bytes + 2 * self.segment_bytes
+
+
+FSYNC = "fsync"
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Wall clocks of a run, in ms: the latest time that any broker can have seen; what it was for
+    all of the run's last seconds, or None if that cannot be said.
+    """
+
+    latest_ms: int = 0
+    settled_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Removals:
+    """Of one history. `rules` by topic."""
+
+    history: History
+    durability: str
+    rules: Mapping[str, RetentionRule] = field(default_factory=dict)
+    clocks: Clocks = field(default_factory=Clocks)
+    violations: list[str] = field(default_factory=list)
+    _left_bytes: dict[TopicPartition, int] = field(default_factory=dict)
+    _starts: dict[TopicPartition, int] = field(default_factory=dict)
+    _trimmed: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for read in self.history.reads:
+            if read.final:
+                left = self._left_bytes.get(read.partition, 0)
+                self._left_bytes[read.partition] = left + read.size
+        for start in self.history.starts:
+            if start.final:
+                self._starts[start.partition] = start.offset
+        for trim in self.history.trims:
+            self._trimmed[trim.partition] = max(trim.target, self._trimmed.get(trim.partition, 0))
+
+    def may_be_gone(self, tp: TopicPartition, offset: int, content: Content) -> bool:
+        """Whether this record need not be there at the end."""
+        if tp.topic in self.history.endings or tp in self.history.damaged:
+            return True
+        if offset >= self._starts.get(tp, 0):
+            return False
+        if offset < self._trimmed.get(tp, 0):
+            return True
+        rule = self.rules.get(tp.topic)
+        if rule is None:
+            return False
+        left = self._left_bytes.get(tp, 0)
+        if self.history.losses > 0:
+            left = max(left, rule.bytes)  # a power failure may have taken from the other end
+        return rule.may_take(content.timestamp_ms, self.clocks.latest_ms, left)
+
+    def check(self) -> list[str]:
+        """What is there though it should not be."""
+        for trim in self.history.trims:
+            if trim.outcome == "ok":
+                self._check_trim(trim)
+        self._check_endings()
+        self._check_damage()
+        self._check_kept_too_long()
+        return self.violations
+
+    def _promised(self, trim: Trim, at_ns: int) -> bool:
+        """Whether a deletion still counts at this time: no power failure may have undone it."""
+        failed = any(trim.invoked_ns <= loss_ns <= at_ns for loss_ns in self.history.loss_times)
+        return self.durability == FSYNC or not failed
+
+    def _check_trim(self, trim: Trim) -> None:
+        tp, low = trim.partition, trim.low_watermark
+        if low < trim.target:
+            self._say(f"{tp}: deleted before {trim.target}, and the low watermark is {low}")
+        for read in self.history.reads:
+            late = read.partition == tp and read.asked_ns >= trim.ended_ns
+            if late and read.position < low and self._promised(trim, read.at_ns):
+                self._say(
+                    f"{tp}@{read.position}: fetched by {read.reader} at {read.at_ns} ns, though"
+                    f" all before {low} was deleted at {trim.ended_ns} ns"
+                )
+        for start in self.history.starts:
+            late = start.partition == tp and start.asked_ns >= trim.ended_ns
+            if late and start.offset < low and self._promised(trim, start.at_ns):
+                self._say(
+                    f"{tp}: starts at {start.offset} at {start.at_ns} ns, though all before {low}"
+                    f" was deleted at {trim.ended_ns} ns"
+                )
+
+    def _check_endings(self) -> None:
+        for read in self.history.reads:
+            ending = self.history.endings.get(read.partition.topic)
+            if ending and ending.confirmed_ns is not None and read.asked_ns >= ending.confirmed_ns:
+                self._say(f"{read.partition}: read at {read.at_ns} ns, after its deletion")
+        for send in self.history.sends:
+            ending = self.history.endings.get(send.partition.topic)
+            confirmed_ns = ending.confirmed_ns if ending else None
+            late = confirmed_ns is not None and send.last_sent_ns >= confirmed_ns
+            if late and send.outcome == "ok":
+                self._say(f"{send.partition}: acked at {send.ended_ns} ns, after its deletion")
+
+    def _check_damage(self) -> None:
+        damaged = self.history.damaged
+        for read in self.history.reads:
+            since_ns = damaged.get(read.partition)
+            if since_ns is not None and read.asked_ns >= since_ns:
+                self._say(f"{read.partition}: read at {read.at_ns} ns, though it is damaged")
+        for send in self.history.sends:
+            since_ns = damaged.get(send.partition)
+            late = since_ns is not None and send.last_sent_ns >= since_ns
+            if late and send.outcome == "ok":
+                self._say(f"{send.partition}: acked at {send.ended_ns} ns, though it is damaged")
+
+    def _check_kept_too_long(self) -> None:
+        settled_ms = self.clocks.settled_ms
+        for tp, left in sorted(self._left_bytes.items()):
+            rule = self.rules.get(tp.topic)
+            if rule is None or settled_ms is None:
+                continue
+            if rule.too_large(left):
+                self._say(f"{tp}: has {left} bytes, and retention.bytes is {rule.bytes}")
+            for read in self.history.reads:
+                if read.final and read.partition == tp:
+                    for offset, content in read.records:
+                        if rule.must_have_taken(content.timestamp_ms, settled_ms):
+                            self._say(
+                                f"{tp}@{offset}: is there, though it is from"
+                                f" {settled_ms - content.timestamp_ms} ms ago"
+                            )
+
+    def _say(self, violation: str) -> None:
+        self.violations.append(violation)
 
 
 @dataclass(slots=True)

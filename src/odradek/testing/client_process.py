@@ -16,8 +16,7 @@ from typing import TypeVar
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Env
 from odradek.testing.network import Fabric
-from odradek.testing.offload import SimOffload
-from odradek.testing.process import SimProcess
+from odradek.testing.process import SimOffload, SimProcess
 from odradek.testing.scheduler import Scheduler, SimClock
 from odradek.timing import SystemTimer
 

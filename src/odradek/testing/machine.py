@@ -5,14 +5,17 @@
       ▲                     │  disk errors: see DiskFaults  │
       └── `restart` later ──┴───────────────────────────────┘
 
-A kill keeps the disk's cache and closes the connections; a power failure loses unsynced bytes and
-tells nobody; a clean stop asks the broker, and kills it if that takes too long. What runs on the
-machine is the business of a `Wiring`: its `start` gets the `Env` and the process of a new
-incarnation and wires a broker, the real one (`testing.world`), one with a broken part (a canary),
-or a toy.
+A kill keeps the disk's cache and closes the connections. A power failure loses unsynced bytes and
+closes nothing. A clean stop asks the broker, and kills it if that takes too long. A `Wiring`
+decides what runs on the machine: its `start` gets the `Env` and the process of a new incarnation
+and wires a broker: the real one (`real_broker`), one with a broken part (a canary), or a toy.
 
-A start that fails is a failure of the run, unless disk errors were being injected: then the
-process exits and is started again.
+`real_broker` wires the same `broker.node.Node` as `broker.server`, over a simulated `Env`. The
+process drives its timer instead of the reactor, and a bug that the network layer would log and
+survive ends the run.
+
+A start that fails is a failure of the run, unless disk errors were being injected: then the process
+exits and is started again.
 """
 
 from __future__ import annotations
@@ -21,15 +24,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from odradek.broker.node import Node
+from odradek.config.broker import BrokerConfig
 from odradek.model.env import Disk, Env, Offload
-from odradek.testing.disk import SimDisk
+from odradek.testing.disk import DiskFaults, Mount, SimDisk
 from odradek.testing.history import Fault, History
-from odradek.testing.mount import DiskFaults, Mount
 from odradek.testing.network import Fabric, SimNetwork
-from odradek.testing.offload import Pace, SimOffload
 from odradek.testing.prng import SplitMix64
-from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import Scheduler, SimClock
+from odradek.testing.process import Pace, SimOffload, SimProcess
+from odradek.testing.scheduler import Scheduler, SimClock, SimulationError
+from odradek.testing.workload.schedule import Schedule
+from odradek.timing import SystemTimer
 
 HOST = "broker"
 PORT = 9092
@@ -205,3 +210,35 @@ class Machine:
     def _note(self, kind: str) -> None:
         self.history.faults.append(Fault(self.scheduler.now_ns, kind))
         self.scheduler.note(HOST, kind)
+
+
+DATA_DIRECTORY = f"{VOLUME}/data"
+
+
+def real_broker(plan: Schedule) -> Wiring:
+    """The broker with the settings of the plan besides those that a simulation needs."""
+    settings = {
+        "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
+        "advertised.listeners": f"PLAINTEXT://broker:{PORT}",
+        "log.dirs": DATA_DIRECTORY,
+        **plan.settings,
+    }
+
+    def start(env: Env, process: SimProcess) -> Node:
+        return start_node(BrokerConfig.load(settings), env, process)
+
+    return Wiring(start)
+
+
+def start_node(config: BrokerConfig, env: Env, process: SimProcess) -> Node:
+    """Wire and start one incarnation."""
+    timer = SystemTimer(env.clock.monotonic_ms())
+    process.drive(timer)
+    node = Node(config, env, timer, on_bug)
+    node.start()
+    return node
+
+
+def on_bug(where: str, error: Exception) -> None:
+    """What the broker takes for a bug ends the simulation."""
+    raise SimulationError(f"bug in {where}: {error!r}") from error

@@ -1,26 +1,40 @@
-"""Does to a machine and its network what a plan of faults says, and undoes it.
+"""Injects the faults of a plan into a machine and its network, and undoes them.
 
-Each kind is a method. What has a length is undone after it; what takes the broker down brings it
-back after it. `heal` ends everything: no more errors, an ordinary disk, an ordinary network for
-new connections (old ones stay as they are; clients have deadlines), and a broker that runs.
+Each kind of fault is a method. A fault with a length is undone after it; a fault that takes the
+broker down restarts it after it. `heal` ends all faults: no more errors, an ordinary disk, an
+ordinary network for new connections (old ones stay as they are; clients have deadlines), and a
+running broker.
+
+Two faults flip a bit of the disk, chosen so that the outcome is known:
+
+    durable bit   of a batch that recovery reads and that was durable: between the recovery point
+                  and the durable end in `durable-ends`. The broker must notice at its next start
+                  and take that partition offline. Not the leader epoch, which no checksum covers.
+    derived bit   of an index or a producer snapshot. Only speed may depend on these.
+
+Recovery does not read bytes before the recovery point. A bit flipped there is found by the reader
+of the batch who checks its CRC: clients do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from odradek.log.durable_ends import DURABLE_ENDS_FILE
+from odradek.log.durable_ends import DURABLE_ENDS_FILE, DurableEnd, DurableEnds
 from odradek.log.log_directory import CLEAN_SHUTDOWN_FILE
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
-from odradek.testing.damage import flip_derived_bit, flip_durable_bit
+from odradek.protocol import record_batch
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.testing.disk import SimDisk
 from odradek.testing.history import Fault
-from odradek.testing.machine import Machine
-from odradek.testing.offload import Pace
+from odradek.testing.machine import DATA_DIRECTORY, Machine
 from odradek.testing.prng import SplitMix64
+from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
-from odradek.testing.wiring import DATA_DIRECTORY
 from odradek.testing.workload.schedule import FaultPlan
 
 MAX_SKEW_MS = 3_000_000
@@ -233,3 +247,75 @@ class Nemesis:
                 undo()
 
         scheduler.after(fault.length_ns, "nemesis", f"end of {fault.kind}", end)
+
+
+LEADER_EPOCH = range(12, 16)
+DERIVED = (".index", ".timeindex", ".snapshot")
+
+
+def flip_durable_bit(disk: SimDisk, directory: str, chance: SplitMix64) -> TopicIdPartition | None:
+    """Flip one, while no broker runs; in whose log, or None if there is no such byte."""
+    candidates = [
+        (key, path, header)
+        for key, end in durable_ends(disk, directory)
+        for path, header in recovered_batches(disk, directory, key, end)
+    ]
+    if not candidates:
+        return None
+    key, path, header = chance.pick(candidates)
+    at = chance.below(header.size)
+    while at in LEADER_EPOCH:
+        at = chance.below(header.size)
+    disk.flip_bit(path, 8 * (header.position + at) + chance.below(8))
+    return key
+
+
+def durable_ends(disk: SimDisk, directory: str) -> list[tuple[TopicIdPartition, DurableEnd]]:
+    """What the file says, in a fixed order."""
+    content = disk.content(f"{directory}/{DURABLE_ENDS_FILE}")
+    copy = MemoryDisk()
+    copy.make_directory("/copy")
+    copy.replace_file(f"/copy/{DURABLE_ENDS_FILE}", content)
+    ends = DurableEnds(copy, "/copy")
+    found = [(key, ends.get(key)) for key in sorted(ends.partitions())]
+    return [(key, end) for key, end in found if end is not None]
+
+
+def recovered_batches(
+    disk: SimDisk, directory: str, key: TopicIdPartition, end: DurableEnd
+) -> list[tuple[str, RecordBatchHeader]]:
+    """The batches of a log between its recovery point and its durable end."""
+    found = []
+    for path in disk.paths():
+        if path.startswith(f"{directory}/{key}/") and path.endswith(".log"):
+            found += [
+                (path, header)
+                for header in sound_batches(disk.content(path))
+                if end.recovery_point <= header.base_offset and header.next_offset <= end.offset
+            ]
+    return found
+
+
+def sound_batches(data: bytes) -> list[RecordBatchHeader]:
+    """Up to what is no batch: damaged already, or torn."""
+    found: list[RecordBatchHeader] = []
+    with suppress(record_batch.CorruptBatch):
+        found.extend(record_batch.batches(data))
+    return found
+
+
+def flip_derived_bit(disk: SimDisk, directory: str, chance: SplitMix64) -> str | None:
+    """Flip one, while no broker runs; in which file."""
+    paths = [
+        path
+        for path in disk.paths()
+        if path.startswith(f"{directory}/")
+        and path.endswith(DERIVED)
+        and "__cluster_metadata" not in path
+        and disk.content(path)
+    ]
+    if not paths:
+        return None
+    path = chance.pick(paths)
+    disk.flip_bit(path, chance.below(8 * len(disk.content(path))))
+    return path

@@ -1,18 +1,27 @@
-"""One incarnation of a simulated process: its loop, its clock, and its death.
+"""One incarnation of a simulated process: its event loop, its clock, its workers and its end.
 
-A process stands where the reactor stands in the real world: every callback of its transports, its
-offloaded work and its timers runs as an event of the scheduler, and around each one
+A process takes the place of the reactor: every callback of its transports, its offloaded work and
+its timers runs as one event of the scheduler. Each event runs these steps:
 
-0. the timer, if the process drives one, is told the time, as a reactor tells it after a wake-up;
+0. if the process drives a timer, the timer is advanced to the current time, as a reactor does after
+   a wake-up;
 1. the callbacks given to `call_soon` run, in order, until there are none;
 2. the timer is advanced if its next deadline has come;
-3. the next wake-up is set to exactly that deadline. No tick, as in the real reactor.
+3. the next wake-up is set to exactly that deadline: there are no ticks.
 
-A dead process runs nothing more: events already in the heap for it are skipped, as a kill at that
-point would have it. `Crash`, raised by a simulated disk in the middle of an operation, ends the
-process *within* a callback, so that a kill between any two effects of one handler is reachable;
-it is a `BaseException`, which code under test has no business catching. A paused process
-(SIGSTOP) gets its events late, all after the pause.
+A dead process runs nothing: its events that are still in the heap are skipped. `Crash`, raised by a
+simulated disk in the middle of an operation, ends the process within a callback, so that a kill
+between any two effects of one handler can be tested. It is a `BaseException`, which code under test
+must not catch. A paused process (SIGSTOP) gets its events after the pause.
+
+Offloaded work (`SimOffload`) takes a while and ends in no particular order:
+
+    submit ──(delay)──► work() runs, its effects happen ──(delay)──► done(result) or failed(error)
+
+Between `submit` and the run nothing has happened; between the run and `done` it has, but the owner
+does not know. A crash may fall into either gap. Delays are drawn for each piece of work, so pieces
+overtake each other as on a pool of threads; a slow disk is a `Pace` with long delays. `work` runs
+on the only thread there is, so this cannot show races between a worker and the owner.
 """
 
 from __future__ import annotations
@@ -20,8 +29,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import Event, Scheduler, SimClock
 
 
@@ -117,3 +127,55 @@ class SimProcess:
         self.alive = False
         self._soon.clear()
         self._timer = None
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long each of the two delays lasts: lowest and highest, in nanoseconds."""
+
+    delay_ns: tuple[int, int] = (20_000, 2_000_000)
+    slow_delay_ns: tuple[int, int] = (5_000_000, 60_000_000)
+    slow_rate: int = 50
+
+    def draw(self, chance: SplitMix64) -> int:
+        low, high = self.slow_delay_ns if chance.chance(self.slow_rate) else self.delay_ns
+        return chance.between(low, high)
+
+
+@dataclass(slots=True, eq=False)
+class SimOffload:
+    """The workers of one process. Implements `model.env.Offload`."""
+
+    process: SimProcess
+    chance: SplitMix64
+    pace: Pace = field(default_factory=Pace)
+    pending: int = 0
+
+    def submit(
+        self,
+        work: Callable[[], T],
+        done: Callable[[T], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.pending += 1
+
+        def run() -> None:
+            try:
+                result = work()
+            except Exception as error:
+                reason = error
+                self._finish("failed", lambda: failed(reason))
+            else:
+                self._finish("done", lambda: done(result))
+
+        self.process.post(self.pace.draw(self.chance), "work", run)
+
+    def _finish(self, kind: str, tell: Callable[[], None]) -> None:
+        def told() -> None:
+            self.pending -= 1
+            tell()
+
+        self.process.post(self.pace.draw(self.chance), kind, told)

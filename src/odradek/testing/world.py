@@ -12,6 +12,16 @@ time. Each phase has a limit in virtual time; a phase that does not end is a vio
 like any other: safety alone would be satisfied by a broker that does nothing.
 
 The broker is the real one, unless `wire` makes another (a canary with a broken part).
+
+Looks at the platter: up to which offset a partition would surely survive a power failure now.
+
+A white-box check that only a simulator can make: at the moment a client is told "on all
+replicas", the batch is found in the *synced* image of the partition's newest segments, under
+names whose directories were synced. It finds an acknowledgement that came too early even when no
+power failure follows to expose it.
+
+It knows two things of the broker: a partition's directory is `<topic id>-<partition>`, and its
+segments are named by their base offset, 20 digits and `.log`.
 """
 
 from __future__ import annotations
@@ -19,24 +29,22 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
-from odradek.model.topics import TopicIdPartition, TopicPartition
-from odradek.testing.checker import Checker
-from odradek.testing.clients import Clients
-from odradek.testing.durable import is_durable
+from odradek.model.topics import TopicIdPartition, TopicPartition, uuid_text
+from odradek.protocol import record_batch
+from odradek.testing.checker import FSYNC, Checker, Clocks, RetentionRule
+from odradek.testing.disk import SimDisk
 from odradek.testing.engines.engine_clients import EngineClients
 from odradek.testing.engines.plans import NO_PLAN, with_engines
 from odradek.testing.history import History, Send
-from odradek.testing.machine import Machine, Wiring
+from odradek.testing.machine import Machine, Wiring, real_broker
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
 from odradek.testing.network import Fabric
-from odradek.testing.removals import FSYNC, Clocks
-from odradek.testing.retention_rule import RetentionRule
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
-from odradek.testing.wiring import real_broker
-from odradek.testing.workload.extras import with_extras
+from odradek.testing.workload.clients import Clients
 from odradek.testing.workload.reader import SimReader
-from odradek.testing.workload.schedule import Schedule, draw_schedule
+from odradek.testing.workload.schedule import Schedule, draw_schedule, with_extras
 
 WORK_LIMIT_NS = 60 * SECOND
 SETTLE_NS = 10 * SECOND
@@ -260,3 +268,31 @@ class World:
         now_ms = WALL_START_MS + self.scheduler.now_ns // MS
         ahead_ms = MAX_SKEW_MS if jumped else 0
         return Clocks(now_ms + ahead_ms, None if jumped else self._settled_ms)
+
+
+def is_durable(disk: SimDisk, topic_id: UUID, partition: int, base_offset: int, count: int) -> bool:
+    """Whether `count` records from `base_offset` are on the platter, intact."""
+    directory = f"/{uuid_text(topic_id)}-{partition}/"
+    segments = [p for p in disk.paths() if directory in p and p.endswith(".log")]
+    at_or_before = [p for p in segments if base_of(p) <= base_offset]
+    if not at_or_before:
+        return False
+    segment = max(at_or_before, key=base_of)
+    return base_offset + count <= intact_end(disk.synced_bytes(segment), base_of(segment))
+
+
+def intact_end(data: bytes, next_offset: int) -> int:
+    """The offset after the last batch of a segment up to which all is whole and in sequence."""
+    try:
+        for header in record_batch.batches(data):
+            if header.base_offset != next_offset or not record_batch.is_intact(data, header):
+                break
+            next_offset = header.next_offset
+    except record_batch.CorruptBatch:
+        pass  # What follows is no batch at all: the same as a broken one.
+    return next_offset
+
+
+def base_of(path: str) -> int:
+    """The base offset in a segment's name."""
+    return int(path.rpartition("/")[2].removesuffix(".log"))

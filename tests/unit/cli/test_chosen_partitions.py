@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cli.moments import NotUnderstood
-from odradek.cli.positions import chosen_partitions, partition_ranges
+from odradek.cli.positions import NotUnderstood, chosen_partitions, partition_ranges
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from odradek import Record
-from odradek.cli import group_reading
-from odradek.cli.group_reading import WrittenOut, read_as_member
-from odradek.cli.progress import Progress
+from odradek.cli import consume_group
+from odradek.cli.consume_group import WrittenOut, read_as_member
+from odradek.cli.output import Progress
 from odradek.client.consumer.record import BatchInfo, TimestampType
 from odradek.client.errors import CommitFailed, RebalanceInProgress
 from odradek.model.topics import TopicPartition
@@ -117,7 +117,7 @@ def test_at_the_end_the_rebalance_is_waited_for() -> None:
 
 
 def test_a_rebalance_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_reading, "FINISH_S", 0.0)
+    monkeypatch.setattr(consume_group, "FINISH_S", 0.0)
     member = Member(*[RebalanceInProgress("never")] * 100)
     with pytest.raises(RebalanceInProgress, match="not committed"):
         read(member, [record(0, 5)], num=1)

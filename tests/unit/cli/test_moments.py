@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cli.moments import (
+from odradek.cli.positions import (
     END,
     START,
     From,

@@ -9,8 +9,7 @@ from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
-from odradek.testing.scripted import CLOSE, SILENT, ClientSide, ScriptedCluster
-from odradek.testing.scripted_broker import Answer
+from odradek.testing.scripted import CLOSE, SILENT, Answer, ClientSide, ScriptedCluster
 
 SECOND = 1000
 

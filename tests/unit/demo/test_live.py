@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from odradek.demo import live
+from odradek.demo import terminal
 from odradek.demo.reference import Delays, Window
 
 DAY_MS = 86_400_000
@@ -20,7 +20,7 @@ def queries(progress=QUICK):
 
 def screen(*parts):
     console = Console(file=io.StringIO(), width=140, color_system=None)
-    console.print(live.draw(*parts))
+    console.print(terminal.draw(*parts))
     return console.file.getvalue()
 
 
@@ -64,7 +64,7 @@ def test_before_anything_came_back_there_is_a_clock():
 
 
 def test_a_query_that_ended_by_itself_is_an_error():
-    live.raise_failures(queries())
+    terminal.raise_failures(queries())
     ended = SimpleNamespace(isActive=False, exception=lambda: "out of memory")
-    with pytest.raises(live.QueryFailed, match="query rejected ended: out of memory"):
-        live.raise_failures({**queries(), "rejected": ended})
+    with pytest.raises(terminal.QueryFailed, match="query rejected ended: out of memory"):
+        terminal.raise_failures({**queries(), "rejected": ended})

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from odradek.demo.micro_batches import micro_batches, rows_of, time_line
+from odradek.demo.page import micro_batches, rows_of, time_line
 
 
 def report(number, at, **spent):

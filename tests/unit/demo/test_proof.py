@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from odradek.demo import proof, readback
+from odradek.demo import proof
 from odradek.demo.reference import Delays, Result, Window
 
 WINDOW = Window(1_357_034_400_000, "EWR", "UA")
@@ -23,7 +23,7 @@ def found(monkeypatch):
         "delays_in_parquet": {WINDOW: DELAYS},
     }
     for name in state:
-        monkeypatch.setattr(readback, name, lambda _, name=name: state[name])
+        monkeypatch.setattr(proof, name, lambda _, name=name: state[name])
     return state
 
 

@@ -16,8 +16,7 @@ from log_making import headers, read
 from odradek.log.log import Log
 from odradek.log.log_directory import LogDirectory
 from odradek.model.topics import TopicIdPartition
-from odradek.testing.disk import SimDisk
-from odradek.testing.mount import DiskFaults
+from odradek.testing.disk import DiskFaults, SimDisk
 from odradek.testing.process import Crash
 from odradek.testing.scheduler import Scheduler
 

@@ -7,15 +7,19 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from odradek.log.log import AppendInfo
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env
+from odradek.model.errors import ErrorCode
 from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition, TopicPartition
+from odradek.protocol.hot_produce import PartitionProduceResponse
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
-from odradek.replication.partition import AppendResult, Durability, Partition
+from odradek.replication.partition import Durability, Partition
+from odradek.replication.produce import ProduceStatus
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
 
@@ -63,11 +67,21 @@ class Leading:
         name = TopicPartition("t", number)
         return self.replicas.add(name, TOPIC_ID, opened, leader_epoch, BatchRules())
 
-    def append(self, partition: Partition, count: int = 1) -> AppendResult:
+    def append(self, partition: Partition, count: int = 1) -> AppendInfo:
         data = build([(None, b"value", [], NOW_MS)] * count)
         result = self.replicas.append(partition, ByteRange(data, 0, len(data)), 9)
         self.replicas.appended(partition)
         return result
+
+    def produce_status(self, partition: Partition) -> ProduceStatus:
+        """Append a record, as a produce with `acks=-1`."""
+        info = self.append(partition)
+        response = PartitionProduceResponse(
+            index=partition.topic_partition.partition,
+            error_code=ErrorCode.REQUEST_TIMED_OUT,
+            base_offset=info.base_offset,
+        )
+        return ProduceStatus(partition, info.required_offset, response)
 
     def begin_flushes(self) -> None:
         while self.soon:

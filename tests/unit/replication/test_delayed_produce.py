@@ -6,18 +6,17 @@ from leading import Leading
 
 from odradek.model.errors import ErrorCode
 from odradek.replication.partition import Partition
-from odradek.replication.produce import DelayedProduce, ProduceStatus
+from odradek.replication.produce import DelayedProduce
 
 
 def parked(leading: Leading, *partitions: Partition) -> tuple[DelayedProduce, list[list[str]]]:
     """Append to each and wait; the answers are the names of the errors."""
     answers: list[list[str]] = []
-    statuses = []
-    for partition in partitions:
-        result = leading.append(partition)
-        statuses.append(ProduceStatus(result, partition, True, ErrorCode.REQUEST_TIMED_OUT))
+    statuses = [leading.produce_status(partition) for partition in partitions]
     operation = DelayedProduce(
-        1000, statuses, lambda settled: answers.append([s.error.name for s in settled])
+        1000,
+        statuses,
+        lambda settled: answers.append([ErrorCode(s.response.error_code).name for s in settled]),
     )
     keys = [partition.topic_partition for partition in partitions]
     leading.replicas.produce_purgatory.try_complete_else_watch(operation, keys)

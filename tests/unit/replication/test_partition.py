@@ -19,7 +19,7 @@ from odradek.replication.fetch import (
     available_bytes,
 )
 from odradek.replication.partition import Isolation, Partition
-from odradek.replication.produce import DelayedProduce, ProduceStatus
+from odradek.replication.produce import DelayedProduce
 
 ALL = Isolation.READ_UNCOMMITTED
 UNKNOWN = -1
@@ -114,9 +114,7 @@ def test_whoever_waits_for_a_partition_that_cannot_be_read_is_told(found_by: str
     for _ in range(300):
         leading.append(partition)
     leading.settle()
-    produces = ProduceStatus(
-        leading.append(partition), partition, pending=True, error=ErrorCode.REQUEST_TIMED_OUT
-    )
+    produces = leading.produce_status(partition)
     replicas, key = leading.replicas, partition.topic_partition
     produced: list[bool] = []
     produce = DelayedProduce(30_000, [produces], lambda _: produced.append(True))
@@ -135,7 +133,7 @@ def test_whoever_waits_for_a_partition_that_cannot_be_read_is_told(found_by: str
         partition.offset_for_timestamp(NOW_MS, ALL)
     assert (produced, fetched) == ([], []), "not within the request that met it"
     leading.begin_flushes()
-    assert (produced, produces.error) == ([True], ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (produced, produces.response.error_code) == ([True], ErrorCode.KAFKA_STORAGE_ERROR)
     assert [each.results[0].error for each in fetched] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert trim.error == ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from odradek.cli import exits
 from odradek.cli.main import main
 from odradek.spark import cluster_session, local_session
-from odradek.spark.cluster import ClusterSetupError, link_environment
+from odradek.spark.session import ClusterSetupError, link_environment
 
 
 def test_a_local_session_refuses_a_cluster() -> None:

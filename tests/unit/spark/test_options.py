@@ -2,21 +2,20 @@
 
 import dataclasses
 import pickle
-from pathlib import Path
 
 import pytest
 
 from odradek.config.client import AdminConfig
 from odradek.model.topics import TopicPartition
 from odradek.spark import option_table
-from odradek.spark.client_settings import those_of
 from odradek.spark.offsets import EARLIEST, LATEST
-from odradek.spark.option_reader import OptionReader
 from odradek.spark.options import (
     OffsetLimit,
+    OptionReader,
     Subscription,
     missing_partitions,
     read_options,
+    those_of,
     write_options,
 )
 
@@ -193,12 +192,6 @@ def test_the_table_is_what_is_asked_for(monkeypatch):
         elif default is not None:
             assert option.default == str(default).lower()
         assert option.doc.endswith((".", "`."))
-
-
-def test_the_page_is_the_table():
-    page = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
-    how = f"python -m odradek.spark.option_table > {page}"
-    assert page.read_text() == option_table.page(), f"run: {how}"
 
 
 @pytest.mark.parametrize(

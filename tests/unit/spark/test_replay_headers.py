@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from odradek.spark.replay_headers import HEADERS, with_replay_headers
-from odradek.spark.task import Task
+from odradek.spark.commit_protocol import Task
+from odradek.spark.task_writer import HEADERS, with_replay_headers
 
 STREAM = Task("q", 7, 3, 1)
 

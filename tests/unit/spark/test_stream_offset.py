@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.model.topics import TopicPartition
-from odradek.spark.stream_offset import StreamOffset
+from odradek.spark.offsets import StreamOffset
 
 NAMES = st.text("abz._-09", min_size=1, max_size=8)
 IDS = st.text("abAB09-_", min_size=22, max_size=22)

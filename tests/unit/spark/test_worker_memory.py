@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from odradek.spark import worker_memory
-from odradek.spark.worker_memory import freeze_what_is_loaded
+from odradek.spark import worker_daemon
+from odradek.spark.worker_daemon import freeze_what_is_loaded
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def test_nothing_is_frozen_outside_of_workers(monkeypatch):
 
 @pytest.fixture
 def worker(monkeypatch):
-    monkeypatch.setattr(worker_memory, "_frozen", None)
+    monkeypatch.setattr(worker_daemon, "_frozen", None)
     monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
     freeze_what_is_loaded()
     assert gc.get_freeze_count() > 1000

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql.types import BinaryType, StructType
 
 from odradek.client.producer.futures import DeliveredRange
+from odradek.spark.commit_protocol import Task, TaskWritten, merged
 from odradek.spark.options import ClientOptions, WriteOptions
-from odradek.spark.task import Task, TaskWritten, merged
 from odradek.spark.writer import BatchWriter, StreamWriter
 
 OPTIONS = WriteOptions(ClientOptions("localhost:9092"), topic="t")

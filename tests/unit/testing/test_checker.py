@@ -1,10 +1,8 @@
 """Each promise of a broker, broken once: the checker says so, and says nothing else."""
 
 from odradek.model.topics import TopicPartition
-from odradek.testing.checker import Checker
+from odradek.testing.checker import Checker, Clocks, RetentionRule
 from odradek.testing.history import Content, Ending, History, Read, Send, Start, Trim
-from odradek.testing.removals import Clocks
-from odradek.testing.retention_rule import RetentionRule
 
 TP = TopicPartition("t", 0)
 

@@ -4,8 +4,7 @@ import errno
 
 import pytest
 
-from odradek.testing.disk import SimDisk
-from odradek.testing.mount import Mount
+from odradek.testing.disk import Mount, SimDisk
 from odradek.testing.process import Crash
 from odradek.testing.scheduler import Scheduler
 from odradek.testing.volume import Change, surviving_bytes

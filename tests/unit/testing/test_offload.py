@@ -1,7 +1,6 @@
 """Work that takes a while: a gap before its effects, a gap before the owner hears of them."""
 
-from odradek.testing.offload import SimOffload
-from odradek.testing.process import SimProcess
+from odradek.testing.process import SimOffload, SimProcess
 from odradek.testing.scheduler import SECOND, Scheduler, SimClock
 
 

@@ -33,7 +33,7 @@ from odradek.protocol.hot_produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT
-from odradek.replication.partition import AppendResult
+from odradek.replication.partition import Partition
 from odradek.replication.produce import DelayedProduce, ProduceStatus, settle
 
 if TYPE_CHECKING:
@@ -58,24 +58,23 @@ def handle(
 ) -> ProduceResponse | Waiting | NoResponse:
     asked = requested(request)
     allowed = request.transactional_id is not None or not any_transactional(asked)
+    responses: list[PartitionProduceResponse] = []
+    appended: list[Partition] = []
     statuses: list[ProduceStatus] = []
-    pending = False
     for topic, data in asked:  # each on its own: an error of one does not touch the others
-        if not allowed:
-            statuses.append(refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-            continue
-        status = append(broker, context.version, request, topic, data)
-        statuses.append(status)
-        pending = pending or status.pending
+        if allowed:
+            answer = append(broker, context.version, request, topic, data, appended, statuses)
+        else:
+            answer = refused(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        responses.append(answer)
     replicas = broker.replicas
-    for status in statuses:
-        if status.partition is not None and status.result.error is NONE:
-            replicas.appended(status.partition)
+    for partition in appended:
+        replicas.appended(partition)
     if request.acks == NOBODY:
-        return no_response(context, statuses)
-    if pending and not settled(statuses):
-        return waiting(broker, context, request, asked, statuses)
-    return response(asked, statuses)
+        return no_response(context, responses)
+    if statuses and not settled(statuses):
+        return waiting(broker, context, request, asked, responses, statuses)
+    return response(asked, responses)
 
 
 def waiting(
@@ -83,6 +82,7 @@ def waiting(
     context: RequestContext,
     request: ProduceRequest,
     asked: list[Asked],
+    responses: list[PartitionProduceResponse],
     statuses: list[ProduceStatus],
 ) -> Waiting:
     """`acks=-1`, and the in-sync replicas do not have all of it yet; or a flush comes first.
@@ -92,14 +92,14 @@ def waiting(
     for _, data in asked:
         data.records = None
     operation = DelayedProduce(
-        request.timeout_ms, statuses, lambda answers: context.respond(response(asked, answers))
+        request.timeout_ms, statuses, lambda _: context.respond(response(asked, responses))
     )
     return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
 
 
-def no_response(context: RequestContext, statuses: list[ProduceStatus]) -> NoResponse:
+def no_response(context: RequestContext, responses: list[PartitionProduceResponse]) -> NoResponse:
     """`acks=0`: the client has no other way to learn of an error than the end of its connection."""
-    errors = sorted({status.error.name for status in statuses if status.error})
+    errors = sorted({ErrorCode(each.error_code).name for each in responses if each.error_code})
     if errors:
         context.exchange.close_connection(f"produce with acks=0 failed: {', '.join(errors)}")
     return NO_RESPONSE
@@ -148,36 +148,61 @@ def append(
     request: ProduceRequest,
     topic: TopicProduceData,
     data: PartitionProduceData,
-) -> ProduceStatus:
-    """One partition's batch: appended, or refused with the reason."""
+    appended: list[Partition],
+    statuses: list[ProduceStatus],
+) -> PartitionProduceResponse:
+    """Append one partition's batch, or refuse it; return its part of the response.
+
+    Adds the partition to `appended`, and to `statuses` a response that is not true yet.
+    """
+    index = data.index
     if request.acks not in (ALL, LEADER, NOBODY):
-        return refused(ErrorCode.INVALID_REQUIRED_ACKS)
+        return refused(index, ErrorCode.INVALID_REQUIRED_ACKS)
     replicas = broker.replicas
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        partition = replicas.by_id.get((topic.topic_id, data.index))
+        partition = replicas.by_id.get((topic.topic_id, index))
     else:
-        partition = replicas.by_name.get((topic.name, data.index))
+        partition = replicas.by_name.get((topic.name, index))
     if partition is None:
         if version >= FIRST_VERSION_WITH_TOPIC_IDS and not broker.image.topic_by_id(topic.topic_id):
-            return refused(ErrorCode.UNKNOWN_TOPIC_ID)
-        return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
+        return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.topic_partition.topic in replicas.listeners:  # written by its coordinator only
-        return refused(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if request.transactional_id is not None and is_transactional(data):
-        return refused(ErrorCode.INVALID_TXN_STATE)
+        return refused(index, ErrorCode.INVALID_TXN_STATE)
     records = data.records
     span = records if isinstance(records, ByteRange) else NO_RECORDS
-    result = replicas.append(partition, span, version)
-    if result.error is not NONE:
-        return ProduceStatus(result, partition, pending=False, error=result.error)
-    waits = request.acks == ALL or (request.acks == LEADER and partition.flush_comes_first())
-    if waits and partition.high_watermark < result.required_offset:
-        return ProduceStatus(result, partition, pending=True, error=TIMED_OUT)
-    return ProduceStatus(result, partition, pending=False, error=NONE)
+    info = replicas.append(partition, span, version)
+    answer = PartitionProduceResponse(
+        index=index,
+        error_code=info.error,
+        base_offset=info.base_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )
+    if info.error is not NONE:
+        answer.error_message = info.error_message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(
+                batch_index=bad.batch_index, batch_index_error_message=bad.message
+            )
+            for bad in info.record_errors
+        ]
+        return answer
+    appended.append(partition)
+    if request.acks == ALL or (request.acks == LEADER and partition.flush_comes_first()):
+        required_offset = info.required_offset
+        if partition.high_watermark < required_offset:
+            answer.error_code = TIMED_OUT
+            statuses.append(ProduceStatus(partition, required_offset, answer))
+    return answer
 
 
-def refused(error: ErrorCode) -> ProduceStatus:
-    return ProduceStatus(AppendResult(error), None, pending=False, error=error)
+def refused(index: int, error: ErrorCode) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index, error_code=error, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
+    )
 
 
 def watch_keys(broker: Broker, asked: Sequence[Asked]) -> list[TopicPartition]:
@@ -190,37 +215,21 @@ def watch_keys(broker: Broker, asked: Sequence[Asked]) -> list[TopicPartition]:
     return keys
 
 
-def response(asked: Sequence[Asked], statuses: Sequence[ProduceStatus]) -> ProduceResponse:
-    """The answers in the order of the request; a topic without partitions has none."""
+def response(
+    asked: Sequence[Asked], answers: Sequence[PartitionProduceResponse]
+) -> ProduceResponse:
+    """The answers in the order of the request; a topic without partitions has none.
+
+    As in Kafka, what was appended keeps its offset and times when waiting for it ends in an error:
+    the records are in the log, and only that they are committed is not known.
+    """
     topics: list[TopicProduceResponse] = []
     last: TopicProduceResponse | None = None
-    for number, (topic, data) in enumerate(asked):
+    for number, (topic, _) in enumerate(asked):
         if last is None or last.name != topic.name or last.topic_id != topic.topic_id:
             last = TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=[]
             )
             topics.append(last)
-        last.partition_responses.append(partition_response(data.index, statuses[number]))
+        last.partition_responses.append(answers[number])
     return ProduceResponse(responses=topics)
-
-
-def partition_response(index: int, status: ProduceStatus) -> PartitionProduceResponse:
-    """As in Kafka, what was appended keeps its offset and times when waiting for it ends in an
-    error: the records are in the log, and only that they are committed is not known."""
-    result = status.result
-    answer = PartitionProduceResponse(
-        index=index,
-        error_code=status.error,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
-    )
-    if status.error is not NONE:
-        answer.error_message = result.error_message
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(
-                batch_index=bad.batch_index, batch_index_error_message=bad.message
-            )
-            for bad in result.record_errors
-        ]
-    return answer

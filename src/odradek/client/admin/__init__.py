@@ -1,10 +1,12 @@
-"""Looking at a cluster and changing it, without I/O: each call is a coroutine over waiters.
+"""The admin client, without I/O: each call is a coroutine over waiters.
 
-    calls          the loop every call runs in: ask, try again what may be, end in time
-    topics configs records groups group_offsets cluster
-                   the calls, by what they are about
-    admin          all of them as one class, which the faces bind
+    calls          the loop every call runs in: ask, retry what is retriable, end in time
+    topics records configs groups
+                   the calls, by subject
+    admin          the calls about brokers, and all calls as one class
+    results        the values that calls return
 
-Values that calls give are in `results`. A call that was given one thing raises what went wrong with
-it; `*_many` gives a result or an error for each.
+A call for one thing raises its error; `*_many` returns a result or an error for each.
+
+Tests: unit/client/admin, transcripts, clients
 """

@@ -41,7 +41,7 @@ from odradek.protocol.api.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, by_topic, decode_assignment
+from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, group_by_topic
 
 DEAD = "Dead"
 STATES_VERSION, TYPES_VERSION = 4, 5
@@ -253,7 +253,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
                     OffsetDeleteRequestPartition(partition_index=p) for p in each.partitions
                 ],
             )
-            for each in by_topic(several(partitions))
+            for each in group_by_topic(several(partitions))
         ]
         request = OffsetDeleteRequest(group_id=group_id, topics=topics)
 

@@ -1,9 +1,12 @@
-"""Arrow in and out of the clients, without a Python object per record.
+"""Arrow data in and out of the clients, without a Python object per record.
 
-`arrays` wraps what `protocol.record_columns` decoded, `reading` is the consumer's side. Only this
-package of the clients knows pyarrow (the extra `odradek[arrow]`), and imports it when Arrow is
-first asked for. What leaves it has `__arrow_c_stream__` or `__arrow_c_array__`, so polars, DuckDB,
-pandas and others take it without an adapter.
+`record_batches` makes Arrow batches of consumed records, `json_values` makes columns of their JSON
+values, `arrow_input` makes records to send of Arrow data, `types` are the public types. Only this
+package of the clients uses pyarrow (the extra `odradek[arrow]`), and imports it when Arrow is first
+asked for. All results have `__arrow_c_stream__` or `__arrow_c_array__`, so polars, DuckDB, pandas
+and others take them without an adapter.
+
+Tests: unit/client/test_json_values.py, clients
 """
 
 try:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from odradek.client.arrow.types import ArrowSchema, Decode
-from odradek.client.consumer.record import Record, RecordSource, TimestampType
+from odradek.client.consumer.record import Record, BatchInfo, TimestampType
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.protocol.records import encode_headers, varint_size
 
@@ -205,7 +205,7 @@ def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
     timestamp_ms = batch.column("timestamp")[row].value  # Not every time is a date.
     data = batch.drop_columns(["timestamp"]).slice(row, 1).to_pylist()[0]
     headers = [(each["key"], each["value"]) for each in data["headers"]]
-    source = RecordSource(
+    source = BatchInfo(
         data["topic"], data["partition"], -1, TimestampType(data["timestampType"])
     )
     error = DecodeError(

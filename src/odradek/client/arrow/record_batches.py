@@ -28,7 +28,7 @@ from odradek.client.arrow.json_values import JsonValues
 from odradek.client.arrow.types import ArrowBatch
 from odradek.client.consumer.application.poll_loop import ColumnBuffer
 from odradek.client.consumer.arguments import OFFSETS_KEY, metadata_of
-from odradek.protocol.record_columns import BinaryColumn, Piece
+from odradek.protocol.record_columns import BinaryChunk, BinaryColumn
 
 INT64_BYTES = 8
 
@@ -40,7 +40,7 @@ def fixed_array(data: bytes, kind: pa.DataType) -> pa.Array:
 
 def binary_array(column: BinaryColumn, kind: pa.DataType) -> pa.Array:
     """Byte strings."""
-    chunks = [gathered(piece, kind) for piece in column.pieces()]
+    chunks = [gathered(piece, kind) for piece in column.chunks()]
     if len(chunks) == 1:
         array = chunks[0]
     else:
@@ -52,7 +52,7 @@ def binary_array(column: BinaryColumn, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [validity, offsets, data], column.null_count)
 
 
-def gathered(piece: Piece, kind: pa.DataType) -> pa.Array:
+def gathered(piece: BinaryChunk, kind: pa.DataType) -> pa.Array:
     """The values of a piece, one behind the other.
 
     As an array, its buffer is values and gaps in turn, every second one of which is kept.

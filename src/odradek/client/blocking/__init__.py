@@ -1,5 +1,8 @@
-"""The faces that block: producer, consumer and admin client for programs with threads.
+"""The blocking API: producer, consumer and admin client for threads.
 
-`engine_thread` runs the engine in the background and lets any thread wait for it. This package and
-`client.aio` are the only ones of the clients that know of threads and loops.
+`engine_thread` owns the engine on a background thread, `wake_signal` is how other threads wait for
+it, `client` is the common base class. `admin`, `consumer` and `producer` are the clients,
+`confluent_api` the producer's methods for users of confluent-kafka, `read` is `odradek.read`.
+
+Tests: unit/client, unit/client/producer, clients
 """

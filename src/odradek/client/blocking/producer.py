@@ -4,9 +4,9 @@
         producer.send("orders", {"id": 7}, key="7")
 
 `send` queues a record and returns its future; a background thread sends the batches. It blocks
-only while the topic is not known yet, or the buffer is full (`max.block.ms`, `on_full`). Leaving the
-`with` block delivers the records sent so far. `produce`, `produce_batch`, `poll` and `flush` have
-confluent-kafka's arguments and results: see `confluent_api`.
+only while the topic is not known yet, or the buffer is full (`max.block.ms`, `on_full`). Leaving
+the `with` block delivers the records sent so far. `produce`, `produce_batch`, `poll` and `flush`
+have confluent-kafka's arguments and results: see `confluent_api`.
 
 Callbacks run on the background thread, once for each record that `send` queued, for each partition
 in the order of its records. A callback may send; it must not wait.

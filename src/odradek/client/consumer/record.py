@@ -1,7 +1,7 @@
 """A record as the application gets it.
 
 A compiled leaf: one is made for every record, so it is small and says nothing twice. What the
-records of a batch share stands in one `RecordSource`; headers stay the bytes they came as until
+records of a batch share stands in one `BatchInfo`; headers stay the bytes they came as until
 somebody asks; the timestamp becomes a `datetime` when somebody asks.
 
 Records are values: they cannot be changed, and can be compared, hashed, and pickled.

@@ -112,7 +112,7 @@ class Channel:
     def _readable(self) -> None:
         framing = self._framing
         try:
-            data = self._transport.receive(framing.wanted)
+            data = self._transport.receive(framing.receive_bytes)
         except OSError as error:
             self._fail(f"receiving failed: {error}")
             return

@@ -37,7 +37,7 @@ from typing import Final
 
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
-from odradek.protocol.record_batch_builder import emptied, rebuilt
+from odradek.protocol.record_batch_builder import empty_batch, rebuild_batch
 from odradek.protocol.records import RecordCursor
 
 ENTRY_BYTES = 200
@@ -142,7 +142,7 @@ class BatchRetention:
             if wanted and header.count == 0:
                 return _whole(data, header)
             self.batches_changed += 1
-            return emptied(header) if wanted else b""
+            return empty_batch(header) if wanted else b""
         horizon_ms = header.base_timestamp if header.has_delete_horizon else -1
         sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms >= 0
         if len(kept) == header.count and not sets_horizon:
@@ -150,7 +150,7 @@ class BatchRetention:
         if sets_horizon:
             horizon_ms = self._horizon_ms
         self.batches_changed += 1
-        return rebuilt(header, section, kept, max_timestamp, horizon_ms)
+        return rebuild_batch(header, section, kept, max_timestamp, horizon_ms)
 
     def _sort(
         self, data: bytes, header: RecordBatchHeader

@@ -21,11 +21,12 @@ import numpy as np
 from pyspark.sql import types as sql
 
 from odradek.spark.json import times
-from odradek.spark.json.refusals import Partial, Refused
 from odradek.spark.json.times import Zone
 from odradek.spark.json.tokens import (
     BEYOND_BMP,
     FIELD_NAME,
+    Partial,
+    Refused,
     Token,
     Tokens,
     java_string,

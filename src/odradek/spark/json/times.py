@@ -1,21 +1,30 @@
-"""Texts as timestamps and dates, as Spark's `stringToTimestamp` and `stringToDate` read them.
+"""Timestamps and dates parsed as Spark's `stringToTimestamp` and `stringToDate` parse them.
 
-    [+-]yyyy*[-[m]m[-[d]d]]                      for dates, with anything after a space or `T`
+    [+-]yyyy*[-[m]m[-[d]d]]                      for dates, with any text after a space or `T`
     [date ][T][h]h:[m]m[:[s]s[.ffffff]][zone]    for timestamps; a time alone is one of today
 
 A zone is `Z`, `+h`, `+hh:mm`, `UTC+1`, `Europe/Prague`, or one of Java's short names. A text
-without one is in the session's zone. Results are microseconds and days since 1970, as in Arrow.
+without one is in the session's zone (`session_zone`). Results are microseconds and days since 1970,
+as in Arrow.
+
+Spark sends the settings of a session with every task; the zone is among them if it was set
+(`local_session` sets it). Otherwise it is the JVM's default, which on one machine is that of the
+system.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
+
+from pyspark import TaskContext
 
 SHORT_IDS = {
     "ACT": "Australia/Darwin",
@@ -292,3 +301,32 @@ def fixed_zone(text: str) -> tzinfo:
     if minutes > 59 or seconds > 59 or total > MAX_OFFSET_SECONDS:
         raise NoTime(f"there is no time zone {text!r}")
     return timezone(timedelta(seconds=-total if sign == "-" else total))
+
+
+SETTING = "spark.sql.session.timeZone"
+SYSTEM_ZONE = Path("/etc/localtime")
+ZONE_TABLE = "/zoneinfo/"
+
+
+def session_zone() -> tzinfo:
+    """The zone of timestamps that have none. Raises `ValueError` if it is not known."""
+    context = TaskContext.get()
+    name = context.getLocalProperty(SETTING) if context is not None else None
+    if name is None:
+        name = system_zone_name()
+    try:
+        return zone_of(name)
+    except NoTime as error:
+        raise ValueError(
+            f"a timestamp has no time zone, and that of the session is not known ({error}): "
+            f"set {SETTING}"
+        ) from None
+
+
+def system_zone_name() -> str:
+    """The zone of this machine, as Java finds it."""
+    given = os.environ.get("TZ", "").lstrip(":")
+    if given:
+        return given
+    _, _, name = str(SYSTEM_ZONE.resolve()).rpartition(ZONE_TABLE)
+    return name if SYSTEM_ZONE.exists() else "UTC"

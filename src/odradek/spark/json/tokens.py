@@ -1,11 +1,11 @@
 """The tokens of a JSON text as Jackson's `ReaderBasedJsonParser` gives them with Spark's settings:
 single quotes and NaN, Infinity, INF are allowed; comments, bare names and leading zeros are not.
 
-A text is read as Java's strings are, in UTF-16 units: `java_text` makes one of bytes,
-`java_string` a Python string of what was read.
+A text is read as Java's strings are, in UTF-16 units: `java_text` makes one of bytes, `java_string`
+makes a Python string of the units read.
 
-Spark goes on after an error and asks for the next token. What comes then depends on how far Jackson
-had read, so every error leaves the position where Jackson leaves it.
+Spark goes on after an error and asks for the next token. Which token comes then depends on how far
+Jackson had read, so every error leaves the position where Jackson leaves it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,35 @@ import re
 import unicodedata
 from collections.abc import Callable
 from enum import Enum
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from odradek.spark.json.refusals import BrokenText
+
+class Refused(Exception):
+    """A value that cannot be converted; `path` says where, innermost first: `.name` of an
+    object, `[0]` of an array, `['key']` of a map."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        where = "".join(reversed(self.path)).removeprefix(".")
+        return f"{where}: {self.reason}" if where else self.reason
+
+
+class BrokenText(Refused):
+    """A text that is no JSON."""
+
+
+class Partial(Refused):
+    """A value of which a part cannot be converted; `value` has the rest."""
+
+    def __init__(self, value: Any, cause: Refused) -> None:
+        super().__init__(cause.reason)
+        self.value = value
+        self.path = cause.path
+
 
 MAX_DEPTH = 1000
 MAX_NUMBER_LENGTH = 1000

@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odradek.model.topics import TopicPartition
-from odradek.testing.engines.assigned import AssignedPlan
-from odradek.testing.engines.consuming import ConsumingPlan
-from odradek.testing.engines.member import ASYNC, AUTO, SYNC, MemberPlan
-from odradek.testing.engines.sending import SendingPlan
+from odradek.testing.checker import FSYNC
+from odradek.testing.engines.consumer_application import AssignedPlan, ConsumingPlan
+from odradek.testing.engines.group_member import ASYNC, AUTO, SYNC, MemberPlan
+from odradek.testing.engines.producer_application import SendingPlan
 from odradek.testing.machine import HOST, PORT
 from odradek.testing.prng import SplitMix64, stream
-from odradek.testing.removals import FSYNC
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.extras import partitions_of
-from odradek.testing.workload.schedule import Schedule, draw_topic
+from odradek.testing.workload.schedule import Schedule, draw_topic, partitions_of
 from odradek.testing.workload.topics import TopicPlan
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "range,cooperative-sticky")

@@ -1,32 +1,31 @@
-"""A simulated producer: batches for several partitions, retried until it knows how they ended.
+"""A simulated producer: batches for several partitions, retried until their outcome is known.
 
-Each partition is a *lane*: its unresolved batches in order, of which the first `max_in_flight`
-may be under way.
+Each partition is a *lane*: its unresolved batches in order, of which the first `max_in_flight` may
+be in flight.
 
     sent ──► ok: resolved
-         ├─► a retriable error, or no answer: the lane *drains* (waits for all that is under way),
-         │   backs off, and sends what is unresolved again from the first, with the same sequences
+         ├─► a retriable error, or no answer: the lane *drains* (waits for all that is in flight),
+         │   backs off, and sends the unresolved batches again from the first, with the same
+         │   sequences
          └─► the broker has lost the sequence (`OUT_OF_ORDER_SEQUENCE_NUMBER` for the oldest batch):
-             the batches' fate is unknown, a new producer id starts at sequence 0
+             the outcome of the batches is unknown, a new producer id starts at sequence 0
 
-As in Kafka's producer an idempotent one may have five batches of a partition under way, but only
-one before the partition knows it: there a broker takes any sequence (as Kafka does), so a second
-batch would be appended even if the first was refused. A plain one is resolved as unknown after
-`max_attempts`; with `acks=0` every batch is. What is sent to a topic that is being deleted, or to a
-partition whose bytes were damaged, is resolved as unknown too.
+As in Kafka's producer an idempotent one may have five batches of a partition in flight, but only
+one before the partition knows the producer id: there a broker takes any sequence (as Kafka does),
+so a second batch would be appended even if the first was refused. A batch of a plain producer has
+an unknown outcome after `max_attempts`; with `acks=0` every batch has. So has a batch for a topic
+that is being deleted, or for a partition with damaged bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
 from odradek.protocol import record_batch_builder
-from odradek.protocol.api.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -34,12 +33,85 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.testing.history import History, Send
+from odradek.testing.history import Content, Header, History, Send
+from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.contents import draw_contents
-from odradek.testing.workload.lanes import Batch, Lane, ProducerPlan
 from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic
 from odradek.testing.workload.wire import WireClient
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerPlan:
+    """What a producer is and does. Sizes in bytes, times in ms."""
+
+    name: str
+    partitions: Sequence[TopicPartition]
+    batches: int
+    acks: int = -1
+    idempotent: bool = False
+    max_in_flight: int = 1
+    max_attempts: int = 50
+    max_records: int = 5
+    value_bytes: tuple[int, int] = (1, 300)
+    codec: int = 0
+    version: int = 13
+    pause_ms: tuple[int, int] = (1, 150)
+    """Between bursts; batches of a burst come within milliseconds."""
+    burst_rate: int = 700
+    forgetful: Sequence[str] = ()
+    """Topics whose records may go before their producer knows of them."""
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """A batch in its lane: the evidence and the sequence it was given."""
+
+    send: Send
+    base_sequence: int
+    under_way: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The batches of one partition that are not resolved, oldest first."""
+
+    partition: TopicPartition
+    next_sequence: int = 0
+    unresolved: list[Batch] = field(default_factory=list)
+    draining: bool = False
+    known: bool = False
+    """The partition has a batch of this producer id."""
+
+    @property
+    def under_way(self) -> int:
+        return sum(batch.under_way for batch in self.unresolved)
+
+
+def draw_contents(
+    chance: SplitMix64,
+    plan: ProducerPlan,
+    partition: TopicPartition,
+    values: int,
+    timestamp_ms: int,
+) -> list[Content]:
+    """The records of a batch, by a producer that has made `values` of them: each value once."""
+    made = []
+    for _ in range(chance.between(1, plan.max_records)):
+        values += 1
+        name = f"{plan.name}/{partition}/{values}/".encode()
+        headers: tuple[Header, ...] = ()
+        if chance.chance(200):
+            headers = (("h", name[:2]), ("nothing", None))
+        made.append(
+            Content(
+                key=None if chance.chance(300) else name[-6:],
+                value=name + b"." * chance.between(*plan.value_bytes),
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+            )
+        )
+    return made
+
 
 SEQUENCE_LOST = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

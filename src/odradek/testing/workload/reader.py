@@ -1,12 +1,22 @@
-"""A simulated consumer of assigned partitions: fetches from the beginning and writes down what it
-gets.
+"""A simulated consumer of assigned partitions: fetches from the beginning and records the answers.
 
-It checks nothing but what only it can see: batches whose CRC is wrong, and positions the broker
-claims not to have. All else is evidence for the checker. A *final* reader asks for the end
-offsets first and is finished when it has read up to them; others follow until they are stopped.
+It checks only what only it can see: batches whose CRC is wrong, and positions that the broker
+claims not to have. Everything else is evidence for the checker. A *final* reader asks for the end
+offsets first and is finished when it has read up to them; others read until they are stopped.
 
-Where logs may lose their beginning, a position out of range is compared with where the log begins
-now: if that is later, reading goes on there.
+If logs may lose their beginning, a position out of range is compared with the current log start: if
+that is later, reading goes on there.
+
+With `sessions` it keeps its half of an incremental fetch session (KIP-227):
+
+    full request (epoch 0) ──► the broker gave a session ──► incremental (epoch 1, 2, ...)
+        ▲    ▲                                                     │
+        │    └── it gave none: the next is full again              │
+        └── no answer, an error of the session, or at random ◄─────┘
+
+An incremental request lists the partitions whose position has changed since the last answered
+request, and those to forget. This is not the code of our own client: each must agree with the
+broker, not only with the other.
 """
 
 from __future__ import annotations
@@ -34,11 +44,19 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.testing.history import Content, History, Read, Start
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.session import SESSION_ERRORS, SESSIONLESS, Session
 from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic, by_topic
 from odradek.testing.workload.wire import WireClient
 
 LATEST, EARLIEST = -1, -2
+SESSIONLESS, FULL = -1, 0
+
+SESSION_ERRORS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,35 @@ class ReaderPlan:
     """Incremental fetch sessions."""
     forgetful: bool = False
     """The logs may lose their beginning."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Which session it is, and what the broker was told in it."""
+
+    id: int = 0
+    epoch: int = FULL
+    told: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def to_list(
+        self, wanted: Sequence[TopicPartition], positions: Mapping[TopicPartition, int]
+    ) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """The partitions that the next request lists, and those it forgets."""
+        if self.epoch == FULL:
+            self.told = {}
+        listed = [tp for tp in wanted if self.told.get(tp) != positions[tp]]
+        forgotten = [tp for tp in self.told if tp not in wanted]
+        self.told = {tp: positions[tp] for tp in wanted}
+        return listed, forgotten
+
+    def answered(self, session_id: int) -> None:
+        """The broker answered, from the session of this id (0: it keeps none)."""
+        self.id = session_id
+        self.epoch = self.epoch + 1 if session_id else FULL
+
+    def lost(self) -> None:
+        """Nobody knows what the broker knows: begin anew, in the place of the old one."""
+        self.epoch = FULL
 
 
 @dataclass(slots=True, eq=False)

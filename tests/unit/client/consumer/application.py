@@ -12,9 +12,8 @@ from odradek.client.engine import Engine
 from odradek.client.errors import DecodeError, KafkaError
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.topics import TopicPartition
-from odradek.testing.scripted import ClientSide, ScriptedCluster
-from odradek.testing.scripted_broker import raise_bug
-from odradek.testing.scripted_fetch import ScriptedLogs
+from odradek.testing.scripted import ClientSide, ScriptedCluster, raise_bug
+from odradek.testing.scripted_logs import ScriptedLogs
 
 ORDERS = TopicPartition("orders", 0)
 SECOND = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.client.consumer.metrics import GroupMetrics
 from odradek.testing.scripted import ScriptedCluster
-from odradek.testing.scripted_fetch import ScriptedLogs
+from odradek.testing.scripted_logs import ScriptedLogs
 from transcripts.consumer_machine import ConsumerMachine
 from unit.client.consumer.application import Application, numbered
 

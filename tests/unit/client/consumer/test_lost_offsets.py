@@ -7,7 +7,7 @@ from __future__ import annotations
 from odradek.client.errors import LogTruncated, NoOffsetForPartition, OffsetOutOfRange
 from odradek.model.errors import ErrorCode
 from odradek.testing.scripted import ScriptedCluster
-from odradek.testing.scripted_fetch import ScriptedLogs
+from odradek.testing.scripted_logs import ScriptedLogs
 from unit.client.consumer.application import ORDERS, SECOND, Application, numbered, one_topic, rows
 
 METADATA = 3

@@ -15,7 +15,7 @@ from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster
-from odradek.testing.scripted_fetch import ScriptedLogs
+from odradek.testing.scripted_logs import ScriptedLogs
 from unit.client.consumer.application import Application, numbered, rows
 from unit.client.consumer.waiting import FOREVER_MS, Reader
 

@@ -13,7 +13,7 @@ from odradek.client.consumer.application.poll_loop import PollLoop, run_now
 from odradek.client.consumer.record import Record
 from odradek.testing.scheduler import MS
 from odradek.testing.scripted import ScriptedCluster
-from odradek.testing.scripted_fetch import ScriptedLogs
+from odradek.testing.scripted_logs import ScriptedLogs
 from unit.client.consumer.application import Application
 
 T = TypeVar("T")

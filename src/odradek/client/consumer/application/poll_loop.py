@@ -23,7 +23,7 @@ Reading: the application at its consumer. It takes records, waits for them, sees
          │              │ not enough                                              │
          └── woken ◄── sleep until the engine has something, or time is over ◄────┘
 
-Written once for both faces, as coroutines over a `Driver`. The blocking one's never suspend: its
+Written once for both faces, as coroutines over a `PollDriver`. The blocking one's never suspend: its
 methods block, so a coroutine runs to its end in one go (`run_now`). The asyncio one's are awaited.
 
 `close` may come from anywhere: from another thread or task, or from inside a listener, or a handler

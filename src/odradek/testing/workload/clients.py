@@ -17,13 +17,10 @@ from odradek.testing.machine import HOST, PORT
 from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, Scheduler, SimClock
-from odradek.testing.workload.extras import draw_life
-from odradek.testing.workload.lanes import ProducerPlan
-from odradek.testing.workload.lives import TopicLives
-from odradek.testing.workload.producer import SimProducer
+from odradek.testing.workload.producer import ProducerPlan, SimProducer
 from odradek.testing.workload.reader import ReaderPlan, SimReader
-from odradek.testing.workload.schedule import Schedule, draw_reader
-from odradek.testing.workload.topics import Topic, TopicCreator
+from odradek.testing.workload.schedule import Schedule, draw_life, draw_reader
+from odradek.testing.workload.topics import Topic, TopicCreator, TopicLives
 from odradek.testing.workload.trimmer import SimTrimmer
 from odradek.testing.workload.wire import WireClient
 

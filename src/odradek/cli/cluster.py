@@ -1,4 +1,4 @@
-"""Which cluster a command talks to, and with what settings.
+"""The cluster of a command: its options, its settings and its clients.
 
     -b HOST:PORT,...      else  -X bootstrap.servers=...  else  --command-config FILE
                           else  ODRADEK_BROKERS  else  KAFKA_BOOTSTRAP_SERVERS
@@ -6,28 +6,34 @@
     -X NAME=VALUE         any client setting, by Kafka's or librdkafka's name; `-X list` prints them
     --command-config FILE settings as lines of NAME=VALUE, as Kafka's own tools read them
 
-A setting is the same one by all of its names, and of several values the one that stands further up
-counts: a command's flags (`-b`, `produce --acks`) before `-X`, that before a file, that before what
-the command has itself. What is given later comes before what was given earlier.
+All names of a setting mean the same setting. If several sources give it, the first of these wins: a
+flag of the command (`-b`, `produce --acks`), `-X`, the file, the command's own default. Within one
+source the last value wins.
 
 The long names of Kafka's tools (`--bootstrap-server`, `--broker-list`, `--command-property`) are
-understood and not shown.
+accepted and hidden from the help.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from odradek.cli.failures import said
 from odradek.cli.raw_text import must_be_text
 from odradek.config.addresses import DEFAULT, ENVIRONMENT
-from odradek.config.client import arguments_of_any, known_to_any
+from odradek.config.client import AdminConfig, arguments_of_any, known_to_any
 from odradek.config.client_names import alias_of
+
+if TYPE_CHECKING:
+    from odradek import Admin, Consumer, Producer
+
 
 SERVERS = "bootstrap.servers"
 OTHER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
@@ -173,3 +179,44 @@ def list_settings() -> None:
         kinds = [kind.kind for kind in of]
         listing.add(name, kinds, setting.text(setting.default), setting.doc)
     show(listing, as_json=False)
+
+
+API_TIMEOUT_MS = "10000"
+
+
+@contextmanager
+def admin(brokers: Brokers, *, beside_consumer: bool = False) -> Iterator[Admin]:
+    """An admin client for one command. It gives up sooner than a program's would. Beside a consumer
+    it is not given what only that one may have use for: which of it has none, the consumer tells.
+    """
+    from odradek import Admin
+
+    settings = merged({"default.api.timeout.ms": API_TIMEOUT_MS}, brokers.settings)
+    with said(brokers):
+        if beside_consumer:
+            settings = {n: value for n, value in settings.items() if AdminConfig.resolve(n, value)}
+        with Admin(settings) as client:
+            yield client
+
+
+@contextmanager
+def producer(
+    brokers: Brokers, flags: Mapping[str, str]
+) -> Iterator[Producer[bytes | str, bytes | str]]:
+    """A producer for one command; `flags` come before what `-X` says."""
+    from odradek import Producer
+
+    given = merged({"max.block.ms": API_TIMEOUT_MS}, brokers.settings, flags)
+    with said(brokers), Producer(given) as client:
+        yield client
+
+
+@contextmanager
+def consumer(
+    brokers: Brokers, defaults: Mapping[str, str], flags: Mapping[str, str]
+) -> Iterator[Consumer[bytes, bytes]]:
+    """A consumer for one command; `flags` come before what `-X` says, `defaults` after it."""
+    from odradek import Consumer
+
+    with said(brokers), Consumer(merged(defaults, brokers.settings, flags)) as client:
+        yield client

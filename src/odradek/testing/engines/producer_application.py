@@ -34,7 +34,7 @@ from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
 from odradek.testing.history import Content, Header, History, Send
 from odradek.testing.scheduler import MS
-from odradek.testing.scripted_broker import raise_bug
+from odradek.testing.scripted import raise_bug
 
 NOWHERE = -1
 """The partition of a record that was not taken in."""

@@ -1,19 +1,20 @@
-"""Options that many commands have: how the answer looks, whether it is asked for again, what is
-asked before something is destroyed.
+"""Options that several commands share: `--json`, `--watch`, `--yes`, `--dry-run`, aliases.
 
-`-o json` is what fingers know from other tools; commands where `-o` is an offset do without.
+`-o json` does the same as `--json`, as in other tools. Commands whose `-o` is an offset only have
+`--json`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
-from odradek.cli.moments import NotUnderstood, duration_ms
+from odradek.cli.output import Listing, lines, show, show_table, tell
+from odradek.cli.positions import NotUnderstood, duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 OUTPUT = "output"
@@ -98,3 +99,41 @@ def watched(pause_s: float | None, look: Callable[[], None]) -> None:
             return
         sys.stdout.flush()
         time.sleep(pause_s)
+
+
+def refuse(options: Mapping[str, object], reason: str) -> None:
+    """Raises `UsageError` if any of `options` was given: its value is not None."""
+    idle = [name for name, value in options.items() if value is not None]
+    if idle:
+        raise click.UsageError(f"{reason}: leave out {', '.join(idle)}")
+
+
+class AliasedGroup(click.Group):
+    """`aliases` name commands of the group by other words; they are not shown in its help."""
+
+    def __init__(self, *args: Any, aliases: Mapping[str, str] | None = None, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.aliases = dict(aliases or {})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
+
+
+def confirmed(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
+    """Show what will be done, and ask on a terminal; without one, `--yes` must have been said.
+
+    A plan is data if it was asked for (`--dry-run`), and talk before a question.
+    """
+    if dry_run:
+        show(plan, as_json=as_json)
+        tell("Nothing was done (--dry-run).")
+        return False
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{verb}: say --yes where there is nobody to ask, or --dry-run")
+    if sys.stderr.isatty():
+        show_table(plan, on_stderr=True)
+    else:
+        tell(lines(plan))
+    return click.confirm(f"{verb}?", err=True)

@@ -17,8 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from odradek import Consumer
-from odradek.cli.output import tell
-from odradek.cli.progress import Progress
+from odradek.cli.output import Progress, tell
 from odradek.cli.record_output import Writer
 from odradek.client.errors import CommitFailed, RebalanceInProgress
 from odradek.model.topics import TopicPartition

@@ -1,13 +1,16 @@
-"""Scripted partitions: what a consumer reads, on the brokers of a `ScriptedCluster`.
+"""Scripted partitions: the records that a consumer reads from a `ScriptedCluster`.
 
     logs = ScriptedLogs(cluster)
-    logs["orders", 0].append([(None, b"one", [], 5)])
+    log = logs["orders", 0]
+    log.append([(None, b"one", [], 5)], epoch=0)
+    log.truncate(1)
+    log.errors.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)    # for the next fetch that reaches it
 
-Fetch (with incremental sessions), ListOffsets and OffsetForLeaderEpoch are answered from these logs
-by whoever the cluster says is the leader; another broker answers NOT_LEADER_OR_FOLLOWER. A fetch
-that finds nothing looks again, until something was appended or its `max_wait_ms` is over.
+The leader of a partition answers Fetch (with incremental sessions), ListOffsets and
+OffsetForLeaderEpoch from these logs; another broker answers NOT_LEADER_OR_FOLLOWER. A fetch that
+finds nothing is tried again, until something was appended or its `max_wait_ms` is over.
 
-What it does not do is what consumers do not see: acknowledgements, replicas, time.
+Not simulated, because consumers do not see it: acknowledgements, replicas, time.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from uuid import UUID
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -42,9 +46,101 @@ from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from odradek.testing.scripted import ScriptedCluster
-from odradek.testing.scripted_broker import PORT, Later
-from odradek.testing.scripted_log import ScriptedLog
+from odradek.protocol.record_batch import RecordBatchHeader, records_of, stamp
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.records import Header
+from odradek.testing.scripted import PORT, Later, ScriptedCluster
+
+Row = tuple[bytes | None, bytes | None, Sequence[Header], int]
+"""Key, value, headers, timestamp."""
+LATEST, EARLIEST = -1, -2
+
+
+@dataclass(slots=True)
+class Batch:
+    """One batch of a log, as it is stored."""
+
+    data: bytes
+    base_offset: int
+    next_offset: int
+    epoch: int
+    max_timestamp: int
+
+
+@dataclass(slots=True)
+class ScriptedLog:
+    """One partition."""
+
+    batches: list[Batch] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    stable: int | None = None
+    """The last stable offset; None: the end."""
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+    errors: list[ErrorCode] = field(default_factory=list)
+    """What the next fetches of this partition are answered, one each."""
+    hints: bool = True
+    """Whether a broker that is not the leader says who is (KIP-951)."""
+
+    def append(self, rows: Sequence[Row], epoch: int = 0, codec: int = 0) -> int:
+        """One batch of records; its first offset."""
+        return self.append_batch(build(list(rows), codec), epoch)
+
+    def append_batch(self, data: bytes, epoch: int = 0) -> int:
+        """A batch as a producer sends it; its first offset."""
+        data = stamp(data, 0, self.end, epoch) + data[16:]
+        header = RecordBatchHeader(data, 0)
+        first = self.end
+        self.end = header.next_offset
+        self.batches.append(Batch(data, first, self.end, epoch, header.max_timestamp))
+        return first
+
+    def truncate(self, end: int) -> None:
+        """Cut off at the beginning of a batch."""
+        self.batches = [batch for batch in self.batches if batch.next_offset <= end]
+        self.end = end
+
+    def trim(self, start: int) -> None:
+        """The log starts there now."""
+        self.batches = [batch for batch in self.batches if batch.next_offset > start]
+        self.start = start
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` there is, and where it ends."""
+        later = [batch.base_offset for batch in self.batches if batch.epoch > epoch]
+        known = [batch.epoch for batch in self.batches if batch.epoch <= epoch]
+        if not known:
+            return -1, -1
+        return max(known), min(later, default=self.end)
+
+    def find(self, timestamp: int) -> tuple[int, int, int]:
+        """What ListOffsets looks for: offset, timestamp, epoch."""
+        last = self.batches[-1].epoch if self.batches else -1
+        if timestamp == LATEST:
+            return self.end, -1, last
+        if timestamp == EARLIEST:
+            return self.start, -1, self.batches[0].epoch if self.batches else -1
+        for batch in self.batches:
+            for record in records_of(batch.data, RecordBatchHeader(batch.data, 0)):
+                if record.offset >= self.start and record.timestamp >= timestamp:
+                    return record.offset, record.timestamp, batch.epoch
+        return -1, -1, -1
+
+    def read(self, offset: int, end: int, max_bytes: int) -> bytes:
+        """Whole batches from the one with that offset on, up to an offset; at least one, unless no
+        byte is wanted.
+        """
+        parts: list[bytes] = []
+        room = max_bytes
+        for batch in self.batches:
+            if batch.next_offset <= offset or batch.base_offset >= end:
+                continue
+            if room <= 0 or (parts and len(batch.data) > room):
+                break
+            parts.append(batch.data)
+            room -= len(batch.data)
+        return b"".join(parts)
+
 
 EMPTY_WAIT_MS = 20
 """A fetch that finds nothing is looked at again after this."""

@@ -1,17 +1,27 @@
-"""An application that is a member of a group: takes records, deals with them, commits; comes, goes,
-crashes, and sometimes stops polling for too long. And one that only looks what is committed.
+"""An application that is a member of a group, and the records of what the members of a group saw.
 
-    take ─► deal with them ─► (commit) ─► take ...          rebalances happen within `take`
-                 └── a crash here: nobody has dealt with them
+    take ─► process the records ─► (commit) ─► take ...     rebalances happen within `take`
+                 └── a crash here: nobody has processed them
 
-What is committed automatically is what it came back from; by hand, the same, after every turn and
-before partitions are taken away: waiting for it, or not.
+A member takes records, processes them and commits; it joins, leaves, crashes, and sometimes stops
+polling for too long. Automatic commits cover the records that `take` was called after; explicit
+ones the same, after every round and before partitions are revoked, synchronous or asynchronous.
+`GroupWatcher` only reads the committed offsets.
+
+`GroupBooks` judges what the members of one group saw, as they go:
+
+- In one generation, no partition has two owners.
+- A partition is assigned once and revoked once, and a member gets only records of its partitions.
+- The records of a partition come in order, without a gap, from the group's committed offset.
+- *At least once*: the committed offset, and so every starting position, is never beyond a record
+  that no member has processed. A record that an application received and then crashed with is not
+  processed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from odradek.client.consumer.group.member import GroupMember, MemberState
 from odradek.client.consumer.group.rebalance import RebalanceListener
@@ -20,10 +30,62 @@ from odradek.client.consumer.record import Record
 from odradek.client.errors import KafkaError
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
-from odradek.testing.engines.consuming import ConsumingApplication, ConsumingPlan
-from odradek.testing.engines.group_books import GroupBooks
-from odradek.testing.engines.seen import Seen
+from odradek.testing.engines.consumer_application import ConsumingApplication, ConsumingPlan, Seen
 from odradek.testing.history import History
+
+Surprise = Callable[[str, str], None]
+
+
+@dataclass(slots=True, eq=False)
+class GroupBooks:
+    """Of one group."""
+
+    group: str
+    owners: dict[tuple[int, TopicPartition], str] = field(default_factory=dict)
+    """Who took a partition, by generation."""
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    """As it was last found."""
+    _done: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    """Offsets above the front that were dealt with."""
+    _fronts: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def took(
+        self, who: str, generation: int, partitions: Iterable[TopicPartition], say: Surprise
+    ) -> None:
+        """A member was told that it has these."""
+        for partition in partitions:
+            other = self.owners.setdefault((generation, partition), who)
+            if other != who:
+                say("owners", f"{partition} of generation {generation} is {other}'s and {who}'s")
+
+    def dealt_with(self, partition: TopicPartition, offset: int) -> None:
+        """An application is done with this record."""
+        done = self._done.setdefault(partition, set())
+        done.add(offset)
+        front = self.front(partition)
+        while front in done:
+            done.remove(front)
+            front += 1
+        self._fronts[partition] = front
+
+    def front(self, partition: TopicPartition) -> int:
+        """All before this has been dealt with."""
+        return self._fronts.get(partition, 0)
+
+    def begins(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
+        """A member goes on there."""
+        if offset > self.front(partition):
+            say("skipped", f"{partition} goes on at {offset}; dealt with {self.front(partition)}")
+
+    def found(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
+        """Somebody asked what is committed."""
+        self.committed[partition] = offset
+        if offset > self.front(partition):
+            say(
+                "committed too far",
+                f"{partition} is committed at {offset}; dealt with {self.front(partition)}",
+            )
+
 
 AUTO, SYNC, ASYNC = "auto", "sync", "async"
 COMMIT_TIMEOUT_S = 3.0
