@@ -22,9 +22,8 @@ from standalone import EXECUTORS, Cluster
 
 from odradek import leaves
 from odradek.demo import flights, pipeline, reference, replay
-from odradek.demo import proof as readback
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
-from odradek.demo.proof import prove
+from odradek.demo.proof import open_consumer, prove
 from odradek.spark import check_workers, cluster_session, register
 from odradek.spark.workers import reason_of
 
@@ -159,7 +158,7 @@ def test_the_demo_proves_itself(spark: SparkSession, bootstrap: str, home: Path)
     rejected = pipeline.start_rejected(checked("rejected"), places, False)
     for query in (delays, rejected):
         query.awaitTermination()
-    with readback.open_consumer(bootstrap) as consumer:
+    with open_consumer(bootstrap) as consumer:
         proof = prove(
             consumer, home / "delays", reference.compute(sent), pipeline.late_rows(delays)
         )

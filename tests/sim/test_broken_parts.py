@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from odradek.log import scan
+from odradek.log import recovery, scan
 from odradek.log.flush import LogFlush
 from odradek.log.producer_state import ProducerState, ProducerStateEntry
 from odradek.model.env import File, Offload
@@ -92,7 +92,7 @@ def test_a_recovery_without_checksums_serves_torn_batches(monkeypatch: pytest.Mo
 
 
 def test_a_log_that_forgets_its_producers_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "ProducerState", Forgetful)
+    monkeypatch.setattr(recovery, "ProducerState", Forgetful)
     outcome = first_failure(real_broker, ("cut", "half open"))
     assert outcome.report is not None
     assert "is there 2 times" in outcome.report.violations[0]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.broker import shutdown
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.partitions import Partitions
 from odradek.log import recovery, retention, scan
@@ -74,7 +75,7 @@ def a_stop_flushes_nothing_and_says_it_was_clean(patch: pytest.MonkeyPatch) -> N
             self._waiting = iter(())
             super().start()
 
-    patch.setattr(stopping, "LastFlush", NoFlush)
+    patch.setattr(shutdown, "LastFlush", NoFlush)
     close = LogDirectory.close
 
     def without_flush(self: LogDirectory, *, flush: bool = True) -> None:

@@ -32,11 +32,10 @@ from rich.progress import Progress
 
 from odradek import __version__
 from odradek.demo import flights, page, pipeline, reference, replay, terminal
-from odradek.demo import proof as readback
 from odradek.demo.broker_process import BrokerProcess
 from odradek.demo.page import MicroBatch, micro_batches
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
-from odradek.demo.proof import Proof, prove
+from odradek.demo.proof import Proof, open_consumer, prove
 from odradek.demo.terminal import watch
 from odradek.spark.session import local_session
 
@@ -96,7 +95,7 @@ def run(settings: Settings) -> int:
             return 0
         with stages.timed("reference and proof"), talk.status("reading everything back"):
             expected = reference.compute(count)
-            consumer = stack.enter_context(readback.open_consumer(broker.bootstrap))
+            consumer = stack.enter_context(open_consumer(broker.bootstrap))
             proof = prove(consumer, output / "delays", expected, late)
     show(proof, stages, sent.batches, output)
     return 0 if proof.holds else 1
