@@ -252,5 +252,5 @@ def test_the_purge_interval_of_1000_counts_operations_not_milliseconds(timer: Sy
 
 
 def test_the_time_limit_of_a_produce_is_the_clients_request_timeout_ms() -> None:
-    """"Usually the client's request.timeout.ms", whose default is 30 s."""
+    """It is usually the client's request.timeout.ms, whose default is 30 s."""
     assert ProducerConfig.declared["request.timeout.ms"].default == 30_000

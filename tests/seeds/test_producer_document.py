@@ -158,7 +158,7 @@ def test_the_two_responses_have_10_and_11_bytes_and_a_size_of_4_bytes_in_front()
 
 
 def test_a_response_that_arrives_split_is_handed_out_whole() -> None:
-    """"hello word", "flink ", "kafka"."""
+    """The pieces are "hello word", "flink " and "kafka"."""
     assert frames(with_size(HELLO), with_size(b"")[:3] + b"\x0bflink ", b"kafka") == [HELLO, FLINK]
 
 
@@ -167,7 +167,7 @@ def test_responses_that_arrive_joined_are_handed_out_apart() -> None:
     "flink" is lost. With it, the first piece has 16 bytes of the two payloads."""
     stream = with_size(HELLO) + with_size(FLINK)
     cut = stream.index(b"kafka")
-    assert b"hello word" + b"flink " == HELLO + FLINK[:6]
+    assert HELLO + FLINK[:6] == b"hello word" + b"flink "
     assert frames(stream[:cut], stream[cut:]) == [HELLO, FLINK]
 
 

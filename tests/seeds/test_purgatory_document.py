@@ -193,9 +193,7 @@ def delayed_produce(
     return operation, answers
 
 
-def test_a_produce_to_test_0_waits_under_its_key_and_is_answered_when_the_high_watermark_moves() -> (
-    None
-):
+def test_a_produce_to_test_0_waits_under_its_key_until_the_high_watermark_moves() -> None:
     """In the document three replicas have to fetch the records. One broker has one replica, so the
     high watermark moves when the records are on the disk. The key and the rule are the same."""
     led = LedPartitions()
@@ -313,9 +311,7 @@ def test_min_bytes_are_counted_over_all_partitions_of_the_fetch() -> None:
     assert [outcome.size for outcome in fetched] == [2 * 73]
 
 
-def test_a_fetch_offset_outside_the_active_segment_completes_the_fetch_whatever_min_bytes_says() -> (
-    None
-):
+def test_a_fetch_offset_outside_the_active_segment_completes_the_fetch_below_min_bytes() -> None:
     """What is left of an older segment is one stretch of one file, which sendfile can send; what
     follows is in another file."""
     led = LedPartitions(LogConfig(segment_bytes=2 * 73))
