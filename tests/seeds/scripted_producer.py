@@ -1,4 +1,4 @@
-"""A producer with Kafka's defaults in simulated time, and one broker that answers as a test says."""
+"""A producer with Kafka's defaults in simulated time, and one scripted broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The examples of 004_e2053d3383df7002.txt and its copy at the end of 002: the consumer coordinator.
+"""The examples of 004_e2053d3383df7002.txt: the consumer coordinator of Kafka 2.0.
 
-The document reads Kafka 2.0. Where Kafka has changed since, the test says so.
+Where Kafka has changed since, the test says so.
 """
 
 from __future__ import annotations

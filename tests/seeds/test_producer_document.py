@@ -1,4 +1,4 @@
-"""The worked examples of the first half of 002_96a4f04590806e27.txt: Kafka's producer.
+"""The worked examples of 002_96a4f04590806e27.txt: Kafka's producer.
 
 Each test quotes the example by its numbers. Where the document's own count is wrong, the test's
 docstring says so.
@@ -68,9 +68,7 @@ def test_case_1_a_request_of_one_batch_takes_a_buffer_from_the_free_list() -> No
     assert (pool.available, pool.free) == (0, [])
 
 
-def test_case_2_a_larger_request_that_fits_gets_the_memory_of_as_many_free_buffers_as_it_needs() -> (
-    None
-):
+def test_case_2_a_larger_request_that_fits_gets_the_memory_of_free_buffers() -> None:
     pool, buffers = full_pool()
     for buffer in buffers[:10]:
         pool.put_back(buffer)
@@ -87,6 +85,7 @@ def test_case_3_a_request_that_does_not_fit_waits_until_enough_was_given_back() 
     pool.put_back(buffers[0])
     pool.serve()
     assert not first.waiter.done and not second.waiter.done, "the first is served first"
+    assert pool.allocate(BATCH_BYTES) is None, "nor does a later request pass those that wait"
     pool.put_back(buffers[1])
     pool.serve()
     assert first.waiter.result().size == BATCH_BYTES + 1
