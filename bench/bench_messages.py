@@ -23,7 +23,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek import leaves
-from odradek.model.spans import FileSlice
+from odradek.model.byte_ranges import FileSlice
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api import fetch, produce
 from odradek.protocol.codec import encode_bytes, open_ended_reader, writer

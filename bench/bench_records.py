@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek import leaves
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.protocol import record_batch, records
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import build

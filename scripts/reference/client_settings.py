@@ -99,7 +99,7 @@ def entry(setting: Setting[Any]) -> Iterator[str]:
     yield f"{setting.doc}\n"
     default = setting.text(setting.default)
     shown = "null" if default is None else f"`{default}`" if default else "empty"
-    facts = [setting.kind.name.lower(), f"default {shown}", *(c.text for c in setting.checks)]
+    facts = [setting.kind.name.lower(), f"default {shown}", *(c.text for c in setting.validators)]
     others = [name for name, alias in ALIASES.items() if alias.name == setting.name != name]
     if others:
         facts.append("also " + ", ".join(f"`{name}`" for name in others))

@@ -72,7 +72,7 @@ def annotation(setting: Setting[Any]) -> str:
     if setting.kind in TYPES:
         return TYPES[setting.kind]
     choices = [
-        choice for check in setting.checks for choice in check.choices if takes(setting, choice)
+        choice for check in setting.validators for choice in check.choices if takes(setting, choice)
     ]
     if choices:
         quoted = ", ".join(f'"{choice}"' for choice in choices)

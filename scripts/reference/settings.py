@@ -70,7 +70,7 @@ def _entry(setting: Setting[Any]) -> Iterator[str]:
         else f"default `{default}`"
         if default
         else "default empty",
-        *(check.text for check in setting.checks),
+        *(check.text for check in setting.validators),
     ]
     if setting.broker is None:
         if setting.name in BrokerConfig.declared:

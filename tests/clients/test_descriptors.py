@@ -8,7 +8,7 @@ import pytest
 from wire import Wire
 
 from odradek.log.files import LocalDisk
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

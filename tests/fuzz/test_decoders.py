@@ -23,8 +23,8 @@ from fuzz.budget import seeds
 from fuzz.mutations import mutated
 from fuzz.requests import Requests, Vocabulary
 from fuzz.tokens import joined, sized, tokens_of
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import ByteRange
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api_keys import MESSAGES, ApiMessages
 from odradek.protocol.codec import decode, encode_bytes

@@ -18,7 +18,7 @@ from odradek.log.index import LoadedIndexes
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.recovery import open_log
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate

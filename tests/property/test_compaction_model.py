@@ -26,7 +26,7 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of
 from odradek.protocol.record_batch_builder import build

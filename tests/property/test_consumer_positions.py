@@ -101,20 +101,20 @@ class Story:
                 self.got(record.partition, record.offset, record.value)
 
     def consume(self, _: int, count: int) -> None:
-        self.consumer.collector.settle()
-        gathering = RecordBuffer(self.consumer.collector, count)
-        self.consumer.side.do(gathering.add)
-        for record in gathering.records:
+        self.consumer.collector.mark_consumed()
+        buffer = RecordBuffer(self.consumer.collector, count)
+        self.consumer.side.do(buffer.add)
+        for record in buffer.records:
             self.got(record.partition, record.offset, record.value)
-        for partition, at in gathering.batch().offsets.items():
+        for partition, at in buffer.batch().offsets.items():
             assert at.offset == self.due[partition.partition]
 
     def interrupt(self, _: int, count: int) -> None:
         """What was gathered is given back, as when somebody presses Ctrl-C in the wait."""
         collector = self.consumer.collector
-        collector.settle()
-        gathering = RecordBuffer(collector, count)
-        self.consumer.side.do(gathering.add)
+        collector.mark_consumed()
+        buffer = RecordBuffer(collector, count)
+        self.consumer.side.do(buffer.add)
         places = collector.undo()
         self.consumer.side.do(lambda: self.consumer.consumer.move_back(places))
         collector.refresh()

@@ -96,14 +96,14 @@ class Waiting:
         )
         more = True
         while more:
-            gathering = RecordBuffer(self.reader.application.collector, at_once)
+            buffer = RecordBuffer(self.reader.application.collector, at_once)
             if at_once == 1:
                 record = self.reader.poll()
                 found = [] if record is None else [record]
                 more = record is not None
             else:
-                more = run_now(self.reader.reading.gather(gathering, None))
-                found = gathering.records
+                more = run_now(self.reader.poll_loop.fill(buffer, None))
+                found = buffer.records
             for each in found:
                 self.got(each.partition, each.offset, each.value)
 

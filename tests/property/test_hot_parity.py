@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from message_strategies import messages
 
+from odradek.model.byte_ranges import ByteRange, FileSlice
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import ByteRange, FileSlice
 from odradek.protocol.api.fetch import (
     AbortedTransaction,
     EpochEndOffset,

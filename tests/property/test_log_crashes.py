@@ -18,7 +18,7 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.retention import RetentionClock
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, is_intact
 from odradek.protocol.record_batch_builder import build

@@ -19,8 +19,8 @@ from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from message_strategies import messages
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import ByteRange
 from odradek.protocol.api_keys import MESSAGES
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import fields_of, form_of

@@ -12,7 +12,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from hypothesis import given
 from record_strategies import Row, codecs, timed_rows
 
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch import RecordBatchHeader, is_intact, records_of
 from odradek.protocol.record_batch_builder import build

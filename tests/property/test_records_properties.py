@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_strategies import Row, batches, codecs, rows
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, records
 from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import CorruptBatch, RecordBatchHeader, records_of

@@ -11,9 +11,9 @@ from odradek.log.log import AppendInfo
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.hot_produce import PartitionProduceResponse
 from odradek.protocol.record_batch_builder import build

@@ -149,7 +149,7 @@ def commit_unread() -> None:
     def consumed(self: SubscriptionState) -> dict[Any, Any]:
         for state in self.states:
             if state.position.offset >= 0:
-                state.position.settle()
+                state.position.mark_consumed()
         return given(self)
 
     prop = SubscriptionState.consumed

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, record_batch_builder
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.api.list_offsets import (

@@ -147,7 +147,7 @@ class SimMember:
 
         def begin() -> None:
             for partition in self.positions:
-                self.subscriptions.state(partition).position.settle()
+                self.subscriptions.state(partition).position.mark_consumed()
             self.group.close(5_000).add_callback(lambda _: self.process.call_soon(self.kill))
             self._serve()
 
@@ -159,13 +159,13 @@ class SimMember:
             self._serve()
             return
         for partition in self.positions:
-            self.subscriptions.state(partition).position.settle()
+            self.subscriptions.state(partition).position.mark_consumed()
         if self.wanted:
             self.wanted = False
             self.group.poll()
             self._serve()
         else:
-            self.group.polls_seen()
+            self.group.application_polled()
         self._work()
         self.process.post(self.chance.between(20 * MS, 400 * MS), "poll", self._poll)
 
@@ -184,8 +184,8 @@ class SimMember:
             self.group.callback_returned(None)
 
     def _listen(self, call: CallListener) -> None:
-        self.calls.append((call.occasion, list(call.partitions)))
-        if call.occasion is RebalanceEvent.ASSIGNED:
+        self.calls.append((call.event, list(call.partitions)))
+        if call.event is RebalanceEvent.ASSIGNED:
             generation = self.coordinator.member.generation.generation_id
             for partition in self.subscriptions.assigned_partitions:
                 who = self.coordinator.config.group_instance_id or self.name
@@ -193,7 +193,7 @@ class SimMember:
             if call.partitions:
                 self._look_up(list(call.partitions))
             return
-        if call.occasion is RebalanceEvent.REVOKED and not self.auto_commit:
+        if call.event is RebalanceEvent.REVOKED and not self.auto_commit:
             self._commit([p for p in call.partitions if p in self.positions])
         for partition in call.partitions:
             self.positions.pop(partition, None)

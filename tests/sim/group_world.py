@@ -162,7 +162,7 @@ class GroupWorld:
             self._boots_seen = self.machine.boots
             self.books.at_broker.clear()
         if self.machine.running and isinstance(node, Node):
-            for shard in node.groups.runtime.machines():
+            for shard in node.groups.runtime.state_machines():
                 for topic, partitions in shard.offsets.of_group(GROUP).items():
                     for number, value in partitions.items():
                         self.books.seen(TopicPartition(topic, number), value.offset)

@@ -154,7 +154,7 @@ class ConsumerMachine:
         for name, offset in values.items():
             state = self.subscriptions.state(partition(name))
             state.seek_unvalidated(FetchPosition(int(offset)))
-            state.position.settle()
+            state.position.mark_consumed()
 
     def do_commit(self, words: list[str], values: dict[str, str]) -> None:
         deadline = self.deadline(values)

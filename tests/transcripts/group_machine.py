@@ -29,7 +29,7 @@ from odradek.coordinator.group.classic_group import ClassicGroup
 from odradek.coordinator.group.member import Caller, Member
 from odradek.coordinator.operation import CANCELLED, TimerKey
 from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
-from odradek.coordinator.shard import Loading
+from odradek.coordinator.shard import CoordinatorLoader
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -232,8 +232,10 @@ class GroupMachine(Stage):
         self.open()
 
     def do_history(self, words: list[str], values: dict[str, str]) -> None:
-        reading = Loading(self.partition, lambda record: self.tell_record(record, ErrorCode.NONE))
-        while reading.read_some():
+        reading = CoordinatorLoader(
+            self.partition, lambda record: self.tell_record(record, ErrorCode.NONE)
+        )
+        while reading.load_some():
             """Goes on to the end."""
 
     # What came of it.
@@ -272,7 +274,7 @@ class GroupMachine(Stage):
         return " ".join([*key[:2], *(self.name(each) for each in key[2:])])
 
     def states(self) -> dict[str, str]:
-        machines = [*self.groups.runtime.machines()]
+        machines = [*self.groups.runtime.state_machines()]
         return {group.id: self.state(group) for machine in machines for group in machine.groups}
 
     def state(self, group: ClassicGroup) -> str:

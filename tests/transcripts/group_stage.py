@@ -11,7 +11,7 @@ from uuid import UUID
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
-from odradek.coordinator.operation import TimerKey, Turn
+from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.shard import Shard
@@ -57,16 +57,16 @@ class ToldShard(Shard):
 
     stage: Stage
 
-    def _append(self, turn: Turn) -> ErrorCode:
-        error = super()._append(turn)
-        for record in turn.records:
+    def _append(self, result: OperationResult) -> ErrorCode:
+        error = super()._append(result)
+        for record in result.records:
             self.stage.tell_record(record, error)
         return error
 
-    def _set_timers(self, turn: Turn) -> None:
-        for key, delay_ms in turn.timers:
+    def _set_timers(self, result: OperationResult) -> None:
+        for key, delay_ms in result.timers:
             self.stage.tell_timer(key, delay_ms)
-        super()._set_timers(turn)
+        super()._set_timers(result)
 
     def _expired(self, key: TimerKey) -> None:
         self.stage.tell_fired(key)
@@ -78,9 +78,9 @@ class ToldRuntime(CoordinatorRuntime[GroupShard]):
 
     stage: Stage
 
-    def new_shard(self, partition: Partition, machine: GroupShard) -> Shard:
+    def new_shard(self, partition: Partition, state_machine: GroupShard) -> Shard:
         stage = self.stage
-        shard = ToldShard(partition, machine, stage.replicas, stage.clock, stage.timer)
+        shard = ToldShard(partition, state_machine, stage.replicas, stage.clock, stage.timer)
         shard.stage = stage
         stage.told = shard
         return shard
@@ -134,7 +134,7 @@ class Stage:
 
     @property
     def shard(self) -> GroupShard:
-        return next(self.groups.runtime.machines())
+        return next(self.groups.runtime.state_machines())
 
     def shard_timers(self) -> set[TimerKey]:
         """The keys that are scheduled."""

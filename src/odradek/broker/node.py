@@ -131,7 +131,7 @@ class Node:
             limits_of(config, self._most_connections),
             self._on_bug,
         )
-        listener = config.listening()[0]
+        listener = config.parsed_listeners()[0]
         self.address = self.sockets.listen(listener.host, listener.port).address
         try:
             self._register()
@@ -188,9 +188,9 @@ class Node:
 
     def _register(self) -> None:
         """Take this broker's place in the metadata, under the address it can be reached at."""
-        advertised = self.config.advertised()[0]
+        advertised = self.config.effective_advertised_listeners()[0]
         port = advertised.port or self.address[1]
-        host = self._own_host if advertised.is_everywhere else advertised.host
+        host = self._own_host if advertised.is_wildcard else advertised.host
         self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
         self.metadata.submit(bootstrap(self.metadata.pending))
         registration = register_broker(

@@ -234,7 +234,7 @@ class Partitions:
         the topic nor its other settings must be lost for that.
         """
         overrides = self._broker.image.topic_config(name)
-        config, problems = self._broker.topic_configs.in_force(overrides)
+        config, problems = self._broker.topic_configs.usable(overrides)
         for problem in problems:
             log.error("a setting of topic %s is not in force: %s", name, problem)
         return config

@@ -94,13 +94,13 @@ class Server:
         """What stands for a host that is left open in what clients are told."""
         if not self.tells_own_address:
             return ""
-        listener = self.config.listening()[0]
-        return own_address(listener.host) if listener.is_everywhere else listener.host
+        listener = self.config.parsed_listeners()[0]
+        return own_address(listener.host) if listener.is_wildcard else listener.host
 
     @property
     def tells_own_address(self) -> bool:
         """Whether it listens on every interface and nothing says what clients are to be told."""
-        return self.config.advertised()[0].is_everywhere
+        return self.config.effective_advertised_listeners()[0].is_wildcard
 
     @property
     def bootstrap(self) -> str:

@@ -27,8 +27,8 @@ import click
 
 from odradek.cli.failures import said
 from odradek.cli.raw_text import must_be_text
-from odradek.config.addresses import DEFAULT, ENVIRONMENT
-from odradek.config.client import AdminConfig, arguments_of_any, known_to_any
+from odradek.config.addresses import DEFAULT_BROKER, BROKER_VARIABLES
+from odradek.config.client import AdminConfig, all_client_arguments, all_client_settings
 from odradek.config.client_names import alias_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def broker_options(command: F) -> F:
             "-b",
             "--brokers",
             metavar="HOST:PORT,...",
-            help=f"Where to connect.  [default: ${ENVIRONMENT[0]}, ${ENVIRONMENT[1]}, {DEFAULT}]",
+            help=f"Where to connect.  [default: ${BROKER_VARIABLES[0]}, ${BROKER_VARIABLES[1]}, {DEFAULT_BROKER}]",
         ),
         given_as(
             "properties",
@@ -106,9 +106,9 @@ def given_as(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
 def brokers(ctx: click.Context) -> Brokers:
     """What the options of this call, the files and the environment say together."""
     given: dict[str, Sequence[str]] = ctx.obj or {}
-    found = (os.environ.get(name) for name in ENVIRONMENT)
+    found = (os.environ.get(name) for name in BROKER_VARIABLES)
     layers = [
-        {SERVERS: next(filter(None, found), DEFAULT)},
+        {SERVERS: next(filter(None, found), DEFAULT_BROKER)},
         *(properties_of(Path(path)) for path in given.get("files", ())),
         *(property_of(pair) for pair in given.get("properties", ())),
     ]
@@ -132,7 +132,7 @@ def merged(*layers: Mapping[str, str]) -> dict[str, str]:
 def must_be_settings(names: Iterable[str]) -> None:
     """Raises `UsageError` for what clients are given in Python beside settings: serializers and the
     like. Keys and values are bytes to commands."""
-    arguments = arguments_of_any() - known_to_any()
+    arguments = all_client_arguments() - all_client_settings()
     for name in names:
         if alias_of(name).name in arguments:
             raise click.UsageError(
@@ -173,7 +173,7 @@ def list_settings() -> None:
     from odradek.config.client import client_kinds
 
     listing = Listing(("setting", "of", "default", "meaning"))
-    for name in sorted(known_to_any()):
+    for name in sorted(all_client_settings()):
         of = [kind for kind in client_kinds() if name in kind.declared]
         setting = of[0].declared[name]
         kinds = [kind.kind for kind in of]

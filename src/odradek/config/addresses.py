@@ -21,8 +21,8 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-DEFAULT = "localhost:9092"
-ENVIRONMENT = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
+DEFAULT_BROKER = "localhost:9092"
+BROKER_VARIABLES = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
 """The variables that say where the cluster is, to the command and to `odradek.read`."""
 
 
@@ -62,7 +62,7 @@ class Listener(NamedTuple):
         return f"{self.name}://{address_text(self.host, self.port)}"
 
     @property
-    def is_everywhere(self) -> bool:
+    def is_wildcard(self) -> bool:
         """Whether it means every interface, and so tells no client where to connect."""
         return self.host in EVERY_INTERFACE
 

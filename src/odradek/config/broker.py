@@ -19,7 +19,7 @@ from odradek.config.setting import (
     MIB,
     ConfigError,
     Setting,
-    Update,
+    UpdateMode,
     at_least,
     between,
     boolean,
@@ -31,7 +31,7 @@ from odradek.config.setting import (
     short,
     strings,
 )
-from odradek.config.settings import ConfigSource, Described, Layer, Settings
+from odradek.config.settings import ConfigSource, DescribedConfig, Layer, Settings
 
 
 class NetworkSettings(Settings):
@@ -105,14 +105,14 @@ class NetworkSettings(Settings):
         "max.connections",
         INT_MAX,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Connections at one time. Above it new ones are closed at once.",
     )
     max_connections_per_ip = integer(
         "max.connections.per.ip",
         INT_MAX,
         at_least(1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Connections at one time from one address.",
     )
     fetch_max_bytes = integer(
@@ -344,7 +344,7 @@ class BrokerConfig(
             raise ConfigError("listeners is empty: give an address, as PLAINTEXT://127.0.0.1:9092")
         for text in self.advertised_listeners:
             host = parse_listener(text).host
-            if host and parse_listener(text).is_everywhere:
+            if host and parse_listener(text).is_wildcard:
                 raise ConfigError(
                     f"advertised.listeners cannot use the nonroutable meta-address {host}: it is "
                     f"what clients are told to connect to. Give the name or address by which they "
@@ -387,7 +387,9 @@ class BrokerConfig(
             ]
         )
 
-    def describe_cluster_defaults(self, names: Sequence[str] | None = None) -> list[Described]:
+    def describe_cluster_defaults(
+        self, names: Sequence[str] | None = None
+    ) -> list[DescribedConfig]:
         """DescribeConfigs for the broker resource without a name: only what was set for all
         brokers.
         """
@@ -403,14 +405,17 @@ class BrokerConfig(
     def check_dynamic(cls, name: str, text: str) -> None:
         """Whether AlterConfigs may give `name` this value. Raises `ConfigError`."""
         setting: Setting[object] = cls.find(name)
-        if setting.update is Update.READ_ONLY:
+        if setting.update is UpdateMode.READ_ONLY:
             raise ConfigError(f"Cannot update {name} dynamically: it takes a restart of the broker")
         setting.parse(text)
 
-    def listening(self) -> tuple[Listener, ...]:
+    def parsed_listeners(self) -> tuple[Listener, ...]:
         """`listeners`, in parts."""
         return tuple(parse_listener(text) for text in self.listeners)
 
-    def advertised(self) -> tuple[Listener, ...]:
+    def effective_advertised_listeners(self) -> tuple[Listener, ...]:
         """What clients are told: `advertised.listeners`, or `listeners`."""
-        return tuple(parse_listener(text) for text in self.advertised_listeners) or self.listening()
+        return (
+            tuple(parse_listener(text) for text in self.advertised_listeners)
+            or self.parsed_listeners()
+        )

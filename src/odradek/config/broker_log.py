@@ -17,7 +17,7 @@ from odradek.config.setting import (
     LONG_MAX,
     MIB,
     MINUTE_MS,
-    Update,
+    UpdateMode,
     at_least,
     between,
     between_or,
@@ -57,7 +57,7 @@ class LogSettings(Settings):
         "log.segment.bytes",
         GIB,
         at_least(MIB),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Size at which a segment file is closed and the next begun. Retention removes whole "
         "segments.",
     )
@@ -70,7 +70,7 @@ class LogSettings(Settings):
     log_roll_ms = optional_long(
         "log.roll.ms",
         at_least(1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         fallbacks=((log_roll_hours, HOUR_MS),),
         doc="Age at which a segment is closed even if it is not full.",
     )
@@ -80,7 +80,7 @@ class LogSettings(Settings):
     log_roll_jitter_ms = optional_long(
         "log.roll.jitter.ms",
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         fallbacks=((log_roll_jitter_hours, HOUR_MS),),
         doc="Up to this much, chosen at random, is taken off the rolling age, so that segments of "
         "many partitions "
@@ -90,20 +90,20 @@ class LogSettings(Settings):
         "log.index.size.max.bytes",
         10 * MIB,
         at_least(4),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Size at which an index is full, which closes its segment.",
     )
     log_index_interval_bytes = integer(
         "log.index.interval.bytes",
         4096,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Bytes of log between two entries of its indexes.",
     )
     log_retention_bytes = long(
         "log.retention.bytes",
         -1,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Size per partition above which the oldest segments go; -1 for no limit.",
     )
     log_retention_hours = integer(
@@ -116,7 +116,7 @@ class LogSettings(Settings):
     log_retention_ms = optional_long(
         "log.retention.ms",
         at_least(-1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         fallbacks=((log_retention_minutes, MINUTE_MS), (log_retention_hours, HOUR_MS)),
         doc="Age, by the newest record in it, above which a segment goes; -1 for never.",
     )
@@ -130,7 +130,7 @@ class LogSettings(Settings):
         "log.cleanup.policy",
         ("delete",),
         one_of("compact", "delete"),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="What happens to old segments: delete removes them by age and size, "
         "compact keeps the last record of every key; an empty list keeps them.",
     )
@@ -138,14 +138,14 @@ class LogSettings(Settings):
         "log.segment.delete.delay.ms",
         60_000,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Time between taking a segment out of service and removing its files.",
     )
     log_flush_interval_messages = long(
         "log.flush.interval.messages",
         LONG_MAX,
         at_least(1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Records after which a log is synced to disk although no request waits for it.",
     )
     log_flush_scheduler_interval_ms = long(
@@ -156,7 +156,7 @@ class LogSettings(Settings):
     log_flush_interval_ms = optional_long(
         "log.flush.interval.ms",
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         fallbacks=((log_flush_scheduler_interval_ms, 1),),
         doc="Time after which a log is synced to disk although no request waits for it.",
     )
@@ -171,7 +171,7 @@ class LogSettings(Settings):
         "log.message.timestamp.type",
         "CreateTime",
         ("CreateTime", "LogAppendTime"),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Whose clock stamps the records: the producer's (CreateTime) or the broker's "
         "(LogAppendTime).",
     )
@@ -179,20 +179,20 @@ class LogSettings(Settings):
         "log.message.timestamp.before.max.ms",
         LONG_MAX,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="How far a producer's timestamp may lie behind the broker's clock. For CreateTime.",
     )
     log_message_timestamp_after_max_ms = long(
         "log.message.timestamp.after.max.ms",
         HOUR_MS,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="How far a producer's timestamp may lie ahead of the broker's clock. For CreateTime.",
     )
     log_preallocate = boolean(
         "log.preallocate",
         False,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="A hint to reserve the space of a new segment. It makes no difference here: files grow "
         "as they are written.",
     )
@@ -200,14 +200,14 @@ class LogSettings(Settings):
         "message.max.bytes",
         MIB + 12,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="The largest record batch a produce request may bring, after compression.",
     )
     compression_type = choice(
         "compression.type",
         "producer",
         ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="How batches are stored: as their producer made them, or compressed again by the "
         "broker.",
     )
@@ -215,48 +215,48 @@ class LogSettings(Settings):
         "compression.gzip.level",
         -1,
         between_or(1, 9, -1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Level for batches that the broker itself compresses with gzip.",
     )
     compression_lz4_level = integer(
         "compression.lz4.level",
         9,
         between(1, 17),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Level for batches that the broker itself compresses with lz4.",
     )
     compression_zstd_level = integer(
         "compression.zstd.level",
         3,
         between(-131072, 22),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Level for batches that the broker itself compresses with zstd.",
     )
     log_local_retention_ms = long(
         "log.local.retention.ms",
         -2,
         at_least(-2),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Age of local segments of a tiered topic; -2 to follow log.retention.ms.",
     )
     log_local_retention_bytes = long(
         "log.local.retention.bytes",
         -2,
         at_least(-2),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Size of the local part of a tiered topic; -2 to follow log.retention.bytes.",
     )
     min_insync_replicas = integer(
         "min.insync.replicas",
         1,
         at_least(1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="In-sync replicas without which a produce request with acks=all is refused.",
     )
     unclean_leader_election_enable = boolean(
         "unclean.leader.election.enable",
         False,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Whether a replica that is not in sync may lead when no other is left, at the price of "
         "lost records.",
     )
@@ -264,7 +264,7 @@ class LogSettings(Settings):
         "producer.id.expiration.ms",
         24 * HOUR_MS,
         at_least(1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="How long a partition remembers the sequence numbers of a producer that is silent.",
     )
     background_threads = integer(
@@ -286,13 +286,13 @@ class CleanerSettings(Settings):
         "log.cleaner.backoff.ms",
         15_000,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Time between two looks for a log to compact, when there was none.",
     )
     log_cleaner_dedupe_buffer_size = long(
         "log.cleaner.dedupe.buffer.size",
         128 * MIB,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Memory for the keys that one pass of compaction compares. A log with more keys takes "
         "more passes.",
     )
@@ -300,46 +300,46 @@ class CleanerSettings(Settings):
         "log.cleaner.io.buffer.size",
         512 * 1024,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Bytes of log that compaction reads at a time, with pauses for requests in between.",
     )
     log_cleaner_io_buffer_load_factor = double(
         "log.cleaner.io.buffer.load.factor",
         0.9,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="How full the memory for keys may become.",
     )
     log_cleaner_io_max_bytes_per_second = double(
         "log.cleaner.io.max.bytes.per.second",
         UNLIMITED,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Most bytes per second that compaction reads and writes, on average.",
     )
     log_cleaner_min_cleanable_ratio = double(
         "log.cleaner.min.cleanable.ratio",
         0.5,
         between(0, 1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Share of a compacted log that must be uncompacted before it is worth compacting.",
     )
     log_cleaner_delete_retention_ms = long(
         "log.cleaner.delete.retention.ms",
         24 * HOUR_MS,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="How long compaction keeps the tombstone of a deleted key.",
     )
     log_cleaner_min_compaction_lag_ms = long(
         "log.cleaner.min.compaction.lag.ms",
         0,
         at_least(0),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Age below which compaction leaves a record alone.",
     )
     log_cleaner_max_compaction_lag_ms = long(
         "log.cleaner.max.compaction.lag.ms",
         LONG_MAX,
         at_least(1),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Age above which a record must be compacted.",
     )

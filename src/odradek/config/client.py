@@ -61,11 +61,11 @@ class ClientSettings(Settings):
             if alias is None:
                 idle.append(name)
                 continue
-            if alias.name in written and values[alias.name] != alias.value(text_of(name, value)):
+            if alias.name in written and values[alias.name] != alias.value(value_text(name, value)):
                 raise ConfigError(
                     f"{written[alias.name]} and {name} both mean {alias.name}, and differ: give one"
                 )
-            values[alias.name] = alias.value(text_of(name, value))
+            values[alias.name] = alias.value(value_text(name, value))
             written[alias.name] = name
         if idle:
             log.warning("without effect on this %s: %s", cls.kind, ", ".join(sorted(idle)))
@@ -87,22 +87,22 @@ class ClientSettings(Settings):
             raise ConfigError(f"{name} is not for this {cls.kind}: {REFUSED[alias.name]}")
         if alias.name in WITHOUT_EFFECT or alias.name.startswith(SECURITY_PREFIXES):
             return None
-        known = known_to_any()
+        known = all_client_settings()
         arguments = {normalised(argument): argument for argument in cls.arguments}
         if alias.name in arguments:  # A constructor has taken its own out.
             raise ConfigError(
                 f"{name} is no setting, but an argument of the constructor of a {cls.kind}"
             )
         # It may be given to several kinds of clients alike.
-        if alias.name in known or alias.name in arguments_of_any():
+        if alias.name in known or alias.name in all_client_arguments():
             return None
-        near = nearest(normalised(name), {name: name for name in (*known, *ALIASES)} | arguments)
+        near = suggestion(normalised(name), {name: name for name in (*known, *ALIASES)} | arguments)
         raise ConfigError(f"no client has a setting {name}{near}")
 
     def check(self) -> None:
         """What must hold between settings. Raises `ConfigError`."""
 
-    def given(self, name: str) -> bool:
+    def is_given(self, name: str) -> bool:
         """Whether a setting was given, and is not its default."""
         return self.layer_of(name) is not None
 
@@ -113,24 +113,24 @@ class ClientSettings(Settings):
         return changed
 
 
-def known_to_any() -> set[str]:
+def all_client_settings() -> set[str]:
     """The settings of all kinds of clients."""
     return {name for kind in client_kinds() for name in kind.declared}
 
 
-def arguments_of_any() -> set[str]:
+def all_client_arguments() -> set[str]:
     """What constructors of all kinds of clients take beside settings, written like those."""
     return {normalised(argument) for kind in client_kinds() for argument in kind.arguments}
 
 
-def nearest(name: str, known: Mapping[str, str]) -> str:
+def suggestion(name: str, known: Mapping[str, str]) -> str:
     """A question for the end of a message, if there is a name much like this one; `known` are names
     and how they are written."""
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {known[near[0]]}?" if near else ""
 
 
-def text_of(name: str, value: object) -> str:
+def value_text(name: str, value: object) -> str:
     """A value as text. Raises `ConfigError` for what can be none."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -144,13 +144,13 @@ def text_of(name: str, value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     if isinstance(value, list | tuple | set | frozenset):
-        return ",".join(text_of(name, part) for part in value)
+        return ",".join(value_text(name, part) for part in value)
     if isinstance(value, type):
         return value.__name__
     raise ConfigError(f"{name} cannot be {value!r}: give text, a number, or a list of them")
 
 
-def together(
+def merge_settings(
     config: Mapping[str, Any] | None,
     brokers: str | Sequence[str] | None,
     keywords: Mapping[str, Any],
@@ -166,7 +166,7 @@ def together(
     return given
 
 
-def taken(arguments: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
+def take_arguments(arguments: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
     """Arguments that are no settings, of what a constructor was `given`, and taken out there. They
     may be written in all the ways that settings may. Raises `ConfigError` for one that has two
     values.
@@ -184,7 +184,7 @@ def taken(arguments: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def either(name: str, other: str, arguments: Mapping[str, Any]) -> Any:
+def argument_by_name(name: str, other: str, arguments: Mapping[str, Any]) -> Any:
     """An argument with two names. Raises `ConfigError` if it is given by both."""
     if name in arguments and other in arguments:
         raise ConfigError(f"{name} and {other} are the same, and both are given: give one")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from odradek.config.client import PROTOCOL_TEXT_MAX, ClientConfig, ClientSettings
-from odradek.config.offset_reset import OffsetReset, is_offset_reset, offset_reset
+from odradek.config.offset_reset import (
+    AutoOffsetResetStrategy,
+    parse_offset_reset,
+    valid_offset_reset,
+)
 from odradek.config.setting import (
     MIB,
-    Check,
     ConfigError,
+    Validator,
     at_least,
     at_most_bytes,
     boolean,
@@ -36,7 +40,7 @@ class GroupMembershipSettings(ClientSettings):
     )
     group_instance_id = optional_string(
         "group.instance.id",
-        Check("not empty", lambda value: None if value else "it must not be empty"),
+        Validator("not empty", lambda value: None if value else "it must not be empty"),
         at_most_bytes(PROTOCOL_TEXT_MAX),
         doc="Makes this member a static one (KIP-345): it keeps its partitions when it restarts "
         "within session.timeout.ms.",
@@ -88,7 +92,7 @@ class OffsetSettings(ClientSettings):
     auto_offset_reset = string(
         "auto.offset.reset",
         "latest",
-        is_offset_reset(),
+        valid_offset_reset(),
         doc="Where to begin when nothing is committed, or what is has been deleted: at the oldest "
         "record, after the newest, at the first of the last so long, or with an error.",
     )
@@ -186,15 +190,15 @@ class ConsumerConfig(ClientConfig, GroupMembershipSettings, OffsetSettings, Fetc
             )
         if self.group_id is None:
             for name in ("enable.auto.commit", "group.instance.id"):
-                if self.given(name) and self.value(self.find(name)):
+                if self.is_given(name) and self.value(self.find(name)):
                     raise ConfigError(f"{name} is set, and there is no group.id: give one")
         if self.group_id == "":
             raise ConfigError("group.id is empty: give the group a name, or leave it out")
 
     @property
-    def offset_reset(self) -> OffsetReset:
+    def offset_reset(self) -> AutoOffsetResetStrategy:
         """`auto.offset.reset`, understood."""
-        return offset_reset(self.auto_offset_reset)
+        return parse_offset_reset(self.auto_offset_reset)
 
     @property
     def read_committed(self) -> bool:

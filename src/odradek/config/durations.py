@@ -6,7 +6,7 @@ import math
 import re
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 ISO_DURATION = re.compile(
     r"P(?:(?P<days>\d{1,12})D)?"
     r"(?P<time>T(?:(?P<hours>\d{1,12})H)?(?:(?P<minutes>\d{1,12})M)?"
@@ -17,7 +17,7 @@ ISO_DURATION = re.compile(
 
 def duration_ms(text: str) -> int:
     """`1h30m` -> 5_400_000. Raises `ValueError`."""
-    pieces = PIECE.findall(text)
+    pieces = DURATION_PART.findall(text)
     if not pieces or "".join(number + unit for number, unit in pieces) != text:
         raise ValueError(f"{text!r} is not a duration: write 30s, 10m, 1h30m, 500ms or 2d")
     ms = sum(float(number) * UNITS_MS[unit] for number, unit in pieces)

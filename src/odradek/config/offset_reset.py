@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from odradek.config.durations import iso_duration_ms
-from odradek.config.setting import Check
+from odradek.config.setting import Validator
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -22,7 +22,7 @@ EARLIEST_TIMESTAMP = -2
 BY_DURATION = "by_duration:"
 
 
-class ResetStrategy(Enum):
+class OffsetResetType(Enum):
     """The kinds of it."""
 
     EARLIEST = "earliest"
@@ -31,52 +31,52 @@ class ResetStrategy(Enum):
     BY_DURATION = "by_duration"
 
 
-class OffsetReset(NamedTuple):
+class AutoOffsetResetStrategy(NamedTuple):
     """A strategy; `duration_ms` counts for `BY_DURATION` alone."""
 
-    strategy: ResetStrategy
+    strategy: OffsetResetType
     duration_ms: int = 0
 
     def timestamp(self, wall_ms: int) -> int:
         """What to ask ListOffsets for when it is `wall_ms`."""
-        if self.strategy is ResetStrategy.BY_DURATION:
+        if self.strategy is OffsetResetType.BY_DURATION:
             return max(0, wall_ms - self.duration_ms)
-        if self.strategy is ResetStrategy.EARLIEST:
+        if self.strategy is OffsetResetType.EARLIEST:
             return EARLIEST_TIMESTAMP
         return LATEST_TIMESTAMP
 
     def __str__(self) -> str:
-        if self.strategy is ResetStrategy.BY_DURATION:
+        if self.strategy is OffsetResetType.BY_DURATION:
             return f"{self.strategy.value} ({self.duration_ms} ms)"
         return str(self.strategy.value)
 
 
-EARLIEST = OffsetReset(ResetStrategy.EARLIEST)
-LATEST = OffsetReset(ResetStrategy.LATEST)
-NONE = OffsetReset(ResetStrategy.NONE)
-PLAIN = {reset.strategy.value: reset for reset in (EARLIEST, LATEST, NONE)}
+EARLIEST = AutoOffsetResetStrategy(OffsetResetType.EARLIEST)
+LATEST = AutoOffsetResetStrategy(OffsetResetType.LATEST)
+NONE = AutoOffsetResetStrategy(OffsetResetType.NONE)
+STRATEGIES = {reset.strategy.value: reset for reset in (EARLIEST, LATEST, NONE)}
 
 
-def offset_reset(text: str) -> OffsetReset:
+def parse_offset_reset(text: str) -> AutoOffsetResetStrategy:
     """What a value of `auto.offset.reset` means. Raises `ValueError`."""
     name = text.strip().lower()
-    if name in PLAIN:
-        return PLAIN[name]
+    if name in STRATEGIES:
+        return STRATEGIES[name]
     if name.startswith(BY_DURATION):
-        return OffsetReset(
-            ResetStrategy.BY_DURATION, iso_duration_ms(name.removeprefix(BY_DURATION))
+        return AutoOffsetResetStrategy(
+            OffsetResetType.BY_DURATION, iso_duration_ms(name.removeprefix(BY_DURATION))
         )
     raise ValueError(f"expected earliest, latest, none or {BY_DURATION}PnDTnHnMnS, not {text!r}")
 
 
-def is_offset_reset() -> Check[str]:
+def valid_offset_reset() -> Validator[str]:
     """Values that `offset_reset` understands."""
 
     def problem(value: str) -> str | None:
         try:
-            offset_reset(value)
+            parse_offset_reset(value)
         except ValueError as error:
             return str(error)
         return None
 
-    return Check("`earliest`, `latest`, `none`, or `by_duration:` and an ISO duration", problem)
+    return Validator("`earliest`, `latest`, `none`, or `by_duration:` and an ISO duration", problem)

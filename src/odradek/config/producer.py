@@ -176,10 +176,10 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
         return super().load(with_level_by_codec(given), where)
 
     def check(self) -> None:
-        if self.enable_idempotence and self.given("enable.idempotence"):
+        if self.enable_idempotence and self.is_given("enable.idempotence"):
             self._check_idempotence()
         least_ms = self.linger_ms + self.request_timeout_ms
-        if self.given("delivery.timeout.ms") and self.delivery_timeout_ms < least_ms:
+        if self.is_given("delivery.timeout.ms") and self.delivery_timeout_ms < least_ms:
             raise ConfigError(
                 f"delivery.timeout.ms ({self.delivery_timeout_ms}) is less than linger.ms plus "
                 f"request.timeout.ms ({least_ms}): raise it, or lower those"
@@ -224,8 +224,10 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
         """The level of the codec that is set; None for the codec's own default."""
         levels = {
             "gzip": None if self.compression_gzip_level == -1 else self.compression_gzip_level,
-            "lz4": self.compression_lz4_level if self.given("compression.lz4.level") else None,
-            "zstd": self.compression_zstd_level if self.given("compression.zstd.level") else None,
+            "lz4": self.compression_lz4_level if self.is_given("compression.lz4.level") else None,
+            "zstd": self.compression_zstd_level
+            if self.is_given("compression.zstd.level")
+            else None,
         }
         return levels.get(self.compression_type)
 

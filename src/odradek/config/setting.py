@@ -55,7 +55,7 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-class Update(Enum):
+class UpdateMode(Enum):
     """When a value may change: by a restart, or also by AlterConfigs, for one broker or for all."""
 
     READ_ONLY = "read-only"
@@ -68,7 +68,7 @@ REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[T]):
+class Validator(Generic[T]):
     """A rule: `problem(value)` is None where it holds; `text` is the rule as a phrase.
 
     For a list it looks at each element, unless it is about the `whole`.
@@ -81,12 +81,12 @@ class Check(Generic[T]):
     """All values that satisfy it, if they are few."""
 
 
-def at_least(low: float) -> Check[Any]:
+def at_least(low: float) -> Validator[Any]:
     """Numbers of `low` and above."""
-    return Check(f"at least {low}", lambda value: _below(value, low))
+    return Validator(f"at least {low}", lambda value: _below(value, low))
 
 
-def between(low: float, high: float) -> Check[Any]:
+def between(low: float, high: float) -> Validator[Any]:
     """Numbers from `low` to `high`, both included."""
 
     def problem(value: float) -> str | None:
@@ -94,14 +94,14 @@ def between(low: float, high: float) -> Check[Any]:
             f"Value must be no more than {high}" if value > high else None
         )
 
-    return Check(f"{low} to {high}", problem)
+    return Validator(f"{low} to {high}", problem)
 
 
 def _below(value: float, low: float) -> str | None:
     return f"Value must be at least {low}" if value < low else None
 
 
-def between_or(low: int, high: int, special: int) -> Check[int]:
+def between_or(low: int, high: int, special: int) -> Validator[int]:
     """As `between`, and one value outside that means something else."""
 
     def problem(value: int) -> str | None:
@@ -109,53 +109,53 @@ def between_or(low: int, high: int, special: int) -> Check[int]:
             return None
         return f"Value must be between {low} and {high} or equal to {special}"
 
-    return Check(f"{low} to {high}, or {special}", problem)
+    return Validator(f"{low} to {high}, or {special}", problem)
 
 
-def one_of(*choices: str) -> Check[str]:
+def one_of(*choices: str) -> Validator[str]:
     """Exactly one of the strings, in this case of letters."""
 
     def problem(value: str) -> str | None:
         return None if value in choices else f"String must be one of: {', '.join(choices)}"
 
     text = "one of " + ", ".join(f"`{choice}`" for choice in choices)
-    return Check(text, problem, choices=choices)
+    return Validator(text, problem, choices=choices)
 
 
-def refused(reasons: Mapping[T, str]) -> Check[T]:
+def refused(reasons: Mapping[T, str]) -> Validator[T]:
     """Values that Kafka knows and this broker cannot honour: refused with the reason, never
     ignored.
     """
     listed = ", ".join(f"`{str(value).lower()}`" for value in reasons)
-    return Check(f"not {listed} yet", lambda value: reasons.get(value))
+    return Validator(f"not {listed} yet", lambda value: reasons.get(value))
 
 
-def at_most_bytes(most: int) -> Check[str]:
+def at_most_bytes(most: int) -> Validator[str]:
     """Texts that take no more in UTF-8."""
 
     def problem(value: str) -> str | None:
         size = len(value.encode())
         return f"{size} bytes are too long" if size > most else None
 
-    return Check(f"at most {most} bytes", problem)
+    return Validator(f"at most {most} bytes", problem)
 
 
-def matching(pattern: str, problem: str, text: str) -> Check[str]:
+def matching(pattern: str, problem: str, text: str) -> Validator[str]:
     """Strings that the regular expression matches as a whole."""
     compiled = re.compile(pattern)
-    return Check(text, lambda value: None if compiled.fullmatch(value) else problem)
+    return Validator(text, lambda value: None if compiled.fullmatch(value) else problem)
 
 
-def exactly_one(problem: str) -> Check[tuple[str, ...]]:
+def exactly_one(problem: str) -> Validator[tuple[str, ...]]:
     """Lists of one element."""
-    return Check("one entry", lambda value: None if len(value) == 1 else problem, whole=True)
+    return Validator("one entry", lambda value: None if len(value) == 1 else problem, whole=True)
 
 
-class Options(TypedDict, total=False):
+class SettingOptions(TypedDict, total=False):
     """What a declaration may say beside name, type, default and checks."""
 
     doc: Required[str]
-    update: Update
+    update: UpdateMode
     sensitive: bool  # the value is never shown
     hidden: bool  # known and honoured, not listed: for tests
     ours: bool  # Kafka has no such setting
@@ -172,15 +172,15 @@ class Setting(Generic[T]):
         name: str,
         kind: ConfigType,
         default: T,
-        checks: tuple[Check[Any], ...],
-        **options: Unpack[Options],
+        checks: tuple[Validator[Any], ...],
+        **options: Unpack[SettingOptions],
     ) -> None:
         self.name = name
         self.kind = kind
         self.default = default
-        self.checks = checks
+        self.validators = checks
         self.doc = options["doc"]
-        self.update = options.get("update", Update.READ_ONLY)
+        self.update = options.get("update", UpdateMode.READ_ONLY)
         self.sensitive = options.get("sensitive", False)
         self.hidden = options.get("hidden", False)
         self.ours = options.get("ours", False)
@@ -215,7 +215,7 @@ class Setting(Generic[T]):
             value = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
         else:
             value = self._scalar(text.strip())
-        for check in self.checks:
+        for check in self.validators:
             self._check(check, value, text)
         return value  # type: ignore[no-any-return]
 
@@ -234,7 +234,7 @@ class Setting(Generic[T]):
             raise self.invalid(text, f"Not a number of type {self.kind.name}")
         return text
 
-    def _check(self, check: Check[Any], value: object, text: str) -> None:
+    def _check(self, check: Validator[Any], value: object, text: str) -> None:
         for part in value if isinstance(value, tuple) and not check.whole else (value,):
             problem = check.problem(part)
             if problem is not None:
@@ -264,59 +264,63 @@ def double_text(value: float) -> str:
 
 
 def integer(
-    name: str, default: int, *checks: Check[int], **options: Unpack[Options]
+    name: str, default: int, *checks: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int]:
     """32 bits, signed."""
     return Setting(name, ConfigType.INT, default, checks, **options)
 
 
-def short(name: str, default: int, *checks: Check[int], **options: Unpack[Options]) -> Setting[int]:
+def short(
+    name: str, default: int, *checks: Validator[int], **options: Unpack[SettingOptions]
+) -> Setting[int]:
     """16 bits, signed."""
     return Setting(name, ConfigType.SHORT, default, checks, **options)
 
 
 def optional_integer(
-    name: str, *checks: Check[int], **options: Unpack[Options]
+    name: str, *checks: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int | None]:
     """32 bits, signed; null until set."""
     return Setting(name, ConfigType.INT, None, checks, **options)
 
 
-def long(name: str, default: int, *checks: Check[int], **options: Unpack[Options]) -> Setting[int]:
+def long(
+    name: str, default: int, *checks: Validator[int], **options: Unpack[SettingOptions]
+) -> Setting[int]:
     """64 bits, signed."""
     return Setting(name, ConfigType.LONG, default, checks, **options)
 
 
 def optional_long(
-    name: str, *checks: Check[int], **options: Unpack[Options]
+    name: str, *checks: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int | None]:
     """64 bits, signed; null until set."""
     return Setting(name, ConfigType.LONG, None, checks, **options)
 
 
 def double(
-    name: str, default: float, *checks: Check[float], **options: Unpack[Options]
+    name: str, default: float, *checks: Validator[float], **options: Unpack[SettingOptions]
 ) -> Setting[float]:
     """A finite decimal number."""
     return Setting(name, ConfigType.DOUBLE, default, checks, **options)
 
 
 def boolean(
-    name: str, default: bool, *checks: Check[bool], **options: Unpack[Options]
+    name: str, default: bool, *checks: Validator[bool], **options: Unpack[SettingOptions]
 ) -> Setting[bool]:
     """`true` or `false` in any case of letters."""
     return Setting(name, ConfigType.BOOLEAN, default, checks, **options)
 
 
 def string(
-    name: str, default: str, *checks: Check[str], **options: Unpack[Options]
+    name: str, default: str, *checks: Validator[str], **options: Unpack[SettingOptions]
 ) -> Setting[str]:
     """Any text, without surrounding blanks."""
     return Setting(name, ConfigType.STRING, default, checks, **options)
 
 
 def optional_string(
-    name: str, *checks: Check[str], **options: Unpack[Options]
+    name: str, *checks: Validator[str], **options: Unpack[SettingOptions]
 ) -> Setting[str | None]:
     """Any text, without surrounding blanks; null until set."""
     return Setting(name, ConfigType.STRING, None, checks, **options)
@@ -326,8 +330,8 @@ def choice(
     name: str,
     default: str,
     choices: tuple[str, ...],
-    *checks: Check[str],
-    **options: Unpack[Options],
+    *checks: Validator[str],
+    **options: Unpack[SettingOptions],
 ) -> Setting[str]:
     """One of a few strings."""
     return Setting(name, ConfigType.STRING, default, (one_of(*choices), *checks), **options)
@@ -336,8 +340,8 @@ def choice(
 def strings(
     name: str,
     default: tuple[str, ...],
-    *checks: Check[str] | Check[tuple[str, ...]],
-    **options: Unpack[Options],
+    *checks: Validator[str] | Validator[tuple[str, ...]],
+    **options: Unpack[SettingOptions],
 ) -> Setting[tuple[str, ...]]:
     """Strings separated by commas; a check looks at each unless it is about the whole."""
     return Setting(name, ConfigType.LIST, default, checks, **options)

@@ -18,7 +18,7 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import Any, ClassVar, Self
 
-from odradek.config.setting import ConfigError, ConfigType, Setting, Update
+from odradek.config.setting import ConfigError, ConfigType, Setting, UpdateMode
 
 
 class ConfigSource(IntEnum):
@@ -57,7 +57,7 @@ class Synonym:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedConfig:
     """A row of a DescribeConfigs response. A sensitive value is None."""
 
     name: str
@@ -187,21 +187,21 @@ class Settings:
         rest = tuple(dropwhile(lambda item: item.name != setting.name, [*given, *defaults]))
         return tuple(given) if relatives and not rest else rest
 
-    def describe_one(self, setting: Setting[Any]) -> Described:
+    def describe_one(self, setting: Setting[Any]) -> DescribedConfig:
         """One row of DescribeConfigs."""
         synonyms = self.synonyms(setting)
-        return Described(
+        return DescribedConfig(
             name=setting.name,
             value=None if setting.sensitive else setting.text(self.value(setting)),
             source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
-            read_only=setting.update is Update.READ_ONLY,
+            read_only=setting.update is UpdateMode.READ_ONLY,
             sensitive=setting.sensitive,
             type=setting.kind,
             documentation=setting.doc,
             synonyms=synonyms,
         )
 
-    def describe(self, names: Iterable[str] | None = None) -> list[Described]:
+    def describe(self, names: Iterable[str] | None = None) -> list[DescribedConfig]:
         """Rows for DescribeConfigs: of the names asked for that exist, or of all, in the order of
         the table.
         """

@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import (
-    Check,
     ConfigError,
     Setting,
-    Update,
+    UpdateMode,
+    Validator,
     at_least,
     boolean,
     matching,
@@ -23,7 +23,7 @@ from odradek.config.setting import (
     refused,
     strings,
 )
-from odradek.config.settings import ConfigSource, Described, Layer, Settings
+from odradek.config.settings import ConfigSource, DescribedConfig, Layer, Settings
 
 T = TypeVar("T")
 NO_TIERS = {
@@ -32,16 +32,16 @@ NO_TIERS = {
 }
 
 
-def of_broker(name: str, broker: Setting[T], *checks: Check[T]) -> Setting[T]:
+def of_broker(name: str, broker: Setting[T], *checks: Validator[T]) -> Setting[T]:
     """A topic's form of a broker setting: same type, default, rules and meaning."""
     return Setting(
         name,
         broker.kind,
         broker.default,
-        (*broker.checks, *checks),
+        (*broker.validators, *checks),
         doc=broker.doc,
         broker=broker,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
     )
 
 
@@ -58,10 +58,10 @@ def ms_of_broker(name: str, broker: Setting[int | None]) -> Setting[int]:
         name,
         broker.kind,
         default,
-        broker.checks,
+        broker.validators,
         doc=broker.doc,
         broker=broker,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
     )
 
 
@@ -76,7 +76,7 @@ def throttled_replicas(name: str, side: str) -> Setting[tuple[str, ...]]:
             "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
             "`*` or `PARTITION:BROKER,...`",
         ),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc=f"Replicas whose replication is throttled on the {side}'s side while a reassignment "
         f"runs.",
     )
@@ -139,20 +139,20 @@ class TopicConfig(Settings):
     remote_log_copy_disable = boolean(
         "remote.log.copy.disable",
         False,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="For tiered topics: stop copying segments away.",
     )
     remote_log_delete_on_disable = boolean(
         "remote.log.delete.on.disable",
         False,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="For tiered topics: remove the copies when tiering is switched off.",
     )
     remote_storage_enable = boolean(
         "remote.storage.enable",
         False,
         refused(NO_TIERS),
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="Whether closed segments are copied to remote storage. Not in this broker.",
     )
     retention_bytes = of_broker("retention.bytes", BrokerConfig.log_retention_bytes)
@@ -168,7 +168,7 @@ class TopicConfig(Settings):
         "internal.segment.bytes",
         at_least(1),
         hidden=True,
-        update=Update.CLUSTER_WIDE,
+        update=UpdateMode.CLUSTER_WIDE,
         doc="As segment.bytes, without its lower bound: for tests that need many small segments.",
     )
 
@@ -201,7 +201,7 @@ class TopicConfig(Settings):
             return max(broker.effective(setting.broker), -1)
         return broker.value(setting.broker)
 
-    def describe_one(self, setting: Setting[object]) -> Described:
+    def describe_one(self, setting: Setting[object]) -> DescribedConfig:
         row = super().describe_one(setting)
         own = row.synonyms[:1] if row.source is ConfigSource.TOPIC_CONFIG else ()
         inherited = (
@@ -211,7 +211,7 @@ class TopicConfig(Settings):
         )
         synonyms = (*own, *inherited)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-        return Described(
+        return DescribedConfig(
             row.name,
             row.value,
             source,
@@ -240,7 +240,7 @@ class TopicConfigs:
             config = self._shared[key] = TopicConfig(self.broker, overrides)
         return config
 
-    def in_force(self, overrides: Mapping[str, str]) -> tuple[TopicConfig, list[str]]:
+    def usable(self, overrides: Mapping[str, str]) -> tuple[TopicConfig, list[str]]:
         """What of these values can be in force, and why the others cannot: what was right when it
         was set may not be for another version, or contradict a default that was changed since.
         """

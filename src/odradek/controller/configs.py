@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError, ConfigType
-from odradek.config.settings import Described, Settings
+from odradek.config.settings import DescribedConfig, Settings
 from odradek.config.topic import TopicConfig, TopicConfigs
 from odradek.controller.decision import Decision, Refused, check_topic_name
 from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, config_record
@@ -337,16 +337,16 @@ def _rows(
     resource: ConfigResource,
     names: list[str] | None,
     broker: BrokerConfig,
-) -> list[Described]:
+) -> list[DescribedConfig]:
     if resource.type is ResourceType.TOPIC:
-        config, _ = TopicConfigs(broker).in_force(image.config(resource))
+        config, _ = TopicConfigs(broker).usable(image.config(resource))
         return config.describe(names)
     if resource.name:
         return broker.describe(names)
     return broker.describe_cluster_defaults(names)
 
 
-def _row(row: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _row(row: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = row.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=row.name,

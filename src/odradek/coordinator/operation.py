@@ -7,7 +7,7 @@
     timers              set and cancelled in the order they were named
     answers             leave when all that was appended before them is committed
 
-What rests on records is left to `then`. So if the records are refused it has not happened, and the
+What rests on records is left to `after_append`. So if the records are refused it has not happened, and the
 requests that would have been answered are told why.
 """
 
@@ -20,15 +20,15 @@ from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.errors import ErrorCode
 
 R = TypeVar("R")
-Operation = Callable[["Turn"], None]
+Operation = Callable[["OperationResult"], None]
 TimerKey = tuple[str, ...]
 CANCELLED = -1
-ASKED_AT_MOST = 16
+MAX_REQUESTS_PER_REPLY = 16
 """How many requests wait for one answer. Connections that a client gave up may be among them."""
 
 
 class Reply(Generic[R]):
-    """The way back to one request: exactly one of `give` and `refuse`, once.
+    """The way back to one request: exactly one of `send` and `refuse`, once.
 
     A client that asks again before it was answered, on this connection or another, is answered as
     often as it asked, each time the same.
@@ -41,49 +41,49 @@ class Reply(Generic[R]):
         self._responds = [respond]
         self._refusal = refusal
 
-    def give(self, response: R) -> None:
+    def send(self, response: R) -> None:
         """Answer."""
         for respond in self._responds:
             respond(response)
 
     def refuse(self, error: ErrorCode) -> None:
         """Answer that it could not be done."""
-        self.give(self._refusal(error))
+        self.send(self._refusal(error))
 
-    def joined_by(self, again: Reply[R], error: ErrorCode) -> Self:
-        """The same was asked again: answer that alike. Of more than `ASKED_AT_MOST` requests the
+    def merge(self, again: Reply[R], error: ErrorCode) -> Self:
+        """The same was asked again: answer that alike. Of more than `MAX_REQUESTS_PER_REPLY` requests the
         oldest is refused with `error`.
         """
         self._responds += again._responds
-        while len(self._responds) > ASKED_AT_MOST:
+        while len(self._responds) > MAX_REQUESTS_PER_REPLY:
             self._responds.pop(0)(self._refusal(error))
         return self
 
 
-class Turn:
+class OperationResult:
     """See the module. Times are in ms since the epoch."""
 
-    __slots__ = ("answers", "now_ms", "owed", "records", "steps", "timers")
+    __slots__ = ("answers", "now_ms", "deferred_replies", "records", "steps", "timers")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.answers: list[tuple[Reply[Any], Any]] = []
         self.steps: list[Callable[[], None]] = []
-        self.owed: list[Reply[Any]] = []
+        self.deferred_replies: list[Reply[Any]] = []
         self.timers: list[tuple[TimerKey, int]] = []
 
     def write(self, record: CoordinatorRecord) -> None:
         """Append this record."""
         self.records.append(record)
 
-    def then(self, step: Callable[[], None], owed: Reply[Any] | None = None) -> None:
-        """Do this once the records are appended and replayed; `owed` is a request that it will see
+    def after_append(self, step: Callable[[], None], owed: Reply[Any] | None = None) -> None:
+        """Do this once the records are appended and replayed; `deferred_replies` is a request that it will see
         to, and that is refused if the records are.
         """
         self.steps.append(step)
         if owed is not None:
-            self.owed.append(owed)
+            self.deferred_replies.append(owed)
 
     def answer(self, reply: Reply[R], response: R) -> None:
         """Answer a request when all that was appended up to now is committed."""

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from odradek.coordinator.operation import Turn
+from odradek.coordinator.operation import OperationResult
 from odradek.coordinator.shard import Shard, StateMachine
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
@@ -35,14 +35,14 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
     """All methods are the owner thread's.
 
     `partition_count` says how many partitions the topic has (or will have, once it is created);
-    `make_machine` makes the empty state of a shard.
+    `new_state_machine` makes the empty state of a shard.
     """
 
     def __init__(
         self,
         topic: str,
         partition_count: Callable[[], int],
-        make_machine: Callable[[], M],
+        new_state_machine: Callable[[], M],
         replicas: ReplicaManager,
         clock: Clock,
         timer: SystemTimer,
@@ -50,7 +50,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
     ) -> None:
         self.topic = topic
         self._partition_count = partition_count
-        self._make_machine = make_machine
+        self._new_state_machine = new_state_machine
         self._replicas = replicas
         self._clock = clock
         self._timer = timer
@@ -60,22 +60,22 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
 
     # -- operations ------------------------------------------------------------------------------
 
-    def write(
+    def run(
         self,
         key: str,
-        operation: Callable[[M, Turn], None],
+        operation: Callable[[M, OperationResult], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
         """Run an operation on the state that has `key`, or call `refuse` with why it cannot be.
 
-        The operation answers through the `Turn`. Operations run in the order of these calls.
+        The operation answers through the `OperationResult`. Operations run in the order of these calls.
         """
-        self.write_to(self.partition_of(key), operation, refuse)
+        self.run_on(self.partition_of(key), operation, refuse)
 
-    def write_to(
+    def run_on(
         self,
         number: int,
-        operation: Callable[[M, Turn], None],
+        operation: Callable[[M, OperationResult], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
         """The same, for a shard by its number."""
@@ -83,28 +83,28 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         if found is None:
             refuse(ErrorCode.NOT_COORDINATOR)
             return
-        shard, machine = found
+        shard, state_machine = found
         error = shard.error()
         if error is not NONE:
             refuse(error)
             return
-        shard.run(lambda turn: operation(machine, turn))
+        shard.run(lambda result: operation(state_machine, result))
 
     def partition_of(self, key: str) -> int:
         """The partition that has this key."""
         return partition_for(key, self._partition_count())
 
     @property
-    def numbers(self) -> list[int]:
+    def partitions(self) -> list[int]:
         """The shards there are, whether they serve or not."""
         return sorted(self._shards)
 
-    def machines(self) -> Iterator[M]:
+    def state_machines(self) -> Iterator[M]:
         """The states of the shards that serve, to look at."""
-        for number in self.numbers:
-            shard, machine = self._shards[number]
+        for number in self.partitions:
+            shard, state_machine = self._shards[number]
             if shard.error() is NONE:
-                yield machine
+                yield state_machine
 
     # -- shards ----------------------------------------------------------------------------------
 
@@ -114,14 +114,14 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._unload(number)
         if partition.failure:
             return
-        machine = self._make_machine()
-        shard = self.new_shard(partition, machine)
-        self._shards[number] = shard, machine
+        state_machine = self._new_state_machine()
+        shard = self.new_shard(partition, state_machine)
+        self._shards[number] = shard, state_machine
         shard.load(self._call_soon)
 
-    def new_shard(self, partition: Partition, machine: M) -> Shard:
+    def new_shard(self, partition: Partition, state_machine: M) -> Shard:
         """One to be loaded."""
-        return Shard(partition, machine, self._replicas, self._clock, self._timer)
+        return Shard(partition, state_machine, self._replicas, self._clock, self._timer)
 
     def moved(self, partition: Partition) -> None:
         """The high watermark of a partition moved, or it went away."""
@@ -141,5 +141,5 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
 
     def close(self) -> None:
         """The broker stops: no timer runs any more, and whoever waits is told to look elsewhere."""
-        for number in self.numbers:
+        for number in self.partitions:
             self._unload(number)

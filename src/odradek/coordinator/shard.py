@@ -9,9 +9,9 @@ One partition of a coordinator's topic, with the state that its records make.
     loading ──► active ──► (gone)
        └──────► failed
 
-Loading replays the log up to its end, some hundred kilobytes at a time, so that the broker goes on
+CoordinatorLoader replays the log up to its end, some hundred kilobytes at a time, so that the broker goes on
 meanwhile; then `StateMachine.loaded` sets the timers. An active shard runs operations one after the
-other (see `turn`). A shard whose log cannot be read or understood has failed and serves nothing
+other (see `result`). A shard whose log cannot be read or understood has failed and serves nothing
 until the partition is opened again.
 
 Answers wait for the high watermark, which with `log.durability=fsync` is the disk. They leave in
@@ -34,12 +34,12 @@ from typing import Any, Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
-from odradek.coordinator.operation import CANCELLED, Operation, Reply, TimerKey, Turn
+from odradek.coordinator.operation import CANCELLED, Operation, OperationResult, Reply, TimerKey
 from odradek.coordinator.records import CoordinatorRecord, decode_record, key_bytes, value_bytes
 from odradek.coordinator.timers import KeyedTimers
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import ByteRange
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.record_batch import CorruptBatch, batches, is_intact, records_of
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
@@ -56,7 +56,7 @@ class LoadingFailed(Exception):
     """The log cannot be read, or holds what is no record of a coordinator."""
 
 
-class Loading:
+class CoordinatorLoader:
     """One pass over one partition."""
 
     def __init__(self, partition: Partition, replay: Callable[[CoordinatorRecord], None]) -> None:
@@ -72,7 +72,7 @@ class Loading:
         """All has been replayed."""
         return self._position >= self.end_offset
 
-    def read_some(self) -> bool:
+    def load_some(self) -> bool:
         """Replay the next records. True: there are more, and they can be read at once."""
         if self.done or self._position >= self._partition.high_watermark:
             return False
@@ -144,11 +144,11 @@ class StateMachine(Protocol):
         """Make the state what this record says: when loading, and when it was just appended."""
         ...
 
-    def loaded(self, turn: Turn) -> None:
+    def loaded(self, result: OperationResult) -> None:
         """The first operation, when all records are replayed."""
         ...
 
-    def expired(self, key: TimerKey, turn: Turn) -> None:
+    def expired(self, key: TimerKey, result: OperationResult) -> None:
         """The operation of a timer whose time has come."""
         ...
 
@@ -176,19 +176,19 @@ class Shard:
     def __init__(
         self,
         partition: Partition,
-        machine: StateMachine,
+        state_machine: StateMachine,
         replicas: ReplicaManager,
         clock: Clock,
         timer: SystemTimer,
     ) -> None:
         self.partition = partition
-        self.machine = machine
+        self.state_machine = state_machine
         self.state = ShardState.LOADING
         self._replicas = replicas
         self._clock = clock
         self._timers = KeyedTimers(timer, self._expired)
         self._waiting: deque[tuple[int, Answers]] = deque()
-        self._written = 0
+        self._last_written_offset = 0
 
     def error(self) -> ErrorCode:
         """Why it serves nobody now; NONE if it does."""
@@ -202,13 +202,13 @@ class Shard:
 
     def load(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
         """Begin to replay the log; with nothing in it, that is all."""
-        self._loading = Loading(self.partition, self.machine.replay)
+        self._loading = CoordinatorLoader(self.partition, self.state_machine.replay)
 
         def go_on() -> None:
             if self.state is not ShardState.LOADING:
                 return
             try:
-                more = self._loading.read_some()
+                more = self._loading.load_some()
             except LoadingFailed as failure:
                 log.critical(
                     "the coordinator cannot serve %s: %s", self.partition.topic_partition, failure
@@ -220,70 +220,68 @@ class Shard:
             elif self._loading.done:
                 self._loaded()
 
-        self._go_on = go_on
+        self._continue_loading = go_on
         go_on()
 
     def _loaded(self) -> None:
         self.state = ShardState.ACTIVE
-        self._written = self._loading.end_offset
-        self.run(self.machine.loaded)
+        self._last_written_offset = self._loading.end_offset
+        self.run(self.state_machine.loaded)
 
     # -- operations ------------------------------------------------------------------------------
 
     def run(self, operation: Operation) -> None:
         """Do what the operation says. The shard must be active."""
-        turn = Turn(self._clock.wall_ms())
-        operation(turn)
-        if turn.records:
-            error = self._append(turn)
+        result = OperationResult(self._clock.wall_ms())
+        operation(result)
+        if result.records:
+            error = self._append(result)
             if error is not NONE:
-                self._set_timers(turn)
-                self._refuse(turn, RESPONSE_ERRORS.get(error, error))
+                self._set_timers(result)
+                self._refuse(result, RESPONSE_ERRORS.get(error, error))
                 return
-            for record in turn.records:
-                self.machine.replay(record)
-            for step in turn.steps:
+            for record in result.records:
+                self.state_machine.replay(record)
+            for step in result.steps:
                 step()
-        self._set_timers(turn)
-        self._release(turn.answers)
-        if turn.records:
+        self._set_timers(result)
+        self._release(result.answers)
+        if result.records:
             self._replicas.appended(self.partition)
 
     def _expired(self, key: TimerKey) -> None:
-        self.run(lambda turn: self.machine.expired(key, turn))
+        self.run(lambda result: self.state_machine.expired(key, result))
 
-    def _append(self, turn: Turn) -> ErrorCode:
+    def _append(self, result: OperationResult) -> ErrorCode:
         builder = RecordBatchBuilder()
         try:
-            for record in turn.records:
-                builder.append(key_bytes(record), value_bytes(record), timestamp=turn.now_ms)
+            for record in result.records:
+                builder.append(key_bytes(record), value_bytes(record), timestamp=result.now_ms)
         except ValueError as error:  # A name that is longer than a record can say.
             log.warning("records of %s: %s", self.partition.topic_partition, error)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         data = builder.build()
-        result = self._replicas.append(
-            self.partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION
-        )
-        if result.error is NONE:
-            self._written = result.required_offset
-        elif result.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # Of that the disk has told.
+        info = self._replicas.append(self.partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION)
+        if info.error is NONE:
+            self._last_written_offset = info.required_offset
+        elif info.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # Of that the disk has told.
             log.error(
                 "%d records of %s were refused: %s %s",
-                len(turn.records),
+                len(result.records),
                 self.partition.topic_partition,
-                result.error.name,
-                result.error_message or "",
+                info.error.name,
+                info.error_message or "",
             )
-        return result.error
+        return info.error
 
-    def _refuse(self, turn: Turn, error: ErrorCode) -> None:
-        refuse(turn.answers, error)
-        for reply in turn.owed:
+    def _refuse(self, result: OperationResult, error: ErrorCode) -> None:
+        refuse(result.answers, error)
+        for reply in result.deferred_replies:
             reply.refuse(error)
 
-    def _set_timers(self, turn: Turn) -> None:
+    def _set_timers(self, result: OperationResult) -> None:
         timers = self._timers
-        for key, delay_ms in turn.timers:
+        for key, delay_ms in result.timers:
             if delay_ms == CANCELLED:
                 timers.cancel(key)
             else:
@@ -294,20 +292,20 @@ class Shard:
     def _release(self, answers: Answers) -> None:
         if not answers:
             return
-        if not self._waiting and self.partition.high_watermark >= self._written:
+        if not self._waiting and self.partition.high_watermark >= self._last_written_offset:
             for reply, response in answers:
-                reply.give(response)
+                reply.send(response)
         else:
-            self._waiting.append((self._written, answers))
+            self._waiting.append((self._last_written_offset, answers))
 
     def high_watermark_moved(self) -> None:
         """Let those answers go that have waited long enough, or go on loading."""
         if self.state is ShardState.LOADING:
-            self._go_on()
+            self._continue_loading()
         waiting = self._waiting
         while waiting and waiting[0][0] <= self.partition.high_watermark:
             for reply, response in waiting.popleft()[1]:
-                reply.give(response)
+                reply.send(response)
 
     def unload(self, error: ErrorCode) -> None:
         """The partition went away: nobody is promised anything any more."""
@@ -315,7 +313,7 @@ class Shard:
         self._timers.clear()
         while self._waiting:
             refuse(self._waiting.popleft()[1], error)
-        self.machine.unloaded(error)
+        self.state_machine.unloaded(error)
 
 
 def refuse(answers: Answers, error: ErrorCode) -> None:

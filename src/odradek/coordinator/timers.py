@@ -39,7 +39,7 @@ class KeyedTask(TimerTask):
         self.deadline_ms: i64 = 0
 
     def run(self) -> None:
-        self.timers.came_up(self)
+        self.timers.task_expired(self)
 
 
 @final
@@ -79,7 +79,7 @@ class KeyedTimers:
             task.cancel()
         self._tasks.clear()
 
-    def came_up(self, task: KeyedTask) -> None:
+    def task_expired(self, task: KeyedTask) -> None:
         """The time has come that a task is on the wheel for: its key's, or an earlier one."""
         if task.deadline_ms > self._timer.now_ms:
             self._timer.schedule(task, task.deadline_ms)

@@ -16,8 +16,8 @@ from typing import Final
 
 from odradek.log.log_segments import Segments
 from odradek.log.segment import Segment
+from odradek.model.byte_ranges import FileSlice
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import FileSlice
 
 
 class LogOffsetMetadata:

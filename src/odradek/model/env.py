@@ -158,7 +158,7 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
-class Listening(Protocol):
+class ServerSocket(Protocol):
     """A bound server socket."""
 
     @property
@@ -170,7 +170,9 @@ class Listening(Protocol):
 class Network(Protocol):
     """Readiness of transports, told on the owner thread."""
 
-    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening: ...
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Transport], None]
+    ) -> ServerSocket: ...
 
     def connect(
         self,

@@ -16,7 +16,6 @@ Names and codes are the wire's. Texts are ours: clients show their own.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 
 class ProtocolError(Exception):
@@ -259,22 +258,6 @@ class ErrorCode(IntEnum):
         "The topology description was not taken.",
     )
     CONTROLLER_ID_NOT_REGISTERED = 136, FATAL, "This controller id is not registered."
-
-
-class ErrorInfo(NamedTuple):
-    """One row of the table, for documentation and for clients."""
-
-    code: ErrorCode
-    name: str
-    retriable: bool
-    refresh_metadata: bool
-    text: str
-
-
-ERRORS: dict[ErrorCode, ErrorInfo] = {
-    code: ErrorInfo(code, code.name, code.retriable, code.refresh_metadata, code.text)
-    for code in ErrorCode
-}
 
 
 def error_code(value: int) -> ErrorCode:

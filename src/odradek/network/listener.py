@@ -67,7 +67,7 @@ class AddressInUseError(OSError):
         self.holder = holder
 
 
-class SocketListening:
+class TcpServerSocket:
     """Listens from the moment it is made until `close`."""
 
     def __init__(

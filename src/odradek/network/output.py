@@ -17,8 +17,8 @@ import errno
 from collections.abc import Sequence
 from typing import Final
 
+from odradek.model.byte_ranges import FileSlice
 from odradek.model.env import Buffer, Transport
-from odradek.model.spans import FileSlice
 
 Part = Buffer | FileSlice
 

@@ -32,9 +32,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from odradek.model.env import Clock, Listening, Offload, Transport
+from odradek.model.env import Clock, ServerSocket, Offload, Transport
 from odradek.network.connector import Connector
-from odradek.network.listener import SocketListening
+from odradek.network.listener import TcpServerSocket
 from odradek.network.poller import READ, WRITE, Poller, Watchable, default_poller
 from odradek.timing.timer import SystemTimer
 
@@ -110,9 +110,9 @@ class Reactor:
 
     # The Network protocol.
 
-    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening:
+    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
         """Bind and accept. Raises `OSError`; `AddressInUseError` says who has the port."""
-        return SocketListening(self, self.timer, host, port, accepted)
+        return TcpServerSocket(self, self.timer, host, port, accepted)
 
     def connect(
         self,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from odradek.model.env import Listening, Network, Transport
+from odradek.model.env import ServerSocket, Network, Transport
 from odradek.network.connection import Connection, ConnectionLimits, Handler, NetworkCounters
 from odradek.timing.timer import SystemTimer
 
@@ -54,11 +54,11 @@ class SocketServer:
         self.on_bug = on_bug
         self._per_address: dict[str, int] = {}
         self._next_id = 0
-        self._listening: list[Listening] = []
+        self._listening: list[ServerSocket] = []
         self._refused_logged_ms: int | None = None
         self._refused_unlogged = 0
 
-    def listen(self, host: str, port: int) -> Listening:
+    def listen(self, host: str, port: int) -> ServerSocket:
         """Accept connections there; port 0 is any free one. Raises `OSError`
         (`AddressInUseError`, `CannotListenError`).
         """

@@ -1,11 +1,21 @@
-"""Kafka's wire protocol and record format: bytes to values and back, for both sides of it.
+"""Kafka's wire protocol and record format: conversion between bytes and Python values.
 
-`schema` declares messages, one dataclass per request or response for all its versions (`api`);
-`compile` makes readers and writers of them, and `hot_produce` and `hot_fetch` are those by hand for
-what is said most (see `hot_codec`). `frame` and `header` are what is around a message.
-`record_batch` and its neighbours read, check, build and compress record batches.
-`metadata_records` declares what the cluster's metadata log holds.
+    schema, api/<api>               how a message is declared, and one module per API
+    codec                           reads and writes any version of a message
+    codegen, generated_reader,
+    generated_writer                straight-line Python generated from the declarations
+    hot_codec, hot_produce,
+    hot_fetch, hot_heartbeat        codecs written by hand for the most frequent messages
+    api_keys, frame, primitives     the table of APIs; lengths and headers; variable-length integers
+    record_batch, records,
+    record_batch_builder,
+    record_columns, compression     reading, building and decompressing record batches
+    validate                        the broker's checks on a produced batch
+    control_records, metadata_records,
+    consumer_protocol               contents of records and fields that Kafka itself defines
 
-Nothing here does I/O or knows what a message means. What a peer got wrong is a `ProtocolError` (see
-`model.errors`) and never anything else; nothing is allocated for a length that has not arrived.
+Nothing here does I/O or acts on a message. Invalid input from a peer raises `ProtocolError` (see
+`model.errors`) and nothing else; nothing is allocated for a length that has not arrived.
+
+Tests: unit/protocol, property, fuzz, golden, interop
 """

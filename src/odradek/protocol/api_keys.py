@@ -1,7 +1,8 @@
-"""The table of APIs: key -> request and response class. Rendered in the protocol page of the docs.
+"""The table of APIs by key, with their request and response classes. Kafka's `ApiKeys`.
 
-The versions in the declarations are Kafka 4.4's, from the floor of KIP-896 up. What a broker
-advertises is its own table (`broker.apis`); the two differ where old clients need it.
+The versions in the declarations are Kafka 4.4's, from the floor of KIP-896 up. A broker advertises
+the versions of its own table (`broker.apis`); the two differ where old clients need it. The
+protocol page of the documentation is generated from both.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from odradek.protocol.schema import declaration
 
 
 class ApiMessages(NamedTuple):
-    """One row: an API by its key, with its two messages for all versions."""
+    """An API by its key, with its request and response for all versions."""
 
     key: int
     name: str
@@ -61,15 +62,15 @@ class ApiMessages(NamedTuple):
     response: type[Any]
     versions: tuple[int, int]
     flexible: int | None
-    """The first version with compact lengths, tagged fields and the header to match."""
+    """The first version with compact lengths, tagged fields and the matching header."""
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version of request and response is flexible."""
+        """True if this version of request and response is flexible."""
         return self.flexible is not None and version >= self.flexible
 
 
 def api_messages(request: type[Any], response: type[Any]) -> ApiMessages:
-    """The row of a pair of messages."""
+    """Return the row of a request and its response, from their declarations."""
     key, versions, flexible = declaration(request)
     assert declaration(response) == (key, versions, flexible), request
     return ApiMessages(

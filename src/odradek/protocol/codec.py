@@ -45,8 +45,8 @@ T = TypeVar("T")
 Reader = Callable[[bytes, int], T]
 Writer = Callable[[T], list[Part]]
 
-NATIVE = not isinstance(HotReader.read, FunctionType)
-"""Whether the readers and writers by hand run compiled."""
+HAND_WRITTEN_ARE_COMPILED = not isinstance(HotReader.read, FunctionType)
+"""True if the hand-written readers and writers run compiled."""
 
 HOT_READERS: dict[type[Any], Callable[[type[Any], int, Reader[Any], bool], HotReader]] = {
     ProduceRequest: ProduceRequestReader,
@@ -71,10 +71,10 @@ _writers: dict[tuple[type[Any], int], Writer[Any]] = {}
 
 
 def reader(cls: type[T], version: int) -> Reader[T]:
-    """`read(frame, pos) -> message`. A response must end where the frame ends.
+    """Return `read(frame, pos) -> message`. A response must end where the frame ends.
 
-    Raises `ValueError` for a version the message does not have. The function itself raises
-    `ProtocolError` and nothing else.
+    Raises `ValueError` for a version that the message does not have. The returned function raises
+    only `ProtocolError`.
     """
     found = _readers.get((cls, version))
     if found is None:
@@ -84,8 +84,10 @@ def reader(cls: type[T], version: int) -> Reader[T]:
 
 
 def open_ended_reader(cls: type[T], version: int) -> Reader[T]:
-    """The same, but what follows the message is passed over, as Kafka's clients do it with what
-    brokers answer: librdkafka's mock cluster says a byte too much of its metadata.
+    """Like `reader`, but bytes after the message are skipped.
+
+    Kafka's clients do so with responses: librdkafka's mock cluster sends a byte too many after its
+    Metadata response.
     """
     found = _open_ended_readers.get((cls, version))
     if found is None:
@@ -95,9 +97,10 @@ def open_ended_reader(cls: type[T], version: int) -> Reader[T]:
 
 
 def writer(cls: type[T], version: int) -> Writer[T]:
-    """`write(message) -> parts`. Raises `ValueError` for a version the message does not have.
+    """Return `write(message) -> parts`. Raises `ValueError` for a version that does not exist.
 
-    The function raises `UnsupportedVersionError` for a value that the version cannot carry.
+    The returned function raises `UnsupportedVersionError` for a value that the version cannot
+    carry.
     """
     found = _writers.get((cls, version))
     if found is None:
@@ -107,42 +110,42 @@ def writer(cls: type[T], version: int) -> Writer[T]:
 
 
 def make_reader(cls: type[Any], version: int, open_ended: bool) -> Reader[Any]:
-    """The fastest reader there is."""
+    """Return the fastest reader for this version."""
     made = compile_reader(cls, version, open_ended)[0]
-    by_hand = HOT_READERS.get(cls) if NATIVE else None
+    by_hand = HOT_READERS.get(cls) if HAND_WRITTEN_ARE_COMPILED else None
     return made if by_hand is None else by_hand(cls, version, made, open_ended).read
 
 
 def make_writer(cls: type[Any], version: int) -> Writer[Any]:
-    """The fastest writer there is."""
+    """Return the fastest writer for this version."""
     made = compile_writer(cls, version)[0]
-    by_hand = HOT_WRITERS.get(cls) if NATIVE else None
+    by_hand = HOT_WRITERS.get(cls) if HAND_WRITTEN_ARE_COMPILED else None
     return made if by_hand is None else by_hand(cls, version, made).write
 
 
 def decode(cls: type[T], version: int, frame: bytes, pos: int = 0) -> T:
-    """The message from `pos` on. Raises `ProtocolError`."""
+    """Return the message that begins at `pos`. Raises `ProtocolError`."""
     return reader(cls, version)(frame, pos)
 
 
 def encode(message: object, version: int) -> list[Part]:
-    """The message as parts to send in order. Raises `UnsupportedVersionError`."""
+    """Return the message as parts to send in order. Raises `UnsupportedVersionError`."""
     return writer(type(message), version)(message)
 
 
 def encode_bytes(message: object, version: int) -> bytes:
-    """The message in one piece, for messages without stretches of files."""
+    """Return the message as one `bytes`, for messages without byte ranges of files."""
     return joined(encode(message, version))
 
 
 def source(cls: type[Any], version: int) -> str:
-    """The Python source of the reader and the writer of a version, to look at."""
+    """Return the Python source of the reader and the writer of a version, for inspection."""
     check_version(cls, version)
     return compile_reader(cls, version)[1] + "\n\n" + compile_writer(cls, version)[1]
 
 
 def check_version(cls: type[Any], version: int) -> None:
-    """Raises `ValueError` unless the message has this version."""
+    """Raise `ValueError` unless the message has this version."""
     low, high = declaration(cls).versions
     if not low <= version <= high:
         raise ValueError(f"{cls.__name__} has versions {low} to {high}, not {version}")

@@ -37,7 +37,7 @@ class Layout(NamedTuple):
 
 
 class FunctionBuilder:
-    """A function under construction."""
+    """Collects the source of one function, then compiles it."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         self.cls = cls
@@ -49,24 +49,24 @@ class FunctionBuilder:
         self._names = 0
 
     def emit(self, line: str) -> None:
-        """Append one line at the present indentation."""
+        """Append one line at the current indentation."""
         self.lines.append(" " * self.depth + line)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """The lines inside are the body of `head`."""
+        """Indent the lines emitted inside the `with` block under `head`."""
         self.emit(head)
         self.depth += 1
         yield
         self.depth -= 1
 
     def name(self, stem: str) -> str:
-        """A local name that no other part of the function uses."""
+        """Return a local name that no other part of the function uses."""
         self._names += 1
         return f"{stem}{self._names}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """The name by which the function refers to an object from outside."""
+        """Return the name by which the function refers to `value`, an object of its scope."""
         for known, other in self.scope.items():
             if other is value:
                 return known
@@ -75,7 +75,7 @@ class FunctionBuilder:
         return known
 
     def literal(self, value: Any) -> str:
-        """An expression that gives a default: new each time where it is mutable."""
+        """Return an expression for a default; a mutable default is new at each evaluation."""
         if value is None or isinstance(value, bool | int | float | str | bytes):
             return repr(value)
         if value == []:
@@ -83,7 +83,7 @@ class FunctionBuilder:
         return self.constant("default", value)
 
     def finish(self, head: str, kind: str) -> tuple[Callable[..., Any], str]:
-        """Compile what was written under `head`; the function and its source."""
+        """Compile the collected lines under `head`; return the function and its source."""
         source = "\n".join([head, *self.lines, ""])
         filename = f"<{kind} {self.cls.__name__} v{self.version}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
@@ -93,7 +93,7 @@ class FunctionBuilder:
 
 
 def layout_of(codes: str) -> Layout:
-    """The big-endian layout of a run of fixed fields."""
+    """Return the big-endian layout of a run of fixed-width fields."""
     found = _layouts.get(codes)
     if found is None:
         made = Struct(">" + codes)
@@ -102,7 +102,7 @@ def layout_of(codes: str) -> Layout:
 
 
 def minimum_size(kind: WireType, version: int, flexible: bool, tagged: bool = False) -> int:
-    """The fewest bytes a value can take: what bounds a count before anything is allocated."""
+    """Return the fewest bytes a value can take: the bound on a count before it is trusted."""
     if isinstance(kind, Fixed):
         return kind.size
     if isinstance(kind, ArrayOf):
@@ -121,5 +121,5 @@ def minimum_size(kind: WireType, version: int, flexible: bool, tagged: bool = Fa
 
 
 def objects_max(cls: type[Any]) -> int:
-    """How many objects a message may have: see `primitives`."""
+    """Return how many objects a message may contain: see `primitives`."""
     return RESPONSE_OBJECTS_MAX if cls.__name__.endswith("Response") else REQUEST_OBJECTS_MAX

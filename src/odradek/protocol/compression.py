@@ -1,19 +1,18 @@
-"""The codecs of a record batch: how its records section is compressed, and the cap on what
-comes out.
+"""Compression codecs of record batches, with a cap on the decompressed size.
 
     gzip    one or more gzip members
     snappy  xerial framing: magic 82 'SNAPPY' 00, version i32, compatible version i32, then
-            (length i32, raw snappy block)*; a bare raw snappy block is read too, as Java does
+            (length i32, raw snappy block)*; a raw snappy block alone is read too, as Java does
     lz4     one frame of the LZ4 frame format, its blocks independent of each other
     zstd    one or more zstd frames
 
-A compressed section tells how long it is, never truthfully how long it becomes. So no size in it
-is believed: the output buffer starts at a guess, doubles while it is too small, and never exceeds
-the caller's cap. A bomb costs at most three times the work of the cap, the memory of the cap,
-and ends in `SectionTooLarge`.
+A decompressed size stated in a section cannot be trusted. So no stated size is used: the output
+buffer starts at a guess, doubles while it is too small, and never exceeds the caller's cap. A
+decompression bomb costs at most three times the work of the cap and the memory of the cap, and
+raises `SectionTooLarge`.
 
-Facts of the codec library that this rests on are pinned by tests: `decompress_into` never writes
-past its buffer and says `failed to write whole buffer` when that is too small.
+This depends on two facts of the codec library, which tests check: `decompress_into` never writes
+past its buffer, and raises `failed to write whole buffer` when the buffer is too small.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class CompressionType(IntEnum):
     ZSTD = 4
 
 
-# What `compression.type` may say, beside `producer`.
+# The values of `compression.type`, besides `producer`.
 NAMES: Final = MappingProxyType(
     {
         "uncompressed": CompressionType.NONE,
@@ -64,7 +63,7 @@ LZ4_DICTIONARY: Final = 0b0000_0001
 
 
 class CorruptCompression(Exception):
-    """The section is not what its codec says it is."""
+    """The section is not valid data of its codec."""
 
 
 class SectionTooLarge(Exception):
@@ -72,7 +71,7 @@ class SectionTooLarge(Exception):
 
 
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """`data` as a records section of `codec`; `level` None is the codec's default here."""
+    """Return `data` compressed by `codec`; `level` None is the default level of this module."""
     match CompressionType(codec):
         case CompressionType.NONE:
             return data
@@ -93,9 +92,9 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: bytes, max_bytes: int) -> bytes:
-    """What the section `data` of `codec` holds, at most `max_bytes`.
+    """Return the decompressed section `data` of `codec`, at most `max_bytes`.
 
-    Raises `SectionTooLarge` beyond that, `CorruptCompression` for what cannot be decoded.
+    Raises `SectionTooLarge` beyond that, `CorruptCompression` for invalid data.
     """
     match codec:
         case CompressionType.NONE:
@@ -130,10 +129,10 @@ def _decompress(library: Any, data: bytes, max_bytes: int) -> bytes:
 
 
 def _check_lz4_frame(data: bytes) -> None:
-    """That the section is one frame of independent blocks and nothing else.
+    """Check that the section is one frame of independent blocks and nothing else.
 
-    Java's reader stops after the first frame and refuses linked blocks, other readers go on and
-    accept them: what is not this would be read differently by different consumers.
+    Java's reader stops after the first frame and refuses linked blocks; other readers accept both.
+    So different consumers would read anything else differently.
     """
     if len(data) < LZ4_HEADER_BYTES:
         raise CorruptCompression("lz4 frame is too short")
@@ -162,7 +161,7 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     total, pos = 0, 0
     while pos < len(data):
-        if data.startswith(XERIAL_MAGIC, pos):  # a stream may be several, one after the other
+        if data.startswith(XERIAL_MAGIC, pos):  # a section may have several streams
             pos += len(XERIAL_HEADER)
             continue
         length = int.from_bytes(data[pos : pos + 4], "big")
@@ -178,8 +177,10 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_snappy_block(block: bytes, max_bytes: int) -> bytes:
-    """A raw block begins with its decompressed length, which no honest encoder makes more than
-    some twenty times (and no decoder more than about 64 times) the block's own."""
+    """Decompress a raw block, which begins with its decompressed length.
+
+    Real encoders reach some twenty times the block's own length; the format allows about 64 times.
+    """
     try:
         length = cramjam.snappy.decompress_raw_len(block)
         if length > max_bytes:

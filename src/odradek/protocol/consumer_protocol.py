@@ -1,15 +1,15 @@
-"""The consumer protocol: what members of a consumer group tell each other through the coordinator.
+"""The consumer protocol: messages between members of a consumer group, through the coordinator.
 
     subscription, assignment     version i16, then the message of that version
     sticky user data             previous assignment by topic, generation i32 (0.11 had none)
     cooperative-sticky user data generation i32
 
-Of no API: a subscription travels in JoinGroup as the metadata of one assignor, an assignment in
-SyncGroup. The coordinator passes both on unread; only tools (DescribeGroups) and the checks of
-OffsetDelete decode them.
+They belong to no API of their own: JoinGroup carries a subscription as the metadata of an assignor,
+SyncGroup an assignment. The coordinator forwards both without decoding them; only tools
+(DescribeGroups) and the checks of OffsetDelete decode them.
 
-Versions: 1 owned partitions (KIP-429), 2 the generation they are of, 3 the rack (KIP-881). Newer
-versions only add at the end, so a version above `HIGHEST_VERSION` is read as that one.
+Version 1 adds owned partitions (KIP-429), 2 their generation, 3 the rack (KIP-881). Newer versions
+only append fields, so a version above `HIGHEST_VERSION` is read as that one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TopicPartitions:
 
 @message(api=NO_API_KEY, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
 class ConsumerProtocolSubscription:
-    """What a member wants, and what it has."""
+    """A member's topics, and the partitions it owns."""
 
     topics: list[str]
     user_data: bytes | None = None
@@ -54,7 +54,7 @@ class ConsumerProtocolSubscription:
 
 @message(api=NO_API_KEY, versions=(0, HIGHEST_VERSION), flexible=None, open_ended=True)
 class ConsumerProtocolAssignment:
-    """What a member gets."""
+    """The partitions assigned to a member."""
 
     assigned_partitions: list[TopicPartitions]
     user_data: bytes | None = None
@@ -62,7 +62,7 @@ class ConsumerProtocolAssignment:
 
 @message(api=NO_API_KEY, versions=(0, 1), flexible=None, open_ended=True)
 class StickyUserData:
-    """What a member had after its last rebalance, and of which generation that was."""
+    """A member's partitions after its last rebalance, and the generation of that rebalance."""
 
     previous_assignment: list[TopicPartitions]
     generation: i32 = field(default=NO_GENERATION, since=1)
@@ -70,35 +70,35 @@ class StickyUserData:
 
 @message(api=NO_API_KEY, versions=(0, 0), flexible=None, open_ended=True)
 class CooperativeStickyUserData:
-    """The generation of the owned partitions, for leaders that read subscriptions up to 1."""
+    """The generation of the owned partitions, for leaders that know only versions 0 and 1."""
 
     generation: i32
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member wants and has, as assignors see it."""
+    """A member's topics and owned partitions, as assignors use them."""
 
     topics: Sequence[str]
     user_data: bytes | None = None
     owned_partitions: Sequence[TopicPartition] = ()
     generation_id: int = NO_GENERATION
-    """Of the owned partitions; -1 unknown."""
+    """That of the owned partitions; -1 if unknown."""
     rack_id: str | None = None
     group_instance_id: str | None = None
-    """Not of this protocol: the coordinator tells it beside the subscription."""
+    """Not part of this message: the coordinator sends it beside the subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one member gets, with what its assignor wants to tell it."""
+    """The partitions assigned to one member, with user data of the assignor."""
 
     partitions: Sequence[TopicPartition]
     user_data: bytes | None = None
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
-    """Grouped by topic, in the order in which topics and partitions come."""
+    """Group partitions by topic, keeping the order of topics and of partitions."""
     groups: dict[str, list[int]] = {}
     for topic, partition in partitions:
         groups.setdefault(topic, []).append(partition)
@@ -106,14 +106,14 @@ def group_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions
 
 
 def flatten(groups: Iterable[TopicPartitions]) -> list[TopicPartition]:
-    """The inverse of `group_by_topic`."""
+    """Return the partitions of groups in order; the inverse of `group_by_topic`."""
     return [
         TopicPartition(group.topic, partition) for group in groups for partition in group.partitions
     ]
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """With its version in front; topics and partitions sorted, as Java writes them."""
+    """Encode a subscription after its version; topics and partitions are sorted, as in Java."""
     return encode_versioned(
         ConsumerProtocolSubscription(
             topics=sorted(subscription.topics),
@@ -127,7 +127,7 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Subscription:
-    """What `encode_subscription` wrote. Raises `ProtocolError`."""
+    """Decode the result of `encode_subscription`. Raises `ProtocolError`."""
     found = decode_versioned(ConsumerProtocolSubscription, data)
     return Subscription(
         topics=found.topics,
@@ -140,7 +140,7 @@ def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Su
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """With its version in front."""
+    """Encode an assignment after its version."""
     return encode_versioned(
         ConsumerProtocolAssignment(
             assigned_partitions=group_by_topic(assignment.partitions),
@@ -151,20 +151,20 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """What `encode_assignment` wrote. Raises `ProtocolError`."""
+    """Decode the result of `encode_assignment`. Raises `ProtocolError`."""
     found = decode_versioned(ConsumerProtocolAssignment, data)
     return Assignment(flatten(found.assigned_partitions), found.user_data)
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """What a member of a sticky group remembers."""
+    """Encode the user data of the sticky assignor."""
     return encode_bytes(
         StickyUserData(previous_assignment=group_by_topic(partitions), generation=generation), 1
     )
 
 
 def decode_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Previous partitions and their generation; nothing, if it is of another assignor's making."""
+    """Return the previous partitions and their generation; none for another assignor's data."""
     for version in (1, 0):
         try:
             found = decode(StickyUserData, version, data)
@@ -175,12 +175,15 @@ def decode_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 def encode_cooperative_sticky_user_data(generation: int) -> bytes:
-    """The generation alone: the partitions are in the subscription itself."""
+    """Encode the user data of the cooperative-sticky assignor: the generation alone.
+
+    The subscription itself has the partitions.
+    """
     return encode_bytes(CooperativeStickyUserData(generation=generation), 0)
 
 
 def decode_cooperative_sticky_user_data(data: bytes) -> int:
-    """The generation; -1 if it is of another assignor's making."""
+    """Return the generation; -1 for another assignor's data."""
     try:
         return decode(CooperativeStickyUserData, 0, data).generation
     except ProtocolError:
@@ -188,12 +191,12 @@ def decode_cooperative_sticky_user_data(data: bytes) -> int:
 
 
 def encode_versioned(value: object, version: int) -> bytes:
-    """The message behind its version."""
+    """Encode a message after its version."""
     return version.to_bytes(2, "big") + encode_bytes(value, version)
 
 
 def decode_versioned(cls: type[T], data: bytes) -> T:
-    """The message behind a version. Raises `ProtocolError`."""
+    """Decode a message after its version. Raises `ProtocolError`."""
     version = int.from_bytes(data[:2], "big", signed=True)
     if len(data) < 2 or version < 0:
         raise ProtocolError(f"{cls.__name__} begins with its version, not with {data[:2].hex()!r}")

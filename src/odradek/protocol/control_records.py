@@ -1,10 +1,10 @@
-"""Control records: what a broker itself writes into a log, one to a batch with the control bit.
+"""Control records: written into a log by brokers, one to a batch with the control bit.
 
     key     version i16, type i16
     value   by type; ABORT and COMMIT: version i16, coordinatorEpoch i32
                      LEADER_CHANGE:    version i16, leaderId i32, voters ... (KRaft)
 
-They occupy offsets and are never handed to applications.
+They have offsets of their own and are never returned to applications.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class ControlRecordType(IntEnum):
 class ControlRecord(NamedTuple):
     """A control record.
 
-    `detail` is the coordinator epoch of a marker, the leader's id of a leader change, else -1.
+    `detail` is the coordinator epoch of an ABORT or COMMIT marker, the leader's id of a leader
+    change, else -1.
     """
 
     offset: int
@@ -42,7 +43,7 @@ class ControlRecord(NamedTuple):
 
 
 def read_control_record(data: bytes, header: RecordBatchHeader) -> ControlRecord:
-    """The one record of a control batch. Raises `InvalidRecords`, also for unknown types."""
+    """Return the record of a control batch. Raises `InvalidRecords`, also for unknown types."""
     record = next(records_of(data, header), None)
     if record is None or record.key is None or len(record.key) < 4:
         raise InvalidRecords("a control record has a key of version and type", 0)
@@ -59,16 +60,16 @@ def read_control_record(data: bytes, header: RecordBatchHeader) -> ControlRecord
 
 
 def is_abort_marker(data: bytes, header: RecordBatchHeader) -> bool:
-    """Whether a control batch ends a transaction by aborting it. What is unknown does not."""
+    """True if a control batch is an ABORT marker. False for unknown control records."""
     marker = next(records_of(data, header), None)
     return marker is not None and marker.key is not None and marker.key[2:4] == ABORT_KEY
 
 
 def marker_key(kind: ControlRecordType) -> bytes:
-    """The key of a control record."""
+    """Return the key of a control record."""
     return b"\x00\x00" + int(kind).to_bytes(2, "big")
 
 
 def marker_value(coordinator_epoch: int) -> bytes:
-    """The value of an ABORT or COMMIT record."""
+    """Return the value of an ABORT or COMMIT record."""
     return b"\x00\x00" + coordinator_epoch.to_bytes(4, "big", signed=True)

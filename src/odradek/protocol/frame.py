@@ -39,7 +39,7 @@ _known_clients: Final[dict[bytes, str]] = {}
 
 
 class RequestHeader:
-    """What stands before every request. `client_id` is None for clients that give none."""
+    """The header of a request. `client_id` is None if the client sent none."""
 
     __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
 
@@ -59,20 +59,20 @@ class RequestHeader:
 
 
 def request_is_flexible(api_key: int, version: int) -> bool:
-    """Whether this version's request header has a tag section. False for unknown APIs."""
+    """True if this version's request header has a tag section. False for unknown APIs."""
     return version >= _first_flexible.get(api_key, NEVER)
 
 
 def response_is_flexible(api_key: int, version: int) -> bool:
-    """Whether this version's response header has a tag section."""
+    """True if this version's response header has a tag section."""
     return api_key != API_VERSIONS and version >= _first_flexible.get(api_key, NEVER)
 
 
 def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """The header of a request frame (without its length prefix), and where the body begins.
+    """Return the header of a request frame without its length, and where the body begins.
 
-    An unknown API has its header read as a non-flexible one, so that the caller can name it when
-    it closes the connection. Raises `ProtocolError`.
+    The header of an unknown API is read as a non-flexible one, so that the caller can name the API
+    when it closes the connection. Raises `ProtocolError`.
     """
     end: i64 = len(frame)
     if end < FIXED_SIZE:
@@ -96,7 +96,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
 
 
 def decode_client_id(raw: bytes) -> str:
-    """The text of a client id; the same few are seen over and over."""
+    """Return the text of a client id. Recent ones are cached: few different ones are in use."""
     known = _known_clients.get(raw)
     if known is None:
         try:
@@ -110,7 +110,10 @@ def decode_client_id(raw: bytes) -> str:
 
 
 def decode_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
-    """The correlation id of a response frame, and where the body begins. Raises `ProtocolError`."""
+    """Return the correlation id of a response frame, and where the body begins.
+
+    Raises `ProtocolError`.
+    """
     if len(frame) < 4:
         raise ProtocolError(f"a response of {len(frame)} bytes has no header")
     pos = 4
@@ -123,9 +126,9 @@ FRAME_SIZE_MAX: Final = 2**31 - 1
 
 
 def response_parts(correlation_id: int, parts: list[Part], flexible_header: bool) -> list[Part]:
-    """A response body as a frame: length, header v1 if `flexible_header` (else v0), body.
+    """Return a response as a frame: length, header v1 if `flexible_header` (else v0), body.
 
-    The list of parts becomes that of the frame.
+    `parts` is changed and returned.
     """
     head = BytesWriter()
     write_i32_be(head, i32((5 if flexible_header else 4) + size_of(parts)))
@@ -142,9 +145,9 @@ def request_parts(
     client_id: str | None,
     parts: list[Part],
 ) -> list[Part]:
-    """A request body as a frame: length, the header this version of the API has, body.
+    """Return a request as a frame: length, the header of this version of the API, body.
 
-    The list of parts becomes that of the frame.
+    `parts` is changed and returned.
     """
     name = b"" if client_id is None else client_id.encode()
     flexible = request_is_flexible(api_key, api_version)
@@ -161,7 +164,7 @@ def request_parts(
 
 
 def size_of(parts: list[Part]) -> int:
-    """How many bytes the parts have together."""
+    """Return the total size of the parts in bytes."""
     size = 0
     for part in parts:
         size += len(part)
@@ -169,7 +172,7 @@ def size_of(parts: list[Part]) -> int:
 
 
 def with_head(head: BytesWriter, parts: list[Part]) -> list[Part]:
-    """The head before the body, joined with its first part when that is plain bytes."""
+    """Put the head before the body, joined with its first part if that is plain bytes."""
     first = parts[0] if parts else None
     if isinstance(first, bytes):
         head.write(first)

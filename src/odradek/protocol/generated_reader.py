@@ -1,6 +1,6 @@
-"""Makes the reader of one version of a message: bytes in, dataclasses out, in straight-line Python.
+"""Generates the reader of one version of a message, which turns bytes into dataclasses.
 
-What the source of a reader looks like (a struct in an array, flexible, abridged):
+The source of a reader is straight-line Python (a struct in an array, flexible, abridged):
 
     def read(data, pos):
      end = len(data)
@@ -21,11 +21,11 @@ What the source of a reader looks like (a struct in an array, flexible, abridged
        o9.name = name7
 
 Adjacent fields of fixed width, and the length before a string or an array in the non-flexible
-encoding, share one `unpack_from`. Bounds: a count may not exceed what the remaining bytes can hold
-at the element's smallest size, nor the total of decoded elements the limit for one message; a
-length may not exceed what remains. `struct` and indexing check the end of the frame for the rest,
-so the whole body stands in one `try` that turns their errors into `ProtocolError`. Bytes behind a
-response or a record are an error too. `records` become a `ByteRange` of the frame, `bytes` a copy.
+encoding, share one `unpack_from`. A count may not exceed what the remaining bytes can hold at the
+element's smallest size, nor may the decoded elements exceed the limit for one message; a length may
+not exceed the remaining bytes. `struct` and indexing check the end of the frame for the rest, so
+the whole body is in one `try` that turns their errors into `ProtocolError`. Bytes after a response
+or a record are an error too. `records` become a `ByteRange` of the frame, `bytes` a copy.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from struct import error as struct_error
 from struct import unpack_from
 from typing import Any
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import ByteRange
 from odradek.protocol.codegen import FunctionBuilder, layout_of, minimum_size, objects_max
 from odradek.protocol.primitives import (
     MAX_STRING_BYTES,
@@ -63,22 +63,25 @@ Compiled = tuple[Callable[[bytes, int], Any], str]
 
 
 def compile_reader(cls: type[Any], version: int, open_ended: bool | None = None) -> Compiled:
-    """`read(frame, pos) -> message` for one version, and its source; `open_ended` as declared."""
+    """Return `read(frame, pos) -> message` for one version, and its source.
+
+    `open_ended` None is as declared.
+    """
     return ReaderBuilder(cls, version, open_ended).function()
 
 
 def bad_length(where: str, length: int, remaining: int) -> ProtocolError:
-    """A length or count that cannot be true."""
+    """Return the error for a length or count that the frame cannot hold."""
     return ProtocolError(f"{where} has length {length}, {remaining} bytes are left")
 
 
 def trailing_bytes(name: str, extra: int) -> ProtocolError:
-    """Bytes behind the end of the message."""
+    """Return the error for bytes after the end of the message."""
     return ProtocolError(f"{name} is followed by {extra} bytes more")
 
 
 class ReaderBuilder(FunctionBuilder):
-    """A reader under construction. `run` holds the fixed fields not yet unpacked."""
+    """Builds a reader. `run` holds the fixed-width fields not yet unpacked."""
 
     def __init__(self, cls: type[Any], version: int, open_ended: bool | None = None) -> None:
         super().__init__(cls, version)
@@ -99,14 +102,14 @@ class ReaderBuilder(FunctionBuilder):
         }
 
     def function(self) -> tuple[Callable[[bytes, int], Any], str]:
-        """The finished reader."""
+        """Return the reader and its source."""
         title = f"{self.cls.__name__} v{self.version}"
         self.emit("end = len(data)")
         self.emit(f"left = {objects_max(self.cls)}")
         with self.block("try:"):
             result = self.read_struct(self.cls)
             if not self.open_ended:
-                # Behind a request they are passed over: librdkafka 2.16 sends three too many.
+                # Bytes after a request are skipped: librdkafka 2.16 sends three too many.
                 self.emit(f"if pos != end: raise trailing_bytes({title!r}, end - pos)")
             self.emit(f"return {result}")
         with self.block("except (struct_error, IndexError):"):
@@ -118,11 +121,11 @@ class ReaderBuilder(FunctionBuilder):
         return self.finish("def read(data, pos):", "read")
 
     def pend(self, code: str, target: str) -> None:
-        """Add a fixed field to the run."""
+        """Add a fixed-width field to the run."""
         self.run.append((code, target))
 
     def flush(self) -> None:
-        """Unpack the run, if there is one."""
+        """Emit code that unpacks the run, if there is one."""
         if not self.run:
             return
         layout = layout_of("".join(code for code, _ in self.run))
@@ -133,7 +136,7 @@ class ReaderBuilder(FunctionBuilder):
         self.run.clear()
 
     def read_struct(self, cls: type[Any]) -> str:
-        """Read the fields of a struct, then build it; the local it is in."""
+        """Emit code that reads a struct and builds it; return the name of its local variable."""
         present = [item for item in fields_of(cls) if item.present(self.version)]
         values: dict[str, str] = {}
         converted: list[str] = []
@@ -162,7 +165,7 @@ class ReaderBuilder(FunctionBuilder):
         return result
 
     def read_field(self, cls: type[Any], item: Field, converted: list[str]) -> str:
-        """Read one field; the local it is, or after the next flush will be, in."""
+        """Emit code that reads one field; return its local variable, assigned by the next flush."""
         kind, target = item.type, self.name(item.name)
         where = f"{cls.__name__}.{item.name}"
         if isinstance(kind, Fixed):
@@ -176,7 +179,7 @@ class ReaderBuilder(FunctionBuilder):
         return target
 
     def read_variable(self, kind: WireType, target: str, where: str, nullable: bool) -> None:
-        """Read a value that begins with a length, a count or a null marker."""
+        """Emit code that reads a value beginning with a length, a count or a null marker."""
         if isinstance(kind, StructOf):
             self.read_nullable_struct(kind.cls, target, where, nullable)
             return
@@ -191,7 +194,7 @@ class ReaderBuilder(FunctionBuilder):
             self.read_content(kind, target, size, where)
 
     def read_length(self, code: str) -> str:
-        """Read a length or count, -1 for null; the local it is in."""
+        """Emit code that reads a length or count, -1 for null; return its local variable."""
         size = self.name("n")
         if not self.flexible:
             self.pend(code, size)
@@ -203,13 +206,13 @@ class ReaderBuilder(FunctionBuilder):
         return size
 
     def read_varint(self, target: str) -> None:
-        """Read an unsigned varint; one byte is the usual case."""
+        """Emit code that reads an unsigned varint; one byte is the usual case."""
         self.emit(f"{target} = data[pos]")
         self.emit(f"if {target} > 127: {target}, pos = read_uvarint(data, pos)")
         self.emit("else: pos += 1")
 
     def read_content(self, kind: WireType, target: str, size: str, where: str) -> None:
-        """Read `size` bytes or elements."""
+        """Emit code that reads `size` bytes or elements."""
         if isinstance(kind, ArrayOf):
             self.read_array(kind.element, target, size, where)
             return
@@ -228,7 +231,7 @@ class ReaderBuilder(FunctionBuilder):
         self.emit(f"pos = {stop}")
 
     def read_array(self, element: WireType, target: str, count: str, where: str) -> None:
-        """Read `count` elements, after the bounds have been checked."""
+        """Emit code that checks the bounds and reads `count` elements."""
         smallest = minimum_size(element, self.version, self.flexible)
         assert smallest > 0, f"{where}: an element without bytes has no bound"
         self.emit(f"left -= {count}")
@@ -259,7 +262,7 @@ class ReaderBuilder(FunctionBuilder):
             self.emit(f"{target}.append({value})")
 
     def read_nullable_struct(self, cls: type[Any], target: str, where: str, nullable: bool) -> None:
-        """Read a struct that is a field: where it can be null, a byte says whether it is."""
+        """Emit code that reads a struct field; a nullable one has a null marker in front."""
         if not nullable:
             self.flush()
             self.emit(f"{target} = {self.read_struct(cls)}")
@@ -273,7 +276,7 @@ class ReaderBuilder(FunctionBuilder):
             self.emit(f"{target} = {self.read_struct(cls)}")
 
     def read_tags(self, cls: type[Any], tagged: list[Field], values: dict[str, str]) -> None:
-        """Read the tag section: known fields into their locals, over the others."""
+        """Emit code that reads known tagged fields and skips the others."""
         if not tagged:
             self.emit("if data[pos]: pos, left = skip_tags(data, pos, left)")
             self.emit("else: pos += 1")
@@ -298,7 +301,7 @@ class ReaderBuilder(FunctionBuilder):
             self.emit(f"else: pos = {stop}")
 
     def read_tagged(self, cls: type[Any], item: Field, target: str, stop: str) -> None:
-        """Read one known tagged field; it must fill exactly the size that was announced."""
+        """Emit code that reads one known tagged field, which must have exactly its stated size."""
         converted: list[str] = []
         value = self.read_field(cls, item, converted)
         self.flush()

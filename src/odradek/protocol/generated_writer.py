@@ -1,6 +1,6 @@
-"""Makes the writer of one version of a message: dataclasses in, parts out, in straight-line Python.
+"""Generates the writer of one version of a message, which turns dataclasses into parts.
 
-What the source of a writer looks like (abridged):
+The source of a writer is straight-line Python (abridged):
 
     def write(o):
      parts = []
@@ -15,12 +15,12 @@ What the source of a writer looks like (abridged):
      parts.append(b"".join(chunk))
      return parts
 
-Small values are joined to one part; stretches of files are parts of their own, passed through
-uncopied, and so are record batches above `COPIED_BYTES_MAX`.
+Small values are joined to one part. Byte ranges of files, and record batches above
+`COPIED_BYTES_MAX`, are separate parts and are not copied.
 
-A field that this version lacks must have its default, unless it is ignorable; null where this
-version does not allow it is refused the same way, with `UnsupportedVersionError`. A number that
-does not fit its field is a bug, and `struct.error` says so.
+A field that this version lacks must have its default, unless it is ignorable; otherwise, and for
+null where this version does not allow it, the writer raises `UnsupportedVersionError`. A number
+that does not fit its field is a bug and raises `struct.error`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from struct import pack
 from typing import Any
 
-from odradek.model.spans import ByteRange, FileSlice
+from odradek.model.byte_ranges import ByteRange, FileSlice
 from odradek.protocol.codegen import FunctionBuilder, layout_of
 from odradek.protocol.primitives import (
     COPIED_BYTES_MAX,
@@ -54,24 +54,24 @@ Part = bytes | memoryview | FileSlice
 
 
 def compile_writer(cls: type[Any], version: int) -> tuple[Callable[[Any], list[Part]], str]:
-    """`write(message) -> parts` for one version, and its source."""
+    """Return `write(message) -> parts` for one version, and its source."""
     return WriterBuilder(cls, version).function()
 
 
 def unsupported(title: str, field: str) -> UnsupportedVersionError:
-    """The message has a value that this version cannot carry."""
+    """Return the error for a value that this version cannot carry."""
     return UnsupportedVersionError(f"{title} cannot carry this value of {field}")
 
 
 def too_long(title: str, field: str, size: int) -> ValueError:
-    """A text longer than the protocol allows."""
+    """Return the error for a text longer than the protocol allows."""
     return ValueError(
         f"{title}: {field} takes {size} bytes, the protocol allows {MAX_STRING_BYTES}"
     )
 
 
 def records_size(records: bytes | ByteRange | FileSlice | Sequence[FileSlice]) -> int:
-    """How many bytes of record batches there are."""
+    """Return the size of record batches in bytes."""
     if isinstance(records, bytes | ByteRange | FileSlice):
         return len(records)
     return sum(piece.length for piece in records)
@@ -82,7 +82,7 @@ def put_records(
     chunk: list[bytes],
     records: bytes | ByteRange | FileSlice | Sequence[FileSlice],
 ) -> None:
-    """Add record batches: a few bytes to the chunk, more as parts of their own behind it."""
+    """Add record batches: small ones to the chunk, large ones as separate parts after it."""
     if isinstance(records, bytes | ByteRange) and len(records) <= COPIED_BYTES_MAX:
         chunk.append(bytes(records))
         return
@@ -122,7 +122,7 @@ class WriterBuilder(FunctionBuilder):
         }
 
     def function(self) -> tuple[Callable[[Any], list[Part]], str]:
-        """The finished writer."""
+        """Return the writer and its source."""
         self.emit("parts = []")
         self.emit("chunk = []")
         self.emit("put = chunk.append")
@@ -133,11 +133,11 @@ class WriterBuilder(FunctionBuilder):
         return self.finish("def write(o):", "write")
 
     def pend(self, code: str, expression: str) -> None:
-        """Add a fixed field to the run; the expression is evaluated at the next flush."""
+        """Add a fixed-width field to the run; the expression is evaluated at the next flush."""
         self.run.append((code, expression))
 
     def flush(self) -> None:
-        """Pack the run, if there is one."""
+        """Emit code that packs the run, if there is one."""
         if not self.run:
             return
         values = [expression for _, expression in self.run if expression]
@@ -150,7 +150,7 @@ class WriterBuilder(FunctionBuilder):
         self.run.clear()
 
     def write_struct(self, cls: type[Any], value: str) -> None:
-        """Write the fields of the struct that `value` names, and its tag section."""
+        """Emit code that writes the fields of the struct `value`, and its tag section."""
         tagged = []
         for item in fields_of(cls):
             expression = f"{value}.{item.name}"
@@ -168,7 +168,7 @@ class WriterBuilder(FunctionBuilder):
             self.pend("x", "")
 
     def refuse_unless_default(self, cls: type[Any], item: Field, expression: str) -> None:
-        """A value that would be lost is an error, unless the declaration says that it may be."""
+        """Emit a check that refuses a value this version would lose, unless it is ignorable."""
         if item.ignorable:
             return
         where = f"{cls.__name__}.{item.name}"
@@ -176,7 +176,7 @@ class WriterBuilder(FunctionBuilder):
         self.emit(f"if {different}: raise unsupported({self.title!r}, {where!r})")
 
     def differs(self, item: Field, expression: str) -> str:
-        """The test that a field has another value than its default."""
+        """Return a test that a field has another value than its default."""
         if item.default is None:
             return f"{expression} is not None"
         if item.default == []:
@@ -184,7 +184,7 @@ class WriterBuilder(FunctionBuilder):
         return f"{expression} != {self.literal(item.default)}"
 
     def write_field(self, cls: type[Any], item: Field, expression: str) -> None:
-        """Write one field that this version has."""
+        """Emit code that writes one field of this version."""
         kind, where = item.type, f"{cls.__name__}.{item.name}"
         if isinstance(kind, Fixed):
             self.pend(kind.code, expression)
@@ -199,11 +199,11 @@ class WriterBuilder(FunctionBuilder):
             self.write_variable(kind, local, where, nullable)
 
     def write_variable(self, kind: WireType, local: str, where: str, nullable: bool) -> None:
-        """Write a value that begins with a length, a count or a null marker."""
+        """Emit code that writes a value beginning with a length, a count or a null marker."""
         if not nullable:
             self.write_content(kind, local, where)
             return
-        # What is pending belongs before both branches.
+        # The pending run comes before both branches.
         self.flush()
         with self.block(f"if {local} is None:"):
             if isinstance(kind, StructOf):
@@ -220,7 +220,7 @@ class WriterBuilder(FunctionBuilder):
             self.flush()
 
     def write_length(self, code: str, expression: str) -> None:
-        """Write a length or count."""
+        """Emit code that writes a length or count."""
         if not self.flexible:
             self.pend(code, expression)
             self.flush()
@@ -231,7 +231,7 @@ class WriterBuilder(FunctionBuilder):
         self.emit(f"{self.put}(ONE_BYTE_VARINTS[{size}] if {size} < 128 else uvarint({size}))")
 
     def write_content(self, kind: WireType, local: str, where: str) -> None:
-        """Write a value that is not null."""
+        """Emit code that writes a value that is not null."""
         if isinstance(kind, StructOf):
             self.write_struct(kind.cls, local)
         elif isinstance(kind, ArrayOf):
@@ -254,7 +254,7 @@ class WriterBuilder(FunctionBuilder):
             self.emit(f"{self.put}({local})")
 
     def write_elements(self, element: WireType, local: str, where: str) -> None:
-        """Write the elements of an array."""
+        """Emit code that writes the elements of an array."""
         if isinstance(element, Fixed):
             self.emit(f"if {local}: {self.put}(pack('>%d{element.code}' % len({local}), *{local}))")
             return
@@ -267,7 +267,7 @@ class WriterBuilder(FunctionBuilder):
             self.flush()
 
     def write_tags(self, cls: type[Any], tagged: list[Field], value: str) -> None:
-        """Write the tag section: the fields that differ from their defaults, by ascending tag."""
+        """Emit code that writes the tagged fields that differ from their defaults, by tag."""
         self.flush()
         tests = [f"({self.differs(item, f'{value}.{item.name}')})" for item in tagged]
         with self.block(f"if {' or '.join(tests)}:"):
@@ -282,7 +282,7 @@ class WriterBuilder(FunctionBuilder):
             self.emit(f"{self.put}(b'\\0')")
 
     def write_tagged(self, cls: type[Any], item: Field, expression: str, fields: str) -> None:
-        """Write one tagged field into a chunk of its own, because its size comes first."""
+        """Emit code that writes a tagged field into its own chunk, because its size comes first."""
         inner, outer = self.name("tag"), self.put
         self.emit(f"{inner} = []")
         self.put = f"{inner}.append"

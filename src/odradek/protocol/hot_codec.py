@@ -34,8 +34,8 @@ from librt.strings import (
 )
 from mypy_extensions import i16, i32, i64, u8
 
+from odradek.model.byte_ranges import ByteRange, FileSlice
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import ByteRange, FileSlice
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.codegen import minimum_size, objects_max
 from odradek.protocol.primitives import (
@@ -49,7 +49,12 @@ from odradek.protocol.schema import StructOf, declaration, fields_of
 
 
 class MessageInput:
-    """A frame, the position in it, and how many objects more the message may have."""
+    """Reads the primitives of a message from a frame.
+
+    Every read checks first that it stays inside the frame, and every count that the remaining bytes
+    can hold that many elements and the message that many objects (see `primitives`). Invalid input
+    raises `ProtocolError`.
+    """
 
     def __init__(self, data: bytes, pos: i64, flexible: bool, objects_max: i64) -> None:
         self.data = data
@@ -73,7 +78,7 @@ class MessageInput:
         return read_i64_be(self.data, self.step(8))
 
     def step(self, size: i64) -> i64:
-        """Pass over `size` bytes; where they begin."""
+        """Skip `size` bytes; return where they begin."""
         at: i64 = self.pos
         if size > self.end - at:
             raise ProtocolError("a message runs past the end of its frame")
@@ -81,7 +86,7 @@ class MessageInput:
         return at
 
     def length(self, narrow: bool) -> i64:
-        """The length before a value, -1 for null; `narrow` where the old encoding has 2 bytes."""
+        """Read a length, -1 for null; `narrow` where the non-flexible encoding has 2 bytes."""
         if not self.flexible:
             return self.int16() if narrow else self.int32()
         at: i64 = self.step(1)
@@ -91,7 +96,7 @@ class MessageInput:
         return value - 1
 
     def text(self) -> str:
-        """A text that is not null."""
+        """Read a text that is not null."""
         return self.text_of(self.length(True))
 
     def nullable_text(self) -> str | None:
@@ -112,7 +117,7 @@ class MessageInput:
         return uuid_of(self.data[at : at + 16])
 
     def records(self) -> Any:
-        """Record batches: a span of the frame, or null."""
+        """Read record batches: a range of the frame, or None."""
         size: i64 = self.length(False)
         if size == -1:
             return None
@@ -122,7 +127,7 @@ class MessageInput:
         return ByteRange(self.data, at, at + size)
 
     def count(self, min_element_size: i64) -> i64:
-        """The number of elements of an array, which the remaining bytes can hold."""
+        """Read the number of elements of an array, which the remaining bytes can hold."""
         found: i64 = self.length(False)
         self.objects_left -= found
         if found < 0 or self.objects_left < 0 or found * min_element_size > self.end - self.pos:
@@ -130,19 +135,23 @@ class MessageInput:
         return found
 
     def skip_tags(self) -> None:
-        """Pass over a tag section of which no field is known."""
+        """Skip a tag section without known fields."""
         if self.flexible:
             at: i64 = self.step(1)
             if self.data[at] != 0:
                 self.pos, self.objects_left = skip_tags(self.data, at, self.objects_left)
 
     def has_tags(self) -> bool:
-        """Pass over an empty tag section; whether it has fields instead."""
+        """Skip an empty tag section; True if it has fields."""
         return self.flexible and self.data[self.step(1)] != 0
 
 
 class MessageOutput:
-    """Bytes being written, and the parts that are finished."""
+    """Collects a message as parts to send in order.
+
+    Small values are joined to one part. Byte ranges of files, and record batches above
+    `COPIED_BYTES_MAX`, are separate parts and are not copied, as in `generated_writer`.
+    """
 
     def __init__(self, flexible: bool) -> None:
         self.flexible = flexible
@@ -150,7 +159,7 @@ class MessageOutput:
         self.parts: list[Any] = []
 
     def length(self, size: i64, narrow: bool) -> None:
-        """The length before a value, -1 for null; `narrow` where the old encoding has 2 bytes."""
+        """Write a length, -1 for null; `narrow` where the non-flexible encoding has 2 bytes."""
         if self.flexible:
             rest: i64 = size + 1
             while rest > 127:
@@ -180,12 +189,12 @@ class MessageOutput:
         self.out.write(value.int.to_bytes(16, "big"))
 
     def no_tags(self) -> None:
-        """An empty tag section."""
+        """Write an empty tag section."""
         if self.flexible:
             self.out.append(0)
 
     def records(self, records: Any) -> None:
-        """Record batches in memory, in a stretch of a file or in several; or null."""
+        """Write record batches: in memory, in one or several byte ranges of files, or None."""
         if records is None:
             self.length(-1, False)
         elif isinstance(records, bytes):
@@ -204,46 +213,46 @@ class MessageOutput:
         elif isinstance(records, FileSlice):
             self.part(records.length, records)
         else:
-            self.pieces(records)
+            self.file_slices(records)
 
     def part(self, size: i64, part: Any) -> None:
-        """Bytes that are a part of their own, behind their length."""
+        """Add a part of its own, after its length."""
         self.length(size, False)
         self.split()
         self.parts.append(part)
 
-    def pieces(self, pieces: Sequence[FileSlice]) -> None:
-        """Stretches of files that follow each other, behind the length of all."""
+    def file_slices(self, slices: Sequence[FileSlice]) -> None:
+        """Add byte ranges of files as parts of their own, after their total length."""
         size: i64 = 0
-        for piece in pieces:
-            size += piece.length
+        for each in slices:
+            size += each.length
         self.length(size, False)
-        if pieces:
+        if slices:
             self.split()
-            self.parts.extend(pieces)
+            self.parts.extend(slices)
 
     def split(self) -> None:
-        """End the part of bytes that is being written."""
+        """End the current part of joined bytes."""
         self.parts.append(self.out.getvalue())
         self.out = BytesWriter()
 
     def finish(self) -> list[Any]:
-        """All parts."""
+        """Return all parts."""
         if len(self.out) > 0:
             self.parts.append(self.out.getvalue())
         return self.parts
 
 
 FIRST_VERSION_BY_ID: Final = 13
-"""From here on both APIs name topics by their ids (KIP-516)."""
+"""From here on Produce and Fetch name topics by their ids (KIP-516)."""
 
 
 class UseReference(Exception):
-    """The message has what is not read or written by hand."""
+    """Raised for a message that only the generated codec handles."""
 
 
 class HotMessage:
-    """Equality and representation as generated dataclasses have them."""
+    """Gives hand-written messages the equality and representation of declared ones."""
 
     __slots__ = ()
 
@@ -279,11 +288,11 @@ class HotReader:
         self.objects_max: i64 = objects_max(cls)
 
     def min_element_size(self, element: type[Any]) -> i64:
-        """The fewest bytes that an element of an array takes."""
+        """Return the fewest bytes that an element of an array takes."""
         return minimum_size(StructOf(element), self.version, self.flexible)
 
     def read(self, data: bytes, pos: i64) -> Any:
-        """The message in a frame, from `pos` on. Raises `ProtocolError`."""
+        """Return the message of a frame that begins at `pos`. Raises `ProtocolError`."""
         source = MessageInput(data, pos, self.flexible, self.objects_max)
         try:
             message = self.message(source)
@@ -294,17 +303,17 @@ class HotReader:
         return message
 
     def message(self, source: MessageInput) -> Any:
-        """All of it. May raise `UseReference`."""
+        """Read the whole message. May raise `UseReference`."""
         raise NotImplementedError
 
     def topic_key(self, source: MessageInput) -> tuple[str, UUID]:
-        """A topic's name or its id, whichever the version has."""
+        """Read a topic's name or its id, whichever the version has."""
         if self.version >= FIRST_VERSION_BY_ID:
             return "", source.identifier()
         return source.text(), ZERO_UUID
 
     def end_of_struct(self, source: MessageInput, has_tagged_fields: bool) -> None:
-        """Pass over the tag section, in which the version has fields or has none."""
+        """Skip the tag section; a field in it that the version has is left to the reference."""
         if not has_tagged_fields:
             source.skip_tags()
         elif source.has_tags():
@@ -320,7 +329,7 @@ class HotWriter:
         self.reference = reference
 
     def write(self, message: Any) -> list[Any]:
-        """The message as parts to send in order. Raises `UnsupportedVersionError`."""
+        """Return the message as parts to send in order. Raises `UnsupportedVersionError`."""
         target = MessageOutput(self.flexible)
         try:
             self.put(target, message)
@@ -329,11 +338,11 @@ class HotWriter:
         return target.finish()
 
     def put(self, target: MessageOutput, message: Any) -> None:
-        """All of it. May raise `UseReference`."""
+        """Write the whole message. May raise `UseReference`."""
         raise NotImplementedError
 
     def topic_key(self, target: MessageOutput, name: str, topic_id: UUID) -> None:
-        """A topic's name or its id, whichever the version has."""
+        """Write a topic's name or its id, whichever the version has."""
         if self.version >= FIRST_VERSION_BY_ID:
             target.identifier(topic_id)
         else:

@@ -64,7 +64,7 @@ class FetchPartition(HotMessage):
 
 
 class FetchTopic(HotMessage):
-    """One topic, by name up to 12, by id from 13."""
+    """One topic: by name up to version 12, by id from 13."""
 
     __slots__ = ("partitions", "topic", "topic_id")
 
@@ -90,7 +90,7 @@ class ForgottenTopic(HotMessage):
 
 
 class FetchRequest(HotMessage):
-    """Read partitions from offsets, of this session or of none."""
+    """Reads partitions from offsets, within a fetch session or without one."""
 
     __slots__ = (
         "cluster_id",
@@ -140,7 +140,7 @@ class FetchRequest(HotMessage):
 
 
 class PartitionData(HotMessage):
-    """What was read of one partition."""
+    """The offsets and batches of one partition."""
 
     __slots__ = (
         "aborted_transactions",
@@ -185,7 +185,7 @@ class PartitionData(HotMessage):
 
 
 class FetchableTopicResponse(HotMessage):
-    """One topic, as in the request."""
+    """The partitions of one topic, named as in the request."""
 
     __slots__ = ("partitions", "topic", "topic_id")
 
@@ -198,7 +198,7 @@ class FetchableTopicResponse(HotMessage):
 
 
 class FetchResponse(HotMessage):
-    """Per partition, its offsets and the batches read."""
+    """Per partition, its offsets and the batches that were read."""
 
     __slots__ = ("error_code", "node_endpoints", "responses", "session_id", "throttle_time_ms")
 
@@ -219,8 +219,6 @@ class FetchResponse(HotMessage):
 
 
 class FetchRequestReader(HotReader):
-    """For brokers."""
-
     def __init__(
         self,
         cls: type[Any],
@@ -292,8 +290,6 @@ class FetchRequestReader(HotReader):
 
 
 class FetchRequestWriter(HotWriter):
-    """For clients."""
-
     def put(self, target: MessageOutput, message: FetchRequest) -> None:
         version, out = self.version, target.out
         if (
@@ -358,8 +354,6 @@ class FetchRequestWriter(HotWriter):
 
 
 class FetchResponseReader(HotReader):
-    """For clients."""
-
     def __init__(
         self,
         cls: type[Any],
@@ -419,8 +413,6 @@ class FetchResponseReader(HotReader):
 
 
 class FetchResponseWriter(HotWriter):
-    """For brokers."""
-
     def put(self, target: MessageOutput, message: FetchResponse) -> None:
         if message.node_endpoints or (self.version < 7 and message.session_id != 0):
             raise UseReference
@@ -459,7 +451,7 @@ class FetchResponseWriter(HotWriter):
         target.no_tags()
 
     def aborted(self, target: MessageOutput, transactions: list[Any] | None) -> None:
-        """The aborted transactions, null for readers of uncommitted records."""
+        """Write the aborted transactions, null at isolation level READ_UNCOMMITTED."""
         if transactions is None:
             target.length(-1, False)
             return

@@ -21,7 +21,7 @@ from odradek.protocol.hot_codec import (
 
 
 class HeartbeatRequest(HotMessage):
-    """Say that a member of a generation is alive."""
+    """Tells the coordinator that a member of a generation is alive."""
 
     __slots__ = ("generation_id", "group_id", "group_instance_id", "member_id")
 
@@ -40,7 +40,7 @@ class HeartbeatRequest(HotMessage):
 
 
 class HeartbeatResponse(HotMessage):
-    """No error, or why to join again."""
+    """No error, or the reason to rejoin the group."""
 
     __slots__ = ("error_code", "throttle_time_ms")
 
@@ -54,8 +54,6 @@ FIRST_VERSION_WITH_STATIC_MEMBERS: Final = 3
 
 
 class HeartbeatRequestReader(HotReader):
-    """For brokers."""
-
     def message(self, source: MessageInput) -> HeartbeatRequest:
         group_id = source.text()
         generation_id = source.int32()
@@ -73,8 +71,6 @@ class HeartbeatRequestReader(HotReader):
 
 
 class HeartbeatRequestWriter(HotWriter):
-    """For clients."""
-
     def put(self, target: MessageOutput, message: HeartbeatRequest) -> None:
         knows_static_members = self.version >= FIRST_VERSION_WITH_STATIC_MEMBERS
         if message.group_instance_id is not None and not knows_static_members:
@@ -88,8 +84,6 @@ class HeartbeatRequestWriter(HotWriter):
 
 
 class HeartbeatResponseReader(HotReader):
-    """For clients."""
-
     def message(self, source: MessageInput) -> HeartbeatResponse:
         throttle_time_ms: i64 = 0
         if self.version >= FIRST_VERSION_WITH_THROTTLING:
@@ -100,8 +94,6 @@ class HeartbeatResponseReader(HotReader):
 
 
 class HeartbeatResponseWriter(HotWriter):
-    """For brokers."""
-
     def put(self, target: MessageOutput, message: HeartbeatResponse) -> None:
         if self.version >= FIRST_VERSION_WITH_THROTTLING:
             write_i32_be(target.out, i32(message.throttle_time_ms))

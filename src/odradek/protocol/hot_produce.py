@@ -24,7 +24,7 @@ from odradek.protocol.hot_codec import (
 
 
 class PartitionProduceData(HotMessage):
-    """The batches for one partition."""
+    """The batches of one partition."""
 
     __slots__ = ("index", "records")
 
@@ -34,7 +34,7 @@ class PartitionProduceData(HotMessage):
 
 
 class TopicProduceData(HotMessage):
-    """One topic, by name up to 12, by id from 13."""
+    """One topic: by name up to version 12, by id from 13."""
 
     __slots__ = ("name", "partition_data", "topic_id")
 
@@ -51,7 +51,7 @@ class TopicProduceData(HotMessage):
 
 
 class ProduceRequest(HotMessage):
-    """Append record batches; the answer waits for `acks`."""
+    """Appends record batches; the response waits for `acks`."""
 
     __slots__ = ("acks", "timeout_ms", "topic_data", "transactional_id")
 
@@ -70,7 +70,7 @@ class ProduceRequest(HotMessage):
 
 
 class PartitionProduceResponse(HotMessage):
-    """What became of one partition's batches."""
+    """The result of appending one partition's batches."""
 
     __slots__ = (
         "base_offset",
@@ -106,7 +106,7 @@ class PartitionProduceResponse(HotMessage):
 
 
 class TopicProduceResponse(HotMessage):
-    """One topic, as in the request."""
+    """The results of one topic, named as in the request."""
 
     __slots__ = ("name", "partition_responses", "topic_id")
 
@@ -123,7 +123,7 @@ class TopicProduceResponse(HotMessage):
 
 
 class ProduceResponse(HotMessage):
-    """Per partition, where its batch was appended or why it was not."""
+    """Per partition, the base offset of its batch or the error."""
 
     __slots__ = ("node_endpoints", "responses", "throttle_time_ms")
 
@@ -140,8 +140,6 @@ class ProduceResponse(HotMessage):
 
 
 class ProduceRequestReader(HotReader):
-    """For brokers."""
-
     def __init__(
         self,
         cls: type[Any],
@@ -175,8 +173,6 @@ class ProduceRequestReader(HotReader):
 
 
 class ProduceRequestWriter(HotWriter):
-    """For clients."""
-
     def put(self, target: MessageOutput, message: ProduceRequest) -> None:
         target.nullable_text(message.transactional_id)
         write_i16_be(target.out, i16(message.acks))
@@ -194,8 +190,6 @@ class ProduceRequestWriter(HotWriter):
 
 
 class ProduceResponseReader(HotReader):
-    """For clients."""
-
     def __init__(
         self,
         cls: type[Any],
@@ -243,8 +237,6 @@ class ProduceResponseReader(HotReader):
 
 
 class ProduceResponseWriter(HotWriter):
-    """For brokers."""
-
     def put(self, target: MessageOutput, message: ProduceResponse) -> None:
         if message.node_endpoints:
             raise UseReference

@@ -1,11 +1,11 @@
-"""Records of the cluster metadata log, and how they are framed: KRaft's own schemas.
+"""Records of the cluster metadata log and their framing, with KRaft's schemas.
 
     value    frame version uvarint (1) · record key uvarint · record version uvarint · body
 
 The records have no keys in the log. Bodies are declared like the messages of the protocol and are
-all flexible, so a newer version's tagged fields are skipped by an older reader; the version to
-write follows from the finalized `metadata.version`. This module knows the bytes only: what a
-record means to the image is the controller's.
+all flexible, so an older reader skips a newer version's tagged fields; the version to write follows
+from the finalized `metadata.version`. This module only encodes and decodes: the controller applies
+records to the cluster image.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BrokerEndpoint:
 
 @struct
 class BrokerFeature:
-    """A feature and the levels of it that this broker supports."""
+    """A feature and the levels that this broker supports."""
 
     name: str
     min_supported_version: i16
@@ -40,7 +40,7 @@ class BrokerFeature:
 
 @message(api=0, versions=(0, 4), flexible=0)
 class RegisterBrokerRecord:
-    """A broker said who it is; replaces its earlier registration."""
+    """A broker registered; replaces its earlier registration."""
 
     broker_id: i32
     is_migrating_zk_broker: bool = field(default=False, since=2)
@@ -57,7 +57,7 @@ class RegisterBrokerRecord:
 
 @message(api=1, versions=(0, 0), flexible=0)
 class UnregisterBrokerRecord:
-    """A broker left the cluster for good."""
+    """A broker left the cluster permanently."""
 
     broker_id: i32
     broker_epoch: i64
@@ -104,7 +104,7 @@ class ConfigRecord:
 
 @message(api=5, versions=(0, 2), flexible=0)
 class PartitionChangeRecord:
-    """What changed of a partition: null, or the default, where nothing did.
+    """The changes of a partition; null, or the default, where nothing changed.
 
     Any change of `leader` or `isr` raises the partition epoch by one; a change of `leader` (also to
     none, -1) raises the leader epoch as well. Neither epoch is in the record.
@@ -156,7 +156,7 @@ class FeatureLevelRecord:
 
 @message(api=15, versions=(0, 0), flexible=0)
 class ProducerIdsRecord:
-    """A block of producer ids was given to a broker; the next block begins here."""
+    """A broker was given a block of producer ids; the next block begins at `next_producer_id`."""
 
     broker_id: i32
     broker_epoch: i64 = field(default=-1)
@@ -165,7 +165,7 @@ class ProducerIdsRecord:
 
 @message(api=17, versions=(0, 3), flexible=0)
 class BrokerRegistrationChangeRecord:
-    """What changed of a registration: 0, or the default, where nothing did."""
+    """The changes of a registration; 0, or the default, where nothing changed."""
 
     broker_id: i32
     broker_epoch: i64
@@ -179,24 +179,24 @@ class BrokerRegistrationChangeRecord:
 
 @message(api=20, versions=(0, 0), flexible=0)
 class NoOpRecord:
-    """Nothing happened; written now and then so that the log shows progress."""
+    """No change; written periodically so that the log shows progress."""
 
 
 @message(api=23, versions=(0, 0), flexible=0)
 class BeginTransactionRecord:
-    """The records up to the end or abort take effect together (KIP-868)."""
+    """The records up to the end or abort record take effect together (KIP-868)."""
 
     name: str | None = field(default=None, tag=0)
 
 
 @message(api=24, versions=(0, 0), flexible=0)
 class EndTransactionRecord:
-    """The records since the beginning take effect."""
+    """The records since the begin record take effect."""
 
 
 @message(api=25, versions=(0, 0), flexible=0)
 class AbortTransactionRecord:
-    """The records since the beginning are as if never written."""
+    """The records since the begin record are discarded."""
 
     reason: str | None = field(default=None, tag=0)
 
@@ -228,14 +228,14 @@ RECORDS: dict[int, type[Any]] = {
 
 
 def encode_record(record: object, version: int) -> bytes:
-    """The value under which a record stands in the log."""
+    """Return the value of a record in the log."""
     key = declaration(type(record)).api
     head = uvarint(FRAME_VERSION) + uvarint(key) + uvarint(version)
     return head + encode_bytes(record, version)
 
 
 def decode_record(value: bytes) -> Any:
-    """The record of a value. Raises `ProtocolError`, also for a key or a version not known here."""
+    """Return the record of a value. Raises `ProtocolError`, also for an unknown key or version."""
     frame_version, pos = read_uvarint(value, 0)
     if frame_version != FRAME_VERSION:
         raise ProtocolError(f"metadata frame version {frame_version} is not known")

@@ -1,4 +1,4 @@
-"""The primitive encodings every message is made of: variable-length integers, tag sections, ids.
+"""Primitive encodings of messages: variable-length integers, tag sections, ids.
 
     unsigned varint   7 bits a byte, least significant first, top bit set on all but the last byte
     zigzag varint     0, -1, 1, -2 ... as 0, 1, 2, 3 ..., then as an unsigned varint
@@ -6,12 +6,13 @@
     uuid              16 bytes, most significant first
 
 Lengths and counts take at most 5 bytes and 32 bits, long integers 10 bytes and 64 bits. Every
-reader takes the whole frame and a position and returns the value with the position behind it; a
-value that does not end inside the frame, or is too wide, is a `ProtocolError`.
+reader takes the whole frame and a position and returns the value with the position after it; a
+value that does not end inside the frame, or is too wide, raises `ProtocolError`.
 
-The limits of decoding are here as well. Objects are the elements of all arrays of one message, and
-its tagged fields, known or not (Kafka bounds neither the one nor the other by number): a request is
-from a peer that nobody chose, a response (of a large cluster) from one the user did.
+The limits of decoding are here as well. Objects are the elements of all arrays of one message and
+its tagged fields, known or not; Kafka limits the number of neither. A request may come from any
+peer and has the lower limit. A response comes from a broker that the user chose, and that of a
+large cluster is large.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
 KNOWN_IDS_MAX: Final = 4096
 COPIED_BYTES_MAX: Final = 4096
-"""Record batches up to this are joined with what is around them when a message is written."""
+"""Record batches up to this size are copied into the part around them when written."""
 
 ONE_BYTE_VARINTS: Final = [bytes([value]) for value in range(128)]
 
 
 def uvarint(value: i64) -> bytes:
-    """The bytes of an unsigned varint, 0 <= value < 2^63."""
+    """Return the bytes of an unsigned varint, 0 <= value < 2^63."""
     if value < 128:
         return ONE_BYTE_VARINTS[value]
     if value < 16384:
@@ -48,7 +49,7 @@ def uvarint(value: i64) -> bytes:
 
 
 def read_uvarint(data: bytes, pos: i64) -> tuple[i64, i64]:
-    """An unsigned varint of at most 32 bits: a length, a count or a tag."""
+    """Return an unsigned varint of at most 32 bits (a length, a count or a tag) and its end."""
     end: i64 = len(data)
     value: i64 = 0
     shift: i64 = 0
@@ -67,7 +68,7 @@ def read_uvarint(data: bytes, pos: i64) -> tuple[i64, i64]:
 
 
 def zigzag(value: i64) -> bytes:
-    """The bytes of a signed varint of up to 64 bits."""
+    """Return the bytes of a signed varint of up to 64 bits."""
     if -64 <= value < 64:
         return ONE_BYTE_VARINTS[(value << 1) ^ (value >> 63)]
     # The zigzag form of a 64-bit integer is an unsigned one: shift without the sign.
@@ -81,13 +82,14 @@ def zigzag(value: i64) -> bytes:
 
 
 def too_many_tags(count: int) -> ProtocolError:
-    """More tagged fields than a message may have objects."""
+    """Return the error for more tagged fields than a message may have objects."""
     return ProtocolError(f"{count} tagged fields are too many")
 
 
 def skip_tags(data: bytes, pos: i64, left: i64) -> tuple[i64, i64]:
-    """Pass over a tag section of which no field is known, in a message that may have `left` objects
-    more; the position behind it, and how many are left then.
+    """Skip a tag section without known fields, in a message that may have `left` more objects.
+
+    Return the position after it, and how many objects the message may still have.
     """
     count, pos = read_uvarint(data, pos)
     left -= count
@@ -108,7 +110,7 @@ _known_ids: dict[bytes, UUID] = {}
 
 
 def uuid_of(raw: bytes) -> UUID:
-    """The id in 16 bytes. Those in use are few and asked for constantly: they are kept."""
+    """Return the id of 16 bytes. Recent ids are cached: few are in use, and often."""
     known = _known_ids.get(raw)
     if known is None:
         if len(_known_ids) >= KNOWN_IDS_MAX:

@@ -1,5 +1,4 @@
-"""Record batch, format v2: what producers send, what lies on disk, what consumers fetch. The same
-bytes in all three.
+"""Record batches, format v2: the same bytes on the wire from producers, on disk and to consumers.
 
     offset  size
          0     8  baseOffset             of the first record; stamped by the leader
@@ -15,16 +14,17 @@ bytes in all three.
         51     2  producerEpoch
         53     4  baseSequence
         57     4  records                count
-        61        records, compressed as a whole (see `records.py`, `compression.py`)
+        61        records, compressed as a whole (see `records`, `compression`)
 
     attributes  bits 0-2 compression type, 3 timestamp type (1: LogAppendTime), 4 transactional,
                 5 control, 6 base timestamp is compaction's delete horizon, others unused
 
-Base offset and leader epoch lie outside the CRC: a leader stamps them with `stamp` and writes the
-rest of the batch as it came. Only another maximum timestamp or timestamp type (LogAppendTime)
-makes a new CRC necessary: `with_max_timestamp`.
+Base offset and leader epoch lie outside the CRC: a leader sets them with `stamp` and writes the
+rest of the batch unchanged. Only another maximum timestamp or timestamp type (LogAppendTime) needs
+a new CRC: `with_max_timestamp`.
 
-This module reads, iterates and stamps. `record_batch_builder.py` builds, `validate.py` judges.
+This module reads, iterates and stamps. `record_batch_builder` builds batches, `validate` checks
+them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ crc_with: Final[Callable[[int, bytes], int]] = google_crc32c.extend
 
 
 class CorruptBatch(Exception):
-    """What stands at `position` cannot be the header of a v2 batch."""
+    """The bytes at `position` are not the header of a v2 batch."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} at position {position}")
@@ -83,17 +83,17 @@ class CorruptBatch(Exception):
 
 
 UNREADABLE: Final = (CorruptBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
-"""What reading batches and their records can meet, all of it."""
+"""All exceptions that reading batches and their records can raise."""
 
 
 class RecordBatchHeader:
-    """The fields of the batch at `position` of its data.
+    """The header fields of the batch at `position` of its data.
 
-    `size` is that of the whole batch, `end` where the next one starts.
+    `size` is that of the whole batch, `end` the position of the next batch.
     """
 
     def __init__(self, data: bytes, position: i64) -> None:
-        """Read 61 bytes; IndexError if they are not there. Nothing is checked."""
+        """Read 61 bytes, unchecked. Raises IndexError if there are fewer."""
         self.position = position
         self.base_offset = read_i64_be(data, position)
         self.batch_length: int = read_i32_be(data, position + 8)
@@ -128,7 +128,7 @@ class RecordBatchHeader:
 
     @property
     def last_sequence(self) -> i64:
-        """Sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
+        """The sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -168,13 +168,11 @@ class RecordBatchHeader:
 
 
 def batches(data: bytes, start: int = 0, end: int | None = None) -> Iterator[RecordBatchHeader]:
-    """The headers of the batches in `data[start:end]`, in order.
+    """Yield the headers of the batches in `data[start:end]`, in order.
 
-    Stops where the rest is shorter than a header or than the batch it announces (a torn tail, a
-    fetch cut at its limit):
-    the last header's `end` says how far it came. Raises `CorruptBatch` where a header cannot be
-    one. CRCs are not looked
-    at: see `is_intact`.
+    Stops where the rest is shorter than a header, or than its batch (a torn tail, or a fetch cut at
+    its limit); the last header's `end` is where it stopped. Raises `CorruptBatch` for an invalid
+    header. CRCs are not checked: see `is_intact`.
     """
     limit: i64 = len(data) if end is None else end
     position: i64 = start
@@ -191,8 +189,11 @@ def batches(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Rec
 
 
 def crc32c(data: bytes, start: i64, end: i64) -> int:
-    """CRC-32C of `data[start:end]`. In chunks, since the library takes only `bytes` and a chunk's
-    copy stays in cache."""
+    """Return the CRC-32C of `data[start:end]`.
+
+    It is computed in chunks: the library takes only `bytes`, and the copy of a chunk stays in the
+    processor's cache.
+    """
     stop = start + CRC_CHUNK_BYTES
     if stop >= end:
         return crc_of(data[start:end])
@@ -205,7 +206,7 @@ def crc32c(data: bytes, start: i64, end: i64) -> int:
 
 
 def is_intact(data: bytes, header: RecordBatchHeader) -> bool:
-    """Whether the batch is all there and its CRC is the one in its header."""
+    """True if the whole batch is in `data` and its CRC matches its header."""
     end = header.end
     if header.batch_length < HEADER_BYTES - LOG_OVERHEAD or end > len(data):
         return False
@@ -213,8 +214,10 @@ def is_intact(data: bytes, header: RecordBatchHeader) -> bool:
 
 
 def stamp(data: bytes, start: i64, base_offset: i64, leader_epoch: int) -> bytes:
-    """The batch's first 16 bytes with this base offset and leader epoch; the rest, CRC included,
-    stays as it is."""
+    """Return the batch's first 16 bytes with this base offset and leader epoch.
+
+    The rest of the batch, CRC included, stays valid unchanged.
+    """
     writer = BytesWriter()
     write_i64_be(writer, base_offset)
     write_i32_be(writer, read_i32_be(data, start + 8))
@@ -225,7 +228,7 @@ def stamp(data: bytes, start: i64, base_offset: i64, leader_epoch: int) -> bytes
 def with_max_timestamp(
     data: bytes, header: RecordBatchHeader, max_timestamp: int, log_append_time: bool
 ) -> bytes:
-    """The batch, rewritten with this maximum timestamp and timestamp type, and its new CRC."""
+    """Return the batch with this maximum timestamp and timestamp type, and a new CRC."""
     attributes = header.attributes & ~LOG_APPEND_TIME_BIT
     if log_append_time:
         attributes |= LOG_APPEND_TIME_BIT
@@ -242,7 +245,7 @@ def with_max_timestamp(
 def with_producer_state(
     data: bytes, producer_id: i64, producer_epoch: int, base_sequence: int
 ) -> bytes:
-    """One whole batch, rewritten as this producer's with this sequence, and its new CRC."""
+    """Return a batch with this producer id, epoch and sequence, and a new CRC."""
     writer = BytesWriter()
     writer.write(data[CRC_START:43])
     write_i64_be(writer, producer_id)
@@ -257,10 +260,10 @@ def with_producer_state(
 def records_section(
     data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> tuple[bytes, int, int]:
-    """Where the batch's records are, decompressed: (bytes, start, end).
+    """Return the batch's decompressed records as (bytes, start, end).
 
-    Uncompressed ones are where they were. Raises `compression.SectionTooLarge` beyond `max_bytes`,
-    `compression.CorruptCompression` for what does not decompress.
+    Uncompressed records stay where they are in `data`. Raises `compression.SectionTooLarge` beyond `max_bytes`,
+    `compression.CorruptCompression` for invalid compressed data.
     """
     start = header.position + HEADER_BYTES
     if header.compression_type == 0:
@@ -272,10 +275,10 @@ def records_section(
 def cursor_of(
     data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> RecordCursor:
-    """Before the first of the batch's records; with LogAppendTime each carries the append time, as
-    in Kafka.
+    """Return a cursor before the first of the batch's records.
 
-    Raises what `records_section` raises, and `InvalidRecords`.
+    With LogAppendTime each record has the append time, as in Kafka. Raises `InvalidRecords` and the
+    errors of `records_section`.
     """
     section, start, end = records_section(data, header, max_bytes)
     append_time = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
@@ -287,5 +290,5 @@ def cursor_of(
 def records_of(
     data: bytes, header: RecordBatchHeader, max_bytes: int = MAX_SECTION_BYTES
 ) -> Iterator[Record]:
-    """The batch's records, lazily. Raises what `cursor_of` and `records.read_records` raise."""
+    """Yield the batch's records. Raises the errors of `cursor_of` and `records.read_records`."""
     return read_records(cursor_of(data, header, max_bytes))

@@ -68,8 +68,7 @@ def assemble(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytes:
-    """A batch around a records section that is already encoded (and compressed, as `attributes`
-    say)."""
+    """Return a batch with an encoded records section, compressed as `attributes` state."""
     body = BytesWriter()
     write_i16_be(body, attributes)
     write_i32_be(body, count - 1 if last_offset_delta is None else last_offset_delta)
@@ -85,7 +84,7 @@ def assemble(
     write_i32_be(head, len(covered) + len(section) + 9)
     write_i32_be(head, leader_epoch)
     head.append(MAGIC)
-    # In two steps, so that a large section is copied once only.
+    # In two steps, so that a large section is copied only once.
     crc: int = google_crc32c.extend(google_crc32c.value(covered), section)
     head.write(crc.to_bytes(4, "big"))
     head.write(covered)
@@ -93,11 +92,11 @@ def assemble(
 
 
 class RecordBatchBuilder:
-    """Records go in, one batch comes out. Timestamps are in ms, -1 for none.
+    """Builds one batch from records. Timestamps are in ms, -1 for none.
 
-    A producer asks `size` or `append`'s answer whether the batch is full: both are before
-    compression. `writer` is where the records are collected, if that is not the builder's own;
-    it must be empty.
+    A producer compares `size`, or the result of `append`, with its batch size: both are sizes
+    before compression. `writer` collects the records in place of the builder's own; it must be
+    empty.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class RecordBatchBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes of the batch as it stands, before compression."""
+        """The current size of the batch in bytes, before compression."""
         return HEADER_BYTES + len(self._writer)
 
     def append(
@@ -140,14 +139,14 @@ class RecordBatchBuilder:
         headers: Sequence[Header] = (),
         timestamp: i64 = NO_TIMESTAMP,
     ) -> int:
-        """Add a record; returns the batch's size so far, before compression."""
+        """Add a record; return the batch's current size in bytes, before compression."""
         encoded = encode_headers(headers) if headers else NO_HEADERS
         return self.append_raw(key, value, encoded, timestamp)
 
     def append_raw(
         self, key: bytes | None, value: bytes | None, encoded_headers: bytes, timestamp: i64
     ) -> i64:
-        """`append` for headers that are encoded already."""
+        """Like `append`, for headers that are already encoded."""
         if self.count == 0:
             self.base_timestamp = timestamp
         if timestamp > self.max_timestamp:
@@ -165,7 +164,7 @@ class RecordBatchBuilder:
         return HEADER_BYTES + len(self._writer)
 
     def build(self) -> bytes:
-        """The batch. The builder can go on and build again."""
+        """Return the batch. The builder can take more records and build again."""
         section = self._writer.getvalue()
         if self.codec:  # 0 is none
             section = compression.compress(self.codec, section, self.level)
@@ -195,7 +194,7 @@ def build(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytes:
-    """A batch of (key, value, headers, timestamp in ms) in one call."""
+    """Return a batch of (key, value, headers, timestamp in ms) records."""
     builder = RecordBatchBuilder(
         codec,
         base_offset=base_offset,
@@ -220,10 +219,10 @@ def rebuild_batch(
     max_timestamp: int,
     delete_horizon_ms: int,
 ) -> bytes:
-    """The batch with those records of its decompressed `section` that lie at `kept`.
+    """Return the batch with only the records at the positions `kept` of its decompressed `section`.
 
-    `max_timestamp` is theirs, as the batch's own timestamps have it; with LogAppendTime the batch's
-    stays. `delete_horizon_ms` -1: it has none.
+    `max_timestamp` is the kept records'; with LogAppendTime the batch keeps its own.
+    `delete_horizon_ms` -1: the batch has none.
     """
     attributes = header.attributes & KEPT_BITS
     base_timestamp = header.base_timestamp
@@ -250,7 +249,7 @@ def rebuild_batch(
 
 
 def _shift_timestamps(section: bytes, kept: list[tuple[int, int]], difference_ms: int) -> bytes:
-    """The records with timestamp deltas that are larger by `difference_ms`."""
+    """Return the kept records with timestamp deltas larger by `difference_ms`."""
     writer = BytesWriter()
     for start, end in kept:
         _, position = varint(section, start)
@@ -265,7 +264,7 @@ def _shift_timestamps(section: bytes, kept: list[tuple[int, int]], difference_ms
 
 
 def empty_batch(header: RecordBatchHeader) -> bytes:
-    """The batch without any record."""
+    """Return the batch without its records."""
     return assemble(
         b"",
         0,

@@ -1,24 +1,24 @@
-"""Records as columns: whole batches decoded straight into buffers in Arrow's memory layout.
+"""Decodes record batches into columns, in buffers of Arrow's memory layout.
 
-No object is made per record. What comes out is `bytes` that any Arrow library wraps without a
-copy; this module itself knows no Arrow library. All integers are little-endian.
+No object is made per record. The columns are `bytes` that any Arrow library wraps without a copy;
+this module uses no Arrow library. All integers are little-endian.
 
     offsets, timestamps      int64 each
-    key, value               a `BinaryColumn` each, from which comes Arrow `binary`
+    key, value               a `BinaryColumn` each, for an Arrow `binary`
     headers                  Arrow `list<struct<key: utf8, value: binary>>`
         header_offsets       int32, one more than records, into the two below
         header_key, header_value     a `BinaryColumn` each
 
-The bytes of keys and values stay where they came in until the column is complete: a column notes
-the edges of its values in there (`BinaryChunk`), and they are copied once, all together, by the Arrow
-library or by `finish`:
+The bytes of keys and values stay in the received buffers until the column is complete: a column
+records the edges of its values there (`BinaryChunk`), and the Arrow library or `finish` copies them
+once, all together:
 
     BinaryBuffers
         validity             one bit per value, least significant first; 0: null
         offsets              int32, one more than values: value i is data[offsets[i]:offsets[i+1]]
         data
 
-The int32 offsets bound one set of columns to 2 GiB of keys, of values and of headers: callers cut
+The int32 offsets limit one set of columns to 2 GiB of keys, of values and of headers: callers stop
 by `data_bytes` long before that.
 """
 
@@ -51,8 +51,10 @@ class BinaryBuffers:
 
 
 class BinaryChunk:
-    """Values of a column that lie in one buffer, in order: value i is data[edges[2 * i]:edges[2 *
-    i + 1]], of int32 edges that never go down."""
+    """Consecutive values of a column that lie in one buffer.
+
+    Value i is data[edges[2 * i]:edges[2 * i + 1]]; the int32 edges never decrease.
+    """
 
     def __init__(self, data: bytes, edges: bytes) -> None:
         self.data = data
@@ -65,7 +67,7 @@ class BinaryChunk:
 
 @final
 class BinaryColumn:
-    """A growing column of byte strings, any of which may be null."""
+    """Collects a column of byte strings, any of which may be null."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -111,12 +113,12 @@ class BinaryColumn:
             self._edges = BytesWriter()
 
     def chunks(self) -> list[BinaryChunk]:
-        """Where the values added so far lie, in order."""
+        """Return the chunks of the values added so far, in order."""
         self._end_chunk()
         return self._chunks
 
     def validity(self) -> bytes:
-        """One bit per value added so far, least significant first; 0: null."""
+        """Return one bit per value added so far, least significant first; 0: null."""
         validity = self._validity.getvalue()
         if self.count & 7:
             bits: int = self._bits
@@ -124,7 +126,7 @@ class BinaryColumn:
         return validity
 
     def finish(self) -> BinaryBuffers:
-        """The buffers of what was added so far, copied value by value."""
+        """Return the buffers of the values added so far, copied value by value."""
         data, offsets = BytesWriter(), BytesWriter()
         length = 0
         write_i32_le(offsets, length)
@@ -142,9 +144,9 @@ class BinaryColumn:
 
 @final
 class RecordColumns:
-    """The columns of records, batch after batch.
+    """Collects the columns of records, batch after batch.
 
-    After an `InvalidRecords` they hold a part of that batch and are to be thrown away.
+    After an `InvalidRecords` the columns contain a part of that batch and must be discarded.
     """
 
     def __init__(self, with_headers: bool = True) -> None:
@@ -161,7 +163,7 @@ class RecordColumns:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of keys, values and headers so far."""
+        """The total size of the keys, values and headers added so far, in bytes."""
         return self._data_bytes()
 
     @property
@@ -186,8 +188,8 @@ class RecordColumns:
     ) -> None:
         """Add the batch's records with `first_offset <= offset < end_offset`.
 
-        Control batches are the caller's to pass over. Raises what `append` and
-        `record_batch.records_section` raise.
+        The caller skips control batches. Raises the errors of `append` and
+        `record_batch.records_section`.
         """
         self.append(cursor_of(data, header, max_bytes), first_offset, end_offset)
 
@@ -199,11 +201,10 @@ class RecordColumns:
         max_count: i64 = MAX_COUNT,
         max_data_bytes: i64 = MAX_DATA_BYTES,
     ) -> bool:
-        """Add the records behind where the cursor stands with `first_offset <= offset <
-        end_offset`, until there are `max_count` in all or more than `max_data_bytes`; whether the
-        cursor came to its end.
+        """Add the records after the cursor with `first_offset <= offset < end_offset`.
 
-        Raises `InvalidRecords`.
+        Stops when the columns have `max_count` records or more than `max_data_bytes`. Returns True
+        if the cursor reached its end. Raises `InvalidRecords`.
         """
         data = cursor.data
         while self.count < max_count and self._data_bytes() <= max_data_bytes:
@@ -227,7 +228,7 @@ class RecordColumns:
         return self.key.length + self.value.length + headers
 
     def _append_headers(self, data: bytes, pos: i64, count: i64) -> None:
-        """Headers that a cursor has checked."""
+        """Add headers that a cursor has checked."""
         while count > 0:
             size, pos = varint(data, pos)
             self.header_key.append(data, pos, size)

@@ -53,8 +53,7 @@ MIN_RECORD_BYTES: Final[i64] = 7
 
 
 class InvalidRecords(Exception):
-    """The records section does not hold what its header says; `index` is the record in
-    question."""
+    """The records section does not match its header; `index` is the invalid record's."""
 
     def __init__(self, reason: str, index: int = -1) -> None:
         super().__init__(reason)
@@ -63,7 +62,7 @@ class InvalidRecords(Exception):
 
 
 class InvalidTimestamp(InvalidRecords):
-    """A timestamp that no clock shows: millions of years away."""
+    """A timestamp millions of years away from now."""
 
 
 class Record:
@@ -91,7 +90,7 @@ class Record:
 
 
 class RecordsSummary:
-    """What `walk` saw: enough to decide on a batch without looking at its records again."""
+    """The result of `check_records`: enough to decide on a batch without its records."""
 
     def __init__(
         self, max_timestamp: i64, max_timestamp_delta: i64, min_timestamp: i64, null_keys: bool
@@ -101,8 +100,8 @@ class RecordsSummary:
         self.min_timestamp = min_timestamp
         self.null_keys = null_keys
 
-    def see(self, timestamp: i64, offset_delta: i64) -> None:
-        """Take in one record's timestamp."""
+    def add(self, timestamp: i64, offset_delta: i64) -> None:
+        """Include one record's timestamp."""
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
             self.max_timestamp_delta = offset_delta
@@ -111,7 +110,7 @@ class RecordsSummary:
 
 
 def varint(data: bytes, pos: i64) -> tuple[i64, i64]:
-    """The zigzag varint at `pos` (at most 32 bits) and the position after it."""
+    """Return the zigzag varint at `pos` (at most 32 bits) and the position after it."""
     byte: i64 = data[pos]
     pos += 1
     raw: i64 = byte & 0x7F
@@ -129,7 +128,7 @@ def varint(data: bytes, pos: i64) -> tuple[i64, i64]:
 
 
 def varlong(data: bytes, pos: i64) -> tuple[i64, i64]:
-    """The zigzag varint at `pos`, at most 63 bits before zigzag, and the position after it."""
+    """Return the zigzag varint at `pos` (at most 63 bits encoded) and the position after it."""
     byte: i64 = data[pos]
     pos += 1
     raw: i64 = byte & 0x7F
@@ -145,9 +144,9 @@ def varlong(data: bytes, pos: i64) -> tuple[i64, i64]:
 
 
 def check_bounds(data: bytes, start: i64, end: i64, base_timestamp: i64) -> None:
-    """What every reader of a records section makes sure of before its first record.
+    """Check the bounds of a records section before its first record is read.
 
-    With it no sum of positions, offsets or timestamps leaves 64 bits.
+    With them no sum of positions, offsets or timestamps exceeds 64 bits.
     """
     if end > len(data) or start < 0:
         raise InvalidRecords("records run past the end of the data")
@@ -158,11 +157,10 @@ def check_bounds(data: bytes, start: i64, end: i64, base_timestamp: i64) -> None
 def check_records(
     data: bytes, start: i64, end: i64, count: i64, base_timestamp: i64
 ) -> RecordsSummary:
-    """Check all `count` records in `data[start:end]`: structure, offset deltas 0, 1, ..., nothing
-    left over.
+    """Check all `count` records in `data[start:end]`: structure, offset deltas, no bytes left over.
 
-    Raises `InvalidRecords`. Timestamps are for the caller to judge: -1 (none) does not count as
-    the minimum.
+    Raises `InvalidRecords`. The caller checks the timestamps; -1 (none) does not count as the
+    minimum.
     """
     check_bounds(data, start, end, base_timestamp)
     result = RecordsSummary(-1, 0, MAX_TIMESTAMP, False)
@@ -185,12 +183,12 @@ def check_records(
 def _check_record(
     data: bytes, pos: i64, end: i64, index: i64, base_timestamp: i64, result: RecordsSummary
 ) -> i64:
-    """Check one record; where the next one begins.
+    """Check one record; return where the next one begins.
 
-    Here a broker spends its time on large batches. A call takes longer than reading a varint of
-    one or two bytes, which most are, so these are read where they stand. And what is returned is
-    `record_end`, known from the length alone: so the processor can begin with the next record
-    while it still checks this one.
+    A broker spends its time here on large batches. A call takes longer than reading a varint of
+    one or two bytes, as most are, so these are read inline. The return value is `record_end`,
+    known from the length alone, so the processor can begin with the next record while it still
+    checks this one.
     """
     raw: i64 = data[pos]
     more: i64 = data[pos + 1]
@@ -208,7 +206,7 @@ def _check_record(
         pos += 2
     else:
         delta, pos = varlong(data, pos + 1)
-    result.see(base_timestamp + delta, index)
+    result.add(base_timestamp + delta, index)
     raw, more = data[pos], data[pos + 1]
     if raw >= 0x80 and more < 0x80:
         offset_delta = ((raw & 0x7F | more << 7) >> 1) ^ -(raw & 1)
@@ -241,7 +239,7 @@ def _check_record(
 
 
 def check_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> i64:
-    """Check as many headers from `pos`; the position after them. Raises `InvalidRecords`."""
+    """Check the headers at `pos`; return the position after them. Raises `InvalidRecords`."""
     if headers < 0 or headers > end - pos:
         raise InvalidRecords(f"invalid number of record headers {headers}", index)
     while headers > 0:
@@ -260,10 +258,10 @@ def check_headers(data: bytes, pos: i64, end: i64, headers: i64, index: i64) -> 
 
 @final
 class RecordCursor:
-    """Stands before the first of the `count` records in `data[start:end]`.
+    """Reads the `count` records in `data[start:end]` one by one; starts before the first.
 
-    `append_time` other than -1 (LogAppendTime) takes the place of every timestamp. Raises
-    `InvalidRecords` for bounds that cannot be.
+    `append_time` other than -1 (LogAppendTime) replaces every timestamp. Raises `InvalidRecords`
+    for invalid bounds.
     """
 
     def __init__(
@@ -281,7 +279,7 @@ class RecordCursor:
         self.end = end
         self.count = count
         self.index: i64 = -1
-        """Which record this stands on."""
+        """The number of the current record, from 0."""
         self.offset: i64 = -1
         self.timestamp: i64 = -1
         self.key: i64 = 0
@@ -296,8 +294,9 @@ class RecordCursor:
         self._append_time = append_time
 
     def advance(self) -> bool:
-        """To the next record; False after the last. Raises `InvalidRecords` for one that is not
-        right, and for bytes after the last.
+        """Move to the next record; False after the last.
+
+        Raises `InvalidRecords` for an invalid record, and for bytes after the last one.
         """
         index = self.index + 1
         if index >= self.count:
@@ -343,7 +342,7 @@ class RecordCursor:
 
 
 def read_headers(data: bytes, pos: i64, count: i64) -> list[Header]:
-    """The `count` headers at `pos`, which a cursor has checked."""
+    """Return the `count` headers at `pos`, which a cursor has checked."""
     headers: list[Header] = []
     while count > 0:
         size, pos = varint(data, pos)
@@ -359,9 +358,9 @@ def read_headers(data: bytes, pos: i64, count: i64) -> list[Header]:
 
 
 def read_records(cursor: RecordCursor) -> Iterator[Record]:
-    """The records behind where the cursor stands, one object each, lazily.
+    """Yield the records after the cursor's position.
 
-    Raises `InvalidRecords` when it comes to a record that is not right.
+    Raises `InvalidRecords` when it reaches an invalid record.
     """
     data = cursor.data
     while cursor.advance():
@@ -373,14 +372,14 @@ def read_records(cursor: RecordCursor) -> Iterator[Record]:
 
 
 MAX_OVERHEAD_BYTES: Final[i64] = 31
-"""What a record takes beside the contents of its fields, at most: length 5, attributes 1, deltas
-10 and 5, sizes of key and value 5 each."""
+"""The most a record takes besides the contents of its fields: length 5, attributes 1, deltas 10 and
+5, sizes of key and value 5 each."""
 NO_HEADERS: Final = b"\0"
-"""What `encode_headers` makes of none."""
+"""What `encode_headers` returns for no headers."""
 
 
 def write_varint(writer: BytesWriter, value: i64) -> None:
-    """Zigzag varint of `value`, which fits 63 bits."""
+    """Write the zigzag varint of `value`, which fits 63 bits."""
     raw: i64 = (value << 1) ^ (value >> 63)
     byte: int  # not i64: only an int goes to the compiled `append`, an i64 to a method call
     while raw > 0x7F:
@@ -392,7 +391,7 @@ def write_varint(writer: BytesWriter, value: i64) -> None:
 
 
 def varint_size(value: i64) -> i64:
-    """How many bytes `write_varint` writes."""
+    """Return how many bytes `write_varint` writes."""
     raw: i64 = (value << 1) ^ (value >> 63)
     size: i64 = 1
     while raw > 0x7F:
@@ -402,7 +401,7 @@ def varint_size(value: i64) -> i64:
 
 
 def size_upper_bound(key: bytes | None, value: bytes | None, encoded_headers: bytes) -> i64:
-    """What `write_record_raw` writes at most, wherever in a batch the record comes to stand."""
+    """Return the most that `write_record_raw` writes for a record, at any place in a batch."""
     size: i64 = MAX_OVERHEAD_BYTES + len(encoded_headers)
     if key is not None:
         size += len(key)
@@ -419,7 +418,7 @@ def write_record(
     value: bytes | None,
     headers: Sequence[Header],
 ) -> None:
-    """Append one record."""
+    """Write one record."""
     encoded = encode_headers(headers) if headers else NO_HEADERS
     write_record_raw(writer, offset_delta, timestamp_delta, key, value, encoded)
 
@@ -432,7 +431,7 @@ def write_record_raw(
     value: bytes | None,
     encoded_headers: bytes,
 ) -> None:
-    """Append one record whose headers are encoded already."""
+    """Write one record whose headers are already encoded."""
     length: i64 = 1 + varint_size(timestamp_delta) + varint_size(offset_delta)
     length += _field_size(key) + _field_size(value) + len(encoded_headers)
     write_varint(writer, length)
@@ -460,7 +459,7 @@ def _write_field(writer: BytesWriter, content: bytes | None) -> None:
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
-    """The headers of a record, their number first."""
+    """Return the encoded headers of a record, preceded by their number."""
     writer = BytesWriter()
     write_varint(writer, len(headers))
     for name, content in headers:

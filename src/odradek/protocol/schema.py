@@ -60,11 +60,15 @@ from typing import (
 )
 from uuid import UUID
 
-from odradek.model.spans import ByteRange, FileSlice
+from odradek.model.byte_ranges import ByteRange, FileSlice
 
 
 def add_methods(cls: type[Any], names: list[str]) -> None:
-    """Give a class its constructor, equality and representation."""
+    """Add a constructor, equality and representation to a class.
+
+    `dataclasses` would compile three functions per class, which over a hundred classes is a
+    noticeable part of a broker's start. Here only the constructor is compiled, at its first use.
+    """
 
     def __init__(self: Any, **values: Any) -> None:
         cls.__init__ = compile_constructor(cls)
@@ -93,7 +97,7 @@ def add_methods(cls: type[Any], names: list[str]) -> None:
 
 
 def compile_constructor(cls: type[Any]) -> Callable[..., None]:
-    """`__init__` with keyword-only arguments, one plain assignment each."""
+    """Return an `__init__` with keyword-only arguments and one assignment for each."""
     parameters, body = [], []
     scope: dict[str, Any] = {"MISSING": MISSING}
     for item in dataclasses.fields(cls):
@@ -122,7 +126,7 @@ _forms: dict[type[Any], type[Any]] = {}
 
 
 def wire_form(of: type[Any]) -> Callable[[type[T]], type[T]]:
-    """Let the decorated declaration be that of a class that is written out."""
+    """Make the decorated declaration that of `of`, a class written by hand."""
 
     def declare(declared: type[T]) -> type[T]:
         _forms[of] = declared
@@ -132,17 +136,17 @@ def wire_form(of: type[Any]) -> Callable[[type[T]], type[T]]:
 
 
 def form_of(cls: type[Any]) -> type[Any]:
-    """The declaration of a class: its form, or itself."""
+    """Return the class that declares the fields of `cls`: its form, or `cls` itself."""
     return _forms.get(cls, cls)
 
 
 def is_written_by_hand(cls: type[Any]) -> bool:
-    """Whether its declaration is another class: then only its constructor makes one."""
+    """True if another class declares its fields: instances come from its constructor only."""
     return cls in _forms
 
 
 class UnsupportedVersionError(Exception):
-    """A value was given that the version of the message cannot carry."""
+    """This version of the message cannot carry a value that was given."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ class Fixed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value of variable length that is no array: `text`, `bytes` or `records`; or a `uuid`."""
+    """A value that is neither a number nor an array: `text`, `bytes`, `records` or `uuid`."""
 
     name: str
 
@@ -187,7 +191,7 @@ u16 = Annotated[int, Fixed("H", 2)]
 u32 = Annotated[int, Fixed("I", 4)]
 f64 = Annotated[float, Fixed("d", 8)]
 Records = Annotated[bytes | ByteRange | FileSlice | Sequence[FileSlice], RECORDS]
-"""Record batches: read as a `ByteRange` of the frame; written from anything that has them."""
+"""Record batches: read as a `ByteRange` of the frame; written from any of these types."""
 
 PLAIN_TYPES: dict[object, WireType] = {
     str: TEXT,
@@ -198,7 +202,7 @@ PLAIN_TYPES: dict[object, WireType] = {
 
 
 class FieldOptions(NamedTuple):
-    """What `field` was told, besides the default."""
+    """The arguments of `field` other than the default."""
 
     since: int
     until: int | None
@@ -209,12 +213,12 @@ class FieldOptions(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One resolved field of a declaration, with the versions it is in."""
+    """One resolved field of a declaration, with the versions that carry it."""
 
     name: str
     type: WireType
     optional: bool
-    """Null is allowed in some version: from `nullable_since`."""
+    """True if some version allows null: those from `nullable_since`."""
     default: Any
     """`MISSING` where the value must be given. A list stands for a new list each time."""
     since: int
@@ -225,23 +229,23 @@ class Field(NamedTuple):
     doc: str
 
     def present(self, version: int) -> bool:
-        """Whether this version of the message carries the field."""
+        """True if this version of the message carries the field."""
         return self.since <= version and (self.until is None or version <= self.until)
 
     def nullable(self, version: int) -> bool:
-        """Whether this version lets the field be null."""
+        """True if this version allows null."""
         return self.optional and version >= self.nullable_since
 
 
 class Declaration(NamedTuple):
-    """What `message` was told: key, first and last version, first flexible version (or none)."""
+    """The arguments of `message`: key, first and last version, first flexible version or None."""
 
     api: int
     versions: tuple[int, int]
     flexible: int | None
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version uses compact lengths and tagged fields (KIP-482)."""
+        """True if this version uses compact lengths and tagged fields (KIP-482)."""
         return self.flexible is not None and version >= self.flexible
 
 
@@ -256,12 +260,12 @@ def field(
     ignorable: bool = False,
     doc: str = "",
 ) -> Any:
-    """Declare a field further than its type does.
+    """Declare what the type of a field does not say.
 
-    `since`, `until`: first and last version that has it. `tag`: its number, if it is tagged.
+    `since`, `until`: first and last version that carry it. `tag`: its number, if it is tagged.
     `nullable_since`: first version in which null is allowed, if not all (the type says `| None`).
-    `ignorable`: a value is dropped silently when a version lacks the field; otherwise writing one
-    other than the default raises `UnsupportedVersionError`.
+    `ignorable`: a value is dropped silently where a version lacks the field; otherwise writing a
+    value other than the default raises `UnsupportedVersionError`.
     """
     wire = FieldOptions(since, until, tag, nullable_since, ignorable, doc)
     if factory is not None:
@@ -271,7 +275,7 @@ def field(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: type[T]) -> type[T]:
-    """Declare a part of messages. All arguments of the constructor are keywords."""
+    """Declare a part of messages. The constructor takes keyword arguments only."""
     made = dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)(cls)
     names = [item.name for item in dataclasses.fields(made)]  # type: ignore[arg-type]
     add_methods(made, names)
@@ -284,7 +288,7 @@ def message(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a request, a response or a record by its key, first and last version.
 
-    `open_ended`: what follows it is passed over, as where a newer version only adds at the end.
+    `open_ended`: bytes after the message are skipped, because newer versions only append fields.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -303,13 +307,13 @@ def message(
 
 
 def declaration(cls: type[Any]) -> Declaration:
-    """What a message was declared with. Raises `AttributeError` for a struct."""
+    """Return the declaration of a message. Raises `AttributeError` for a struct."""
     found: Declaration = form_of(cls).__declaration__
     return found
 
 
 def is_open_ended(cls: type[Any]) -> bool:
-    """Whether bytes behind the message are passed over: those of requests always are."""
+    """True if bytes after the message are skipped. After a request they always are."""
     found: bool = form_of(cls).__open_ended__
     return found or cls.__name__.endswith("Request")
 
@@ -318,7 +322,7 @@ _fields: dict[type[Any], tuple[Field, ...]] = {}
 
 
 def fields_of(cls: type[Any]) -> tuple[Field, ...]:
-    """The resolved fields of a declaration, in wire order."""
+    """Return the resolved fields of a declaration, in wire order."""
     found = _fields.get(cls)
     if found is None:
         found = _fields[cls] = tuple(resolve_fields(cls))
@@ -326,7 +330,7 @@ def fields_of(cls: type[Any]) -> tuple[Field, ...]:
 
 
 def resolve_fields(cls: type[Any]) -> Iterator[Field]:
-    """The fields with their annotations evaluated and the declaration's rules checked."""
+    """Evaluate the annotations of a declaration and check its rules; yield its fields."""
     cls = form_of(cls)
     scope = vars(sys.modules[cls.__module__])
     hints = get_type_hints(cls, scope, include_extras=True)
@@ -357,7 +361,7 @@ def resolve_fields(cls: type[Any]) -> Iterator[Field]:
 
 
 def resolve_type(hint: Any) -> tuple[WireType, bool]:
-    """The wire type of an annotation, and whether it admits None."""
+    """Return the wire type of an annotation, and True if it admits None."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         kind: WireType = arguments[1]

@@ -39,8 +39,8 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.protocol import compression, record_batch, record_batch_builder, records
 from odradek.protocol.record_batch import HEADER_BYTES, LOG_OVERHEAD, RecordBatchHeader
 from odradek.protocol.records import (
@@ -57,10 +57,10 @@ KEEP_CODEC: Final = -1
 
 
 class BatchRules:
-    """The settings of a topic that decide on a batch. Times in ms.
+    """The settings of a topic that batches are checked against. Times in ms.
 
-    `codec`: the topic's `compression.type`, -1 for `producer` (keep what comes); `level` None is
-    the codec's default.
+    `codec`: the topic's `compression.type`, -1 for `producer` (keep the producer's codec); `level`
+    None is the codec's default.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class BatchRules:
 
     @property
     def decompressed_cap(self) -> i64:
-        """The most a batch may decompress to."""
+        """The most bytes that a batch may decompress to."""
         cap = 10 * self.max_message_bytes
         return cap if cap > MIN_DECOMPRESSED_CAP else MIN_DECOMPRESSED_CAP
 
 
 class ValidBatch:
-    """A batch fit to append: the bytes `start..end` of `data`, not yet stamped.
+    """A batch that can be appended: the bytes `start..end` of `data`, not yet stamped.
 
     `max_timestamp_delta` is the offset delta of the first record with `max_timestamp`.
-    `rewritten` says that `data` is no longer the producer's frame.
+    `rewritten`: `data` is no longer the producer's frame.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class RecordError:
 class InvalidBatch:
     """A refused batch: the answer to its producer.
 
-    `log_start_known` says whether Kafka's answer shows the log start offset (else -1).
+    `log_start_known`: Kafka's answer has the log start offset (else -1).
     """
 
     def __init__(
@@ -156,7 +156,7 @@ TIMESTAMPS_REFUSED: Final = "One or more records have been rejected due to inval
 def validate(
     span: ByteRange, rules: BatchRules, now_ms: int, produce_version: int = NEWEST_PRODUCE_VERSION
 ) -> ValidBatch | InvalidBatch:
-    """Decide on the records of one partition in a Produce request, at the time `now_ms`."""
+    """Check the records of one partition in a Produce request, at the time `now_ms`."""
     data, start, end = span.data, span.start, span.end
     refusal = _check_framing(data, start, end, produce_version)
     if refusal is not None:
@@ -172,7 +172,7 @@ def validate(
         summary = records.check_records(
             section, records_start, records_end, header.count, header.base_timestamp
         )
-    # A name each: compiled, a variable keeps the type of its first use.
+    # A different name in each clause: compiled, a variable keeps the type of its first use.
     except InvalidTimestamp as unreal:
         errors = [RecordError(unreal.index, unreal.reason)]
         return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, TIMESTAMPS_REFUSED, errors, True)
@@ -191,7 +191,7 @@ def validate(
 
 
 def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
-    """Size of the batch at `pos`; 0 if the rest is too short to be one, -1 if it cannot be one."""
+    """Return the size of the batch at `pos`; 0 if the rest is too short, -1 if it is not a batch."""
     if end - pos < LOG_OVERHEAD:
         return 0
     length = i64(read_i32_be(data, pos + 8))
@@ -205,7 +205,7 @@ def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def _check_framing(data: bytes, start: i64, end: i64, produce_version: i64) -> InvalidBatch | None:
-    """One v2 batch; like Kafka, a torn piece of another one after it is passed over."""
+    """Check that there is one v2 batch. Like Kafka, skip an incomplete second batch after it."""
     size = _next_batch(data, start, end)
     if size < 0:
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "Not a record batch: bad length or magic")
@@ -267,7 +267,7 @@ def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> 
 def _records_accepted(
     header: RecordBatchHeader, summary: RecordsSummary, rules: BatchRules, now_ms: i64
 ) -> bool:
-    """Whether no record need be reported, judged by the extremes alone."""
+    """True if every record passes, judged by the extremes alone."""
     if rules.compacted and summary.null_keys:
         return False
     if rules.log_append_time:
@@ -281,7 +281,7 @@ def _records_accepted(
 def _refuse_records(
     header: RecordBatchHeader, section: bytes, start: int, end: int, rules: BatchRules, now_ms: int
 ) -> InvalidBatch:
-    """The second look, record by record, that says which ones and why."""
+    """Check record by record, and return the answer with the refused ones and the reasons."""
     errors: list[RecordError] = []
     timestamps = False
     cursor = RecordCursor(section, start, end, header.count, 0, header.base_timestamp)
@@ -328,7 +328,7 @@ def _with_topic_timestamps(
     now_ms: i64,
     rewritten: bool,
 ) -> ValidBatch | InvalidBatch:
-    """The batch with the maximum timestamp and timestamp type that the topic wants."""
+    """Return the batch with the maximum timestamp and timestamp type of the topic."""
     if header.size > rules.max_message_bytes:
         return _too_large(header, rules)
     max_timestamp: i64 = now_ms if rules.log_append_time else summary.max_timestamp

@@ -31,8 +31,8 @@ from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import AppendInfo, Log, TimestampAndOffset
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode, ProtocolError
-from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules, InvalidBatch, validate
 

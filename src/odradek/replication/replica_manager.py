@@ -19,9 +19,9 @@ from uuid import UUID
 
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log import AppendInfo, Log
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
 from odradek.replication.delete_records import DeleteRecordsStatus, LogStarts

@@ -21,8 +21,8 @@ import time
 from typing import Any
 from uuid import UUID
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.compression import CorruptCompression
 from odradek.protocol.record_batch import RecordBatchHeader, batches, is_intact, records_of

@@ -10,8 +10,8 @@ from odradek.broker.dispatch import Dispatcher
 from odradek.broker.node import Node
 from odradek.config.broker import BrokerConfig
 from odradek.log.memory_disk import MemoryDisk
+from odradek.model.byte_ranges import ByteRange, FileSlice
 from odradek.model.env import Env, Transport
-from odradek.model.spans import ByteRange, FileSlice
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -45,7 +45,7 @@ class Clock:
         return NOW_MS + self.passed_ms
 
 
-class Listening:
+class ServerSocket:
     address = ("127.0.0.1", 9092)
 
     def close(self) -> None:
@@ -55,8 +55,8 @@ class Listening:
 class Unconnected:
     """A network on which nobody comes."""
 
-    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> Listening:
-        return Listening()
+    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
+        return ServerSocket()
 
 
 class Asked:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from serving import NOW_MS, Asked, Serving
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.java_hash import partition_for
-from odradek.model.spans import ByteRange
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -10,7 +10,7 @@ from serving import Serving
 
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.delete_topics import (

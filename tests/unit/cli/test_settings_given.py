@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 import odradek
 from odradek.cli.main import main
-from odradek.config.addresses import ENVIRONMENT
+from odradek.config.addresses import BROKER_VARIABLES
 from odradek.config.client import AdminConfig, ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
@@ -50,7 +50,7 @@ def understood(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         assert done.exit_code == 2 and "seen" in done.stderr, (done.output, done.exception)
         return loaded.pop()
 
-    for name in ENVIRONMENT:
+    for name in BROKER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, kind in KINDS.items():
         monkeypatch.setattr(odradek, name, stand_in(kind))
@@ -139,9 +139,9 @@ def test_where_the_cluster_is(
         return [*understood(*arguments).bootstrap_servers]
 
     assert servers() == ["localhost:9092"]
-    monkeypatch.setenv(ENVIRONMENT[1], "environment:2")
+    monkeypatch.setenv(BROKER_VARIABLES[1], "environment:2")
     assert servers() == ["environment:2"]
-    monkeypatch.setenv(ENVIRONMENT[0], "environment:1")
+    monkeypatch.setenv(BROKER_VARIABLES[0], "environment:1")
     assert servers() == ["environment:1"]
     arguments += ["--command-config", str(file)]
     assert servers() == ["file:1"]

@@ -23,7 +23,7 @@ def test_without_a_word_everything_has_kafkas_default_and_listens_on_loopback() 
     assert config.log_segment_bytes == 1 << 30
     assert config.num_partitions == 1
     assert config.log_retention_ms is None
-    assert config.listening() == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.parsed_listeners() == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
     assert config.log_durability == "fsync"
 
 
@@ -165,14 +165,14 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_clients_are_told_the_listeners_unless_something_else_is_advertised() -> None:
-    assert BrokerConfig().advertised() == BrokerConfig().listening()
+    assert BrokerConfig().effective_advertised_listeners() == BrokerConfig().parsed_listeners()
     behind = BrokerConfig.load({"advertised.listeners": "PLAINTEXT://public:19092"})
-    assert behind.advertised() == (Listener("PLAINTEXT", "public", 19092),)
+    assert behind.effective_advertised_listeners() == (Listener("PLAINTEXT", "public", 19092),)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
 def test_clients_are_not_told_to_connect_to_every_interface(host: str) -> None:
-    assert BrokerConfig.load({"listeners": f"PLAINTEXT://{host}:9092"}).listening()
+    assert BrokerConfig.load({"listeners": f"PLAINTEXT://{host}:9092"}).parsed_listeners()
     with pytest.raises(ConfigError, match=r"^advertised\.listeners .*they reach this machine"):
         BrokerConfig.load({"advertised.listeners": f"PLAINTEXT://{host}:9092"})
 

@@ -9,22 +9,22 @@ from odradek.config.offset_reset import (
     EARLIEST,
     LATEST,
     NONE,
-    OffsetReset,
-    ResetStrategy,
-    is_offset_reset,
-    offset_reset,
+    AutoOffsetResetStrategy,
+    OffsetResetType,
+    parse_offset_reset,
+    valid_offset_reset,
 )
 
 HOUR_MS = 3_600_000
 
 
 def test_the_plain_ones() -> None:
-    assert [offset_reset(text) for text in ("earliest", "latest", "none")] == [
+    assert [parse_offset_reset(text) for text in ("earliest", "latest", "none")] == [
         EARLIEST,
         LATEST,
         NONE,
     ]
-    assert offset_reset(" Earliest ") == EARLIEST
+    assert parse_offset_reset(" Earliest ") == EARLIEST
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,9 @@ def test_the_plain_ones() -> None:
 )
 def test_durations_are_those_of_java(text: str, expected: int) -> None:
     assert iso_duration_ms(text) == expected
-    assert offset_reset(f"by_duration:{text}") == OffsetReset(ResetStrategy.BY_DURATION, expected)
+    assert parse_offset_reset(f"by_duration:{text}") == AutoOffsetResetStrategy(
+        OffsetResetType.BY_DURATION, expected
+    )
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "15M", "PT15", "P1M", "-PT1S", "PT1.S1S"])
@@ -51,12 +53,12 @@ def test_what_is_no_duration(text: str) -> None:
 
 def test_what_is_asked_of_the_log() -> None:
     assert (LATEST.timestamp(10**12), EARLIEST.timestamp(10**12)) == (-1, -2)
-    assert offset_reset("by_duration:PT1H").timestamp(10**12) == 10**12 - HOUR_MS
-    assert offset_reset("by_duration:P1D").timestamp(5) == 0, "never one of the special ones"
+    assert parse_offset_reset("by_duration:PT1H").timestamp(10**12) == 10**12 - HOUR_MS
+    assert parse_offset_reset("by_duration:P1D").timestamp(5) == 0, "never one of the special ones"
 
 
 def test_as_a_rule_for_settings() -> None:
-    rule = is_offset_reset()
+    rule = valid_offset_reset()
     assert rule.problem("by_duration:PT1H") is None
     assert "expected earliest, latest, none" in (rule.problem("newest") or "")
     assert "PT15M" in (rule.problem("by_duration:soon") or "")

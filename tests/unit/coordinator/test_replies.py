@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.coordinator.operation import ASKED_AT_MOST, Reply
+from odradek.coordinator.operation import MAX_REQUESTS_PER_REPLY, Reply
 from odradek.model.errors import ErrorCode
 
 AGAIN = ErrorCode.REBALANCE_IN_PROGRESS
@@ -16,13 +16,13 @@ def replies(count: int) -> tuple[Reply[str], dict[int, list[str]]]:
     ]
     first, *others = each
     for other in others:
-        first = first.joined_by(other, AGAIN)
+        first = first.merge(other, AGAIN)
     return first, answers
 
 
 def test_whoever_asks_again_is_answered_as_often() -> None:
     reply, answers = replies(3)
-    reply.give("here")
+    reply.send("here")
     assert answers == {0: ["here"], 1: ["here"], 2: ["here"]}
 
 
@@ -34,8 +34,8 @@ def test_what_cannot_be_done_is_told_to_all() -> None:
 
 def test_of_very_many_the_oldest_are_told_to_ask_again() -> None:
     """So that they do not pile up for a client that opens connection after connection."""
-    reply, answers = replies(ASKED_AT_MOST + 2)
+    reply, answers = replies(MAX_REQUESTS_PER_REPLY + 2)
     assert [number for number, told in answers.items() if told] == [0, 1]
-    reply.give("here")
+    reply.send("here")
     assert answers.pop(0) == answers.pop(1) == [AGAIN.name]
     assert all(told == ["here"] for told in answers.values())

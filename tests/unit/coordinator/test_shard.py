@@ -7,12 +7,12 @@ import errno
 import pytest
 
 from odradek.coordinator.group.classic_group import GroupState
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
 from odradek.coordinator.shard import READ_BYTES
 from odradek.log.fence import LogDirFailure
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.record_batch_builder import build
@@ -45,18 +45,18 @@ class Asking:
         """Write a group, as often as that in one batch, then answer."""
         reply = self._reply()
 
-        def operation(shard: object, turn: Turn) -> None:
+        def operation(shard: object, result: OperationResult) -> None:
             for _ in range(times):
-                turn.write(group_record(name))
-            turn.answer(reply, answer)
+                result.write(group_record(name))
+            result.answer(reply, answer)
 
-        self.stage.groups.runtime.write(name, operation, reply.refuse)
+        self.stage.groups.runtime.run(name, operation, reply.refuse)
 
     def read(self, answer: str) -> None:
         """Answer without writing."""
         reply = self._reply()
-        self.stage.groups.runtime.write(
-            "any", lambda shard, turn: turn.answer(reply, answer), reply.refuse
+        self.stage.groups.runtime.run(
+            "any", lambda shard, result: result.answer(reply, answer), reply.refuse
         )
 
 
@@ -119,12 +119,12 @@ def test_what_was_to_follow_from_refused_records_does_not() -> None:
     told: list[str] = []
     reply: Reply[str] = Reply(told.append, lambda error: error.name)
 
-    def operation(shard: object, turn: Turn) -> None:
-        turn.write(group_record("g"))
-        turn.schedule(("retry",), 1000)
-        turn.then(lambda: told.append("followed"), reply)
+    def operation(shard: object, result: OperationResult) -> None:
+        result.write(group_record("g"))
+        result.schedule(("retry",), 1000)
+        result.after_append(lambda: told.append("followed"), reply)
 
-    stage.groups.runtime.write("g", operation, reply.refuse)
+    stage.groups.runtime.run("g", operation, reply.refuse)
     assert told == ["NOT_COORDINATOR"]
     assert ("retry",) in stage.shard_timers()
 

@@ -10,7 +10,7 @@ from log_making import SMALL, headers, read
 from odradek.log.compaction.batch_retention import OffsetMap
 from odradek.log.compaction.cleaner import Cleaner, log_to_clean
 from odradek.log.log import Log
-from odradek.model.spans import ByteRange
+from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.record_batch import records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.records import Record

@@ -11,8 +11,8 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.recovery import Known, Recovery, open_log
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Disk
-from odradek.model.spans import ByteRange
 from odradek.protocol.record_batch import RecordBatchHeader, batches
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.model.errors import ERRORS, ErrorCode, error_code
+from odradek.model.errors import ErrorCode, error_code
 
 
 def test_codes_are_numbers_without_gaps() -> None:
@@ -25,7 +25,7 @@ def test_codes_are_found_by_number() -> None:
 
 
 def test_new_metadata_is_only_asked_for_to_try_again() -> None:
-    for row in ERRORS.values():
+    for row in ErrorCode:
         assert row.retriable or not row.refresh_metadata, row.name
         assert row.text, row.name
 
@@ -41,7 +41,7 @@ def test_new_metadata_is_only_asked_for_to_try_again() -> None:
     ],
 )
 def test_what_a_client_does_next(name: str, retriable: bool, refresh_metadata: bool) -> None:
-    row = ERRORS[ErrorCode[name]]
+    row = ErrorCode[name]
     assert (row.name, row.retriable, row.refresh_metadata) == (name, retriable, refresh_metadata)
 
 

@@ -11,8 +11,8 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from odradek.model.byte_ranges import FileSlice
 from odradek.model.env import Buffer, File, Transport
-from odradek.model.spans import FileSlice
 from odradek.network.connection import Connection, ConnectionLimits, Exchange
 from odradek.network.server import SocketServer
 from odradek.timing.timer import SystemTimer

@@ -19,7 +19,7 @@ from odradek.model.env import Transport
 from odradek.network.listener import (
     AddressInUseError,
     CannotListenError,
-    SocketListening,
+    TcpServerSocket,
     bound_socket,
     port_holder,
 )
@@ -110,14 +110,14 @@ class RecordingWatcher:
         self.masks: list[int] = []
 
     def watch(
-        self, subject: SocketListening, readable: Callable[[], None], writable: Callable[[], None]
+        self, subject: TcpServerSocket, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:
         self.readable = readable
 
-    def set_mask(self, subject: SocketListening, mask: int) -> None:
+    def set_mask(self, subject: TcpServerSocket, mask: int) -> None:
         self.masks.append(mask)
 
-    def unwatch(self, subject: SocketListening) -> None: ...
+    def unwatch(self, subject: TcpServerSocket) -> None: ...
 
 
 def test_each_pause_is_longer_until_a_connection_is_accepted(
@@ -125,7 +125,7 @@ def test_each_pause_is_longer_until_a_connection_is_accepted(
 ) -> None:
     watcher, timer = RecordingWatcher(), SystemTimer(0)
     accepted: list[Transport] = []
-    listening = SocketListening(watcher, timer, "127.0.0.1", 0, accepted.append)
+    listening = TcpServerSocket(watcher, timer, "127.0.0.1", 0, accepted.append)
 
     def exhausted(_: socket.socket) -> None:
         raise OSError(errno.EMFILE, "Too many open files")

@@ -13,7 +13,7 @@ import pytest
 from memory_network import Recorder, framed
 from reactor_thread import ServerThread, read_exactly, read_frame, serving
 
-from odradek.model.spans import FileSlice
+from odradek.model.byte_ranges import FileSlice
 from odradek.network.connection import ConnectionLimits, Exchange
 
 

@@ -6,8 +6,8 @@ import struct
 
 from librt.strings import BytesWriter
 
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.protocol import record_batch, records
 from odradek.protocol.record_batch import is_intact
 from odradek.protocol.record_batch_builder import assemble

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from odradek.model.byte_ranges import ByteRange, FileSlice
 from odradek.model.errors import ProtocolError
-from odradek.model.spans import ByteRange, FileSlice
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.api.create_topics import CreatableTopicResult, CreateTopicsResponse

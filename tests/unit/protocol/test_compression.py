@@ -165,7 +165,12 @@ def test_what_the_cap_rests_on_in_the_codec_library() -> None:
 BOMBS = """
 import resource, sys, zlib
 import cramjam
-from odradek.protocol.compression import CompressionType, CorruptCompression, SectionTooLarge, decompress
+from odradek.protocol.compression import (
+    CompressionType,
+    CorruptCompression,
+    SectionTooLarge,
+    decompress,
+)
 
 MIB = 1024 * 1024
 

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.produce import BatchIndexAndErrorMessage
 from odradek.protocol.hot_produce import (

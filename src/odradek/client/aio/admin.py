@@ -17,7 +17,7 @@ from odradek.client.admin.admin import AdminCalls
 from odradek.client.aio.client import Client
 from odradek.client.api_methods import Awaited, Steps
 from odradek.client.engine import Engine
-from odradek.config.client import AdminConfig, together
+from odradek.config.client import AdminConfig, merge_settings
 from odradek.config.keywords import AdminKeywords
 
 R = TypeVar("R")
@@ -38,7 +38,7 @@ class Admin(Client):
         brokers: str | Sequence[str] | None = None,
         **settings: Unpack[AdminKeywords],
     ) -> None:
-        self.config = AdminConfig.load(together(config, brokers, settings))
+        self.config = AdminConfig.load(merge_settings(config, brokers, settings))
         super().__init__(
             "odradek-admin",
             lambda loop: Engine(loop.machine.env, loop.machine.timer, self.config),

@@ -188,7 +188,7 @@ class Consumer(Client, Generic[K, V]):
             application.signal,
             self._made.assignors,
         )
-        self._reading = PollLoop(
+        self._poll_loop = PollLoop(
             self, application, core, dead_letters(self._made, AwaitedDeadLetterProducer)
         )
         self._collector = core.collector
@@ -233,11 +233,11 @@ class Consumer(Client, Generic[K, V]):
         """
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
         await self._ask(lambda: self._calls.subscribe(topics))
-        self._reading.listener = listener
+        self._poll_loop.listener = listener
 
     async def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
-        await self._reading.finish(self._core.unsubscribe)
+        await self._poll_loop.run_with_callbacks(self._core.unsubscribe)
 
     subscription = Awaited(ConsumerCalls.subscription)
     assign = Awaited(ConsumerCalls.assign)
@@ -264,7 +264,7 @@ class Consumer(Client, Generic[K, V]):
         all that was handed out. What was committed; None if it is not waited for.
         """
         if what is None:
-            self._core.collector.settle()
+            self._core.collector.mark_consumed()
         offsets = await self._ask(lambda: self._calls.commit(what, timeout, asynchronous))
         return None if asynchronous else offsets
 
@@ -278,7 +278,7 @@ class Consumer(Client, Generic[K, V]):
         if not collector.polls & BREATHER:
             collector.polls += 1
             await asyncio.sleep(0)
-        record = collector.next_record() or await self._reading.poll(timeout)
+        record = collector.next_record() or await self._poll_loop.poll(timeout)
         if record is None:
             await asyncio.sleep(0)  # It may not have waited, and may be made again at once.
         return record
@@ -290,7 +290,7 @@ class Consumer(Client, Generic[K, V]):
             if not collector.polls & BREATHER:
                 collector.polls += 1
                 await asyncio.sleep(0)
-            record = next_record() or await self._reading.poll(None)
+            record = next_record() or await self._poll_loop.poll(None)
             if record is None:
                 return
             yield record
@@ -298,13 +298,13 @@ class Consumer(Client, Generic[K, V]):
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
         """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
         limit = limit_of("num_messages", num_messages, least=0)
-        gathering = RecordBuffer(self._core.collector, limit)
-        await self._gather(gathering, timeout)
-        return gathering.records
+        buffer = RecordBuffer(self._core.collector, limit)
+        await self._fill(buffer, timeout)
+        return buffer.records
 
-    async def _gather(self, gathering: PollBuffer, timeout: float) -> bool:
-        more = await self._reading.gather(gathering, timeout)
-        if gathering.is_empty:
+    async def _fill(self, buffer: PollBuffer, timeout: float) -> bool:
+        more = await self._poll_loop.fill(buffer, timeout)
+        if buffer.is_empty:
             await asyncio.sleep(0)  # As in `poll`.
         return more
 
@@ -318,10 +318,10 @@ class Consumer(Client, Generic[K, V]):
         if max_records is not None:
             limit = limit_of("max_records", max_records)
         while more:
-            gathering = RecordBuffer(self._core.collector, limit)
-            more = await self._gather(gathering, max_wait)
-            if not gathering.is_empty:
-                yield gathering.batch()
+            buffer = RecordBuffer(self._core.collector, limit)
+            more = await self._fill(buffer, max_wait)
+            if not buffer.is_empty:
+                yield buffer.batch()
 
     async def arrow(
         self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
@@ -336,12 +336,12 @@ class Consumer(Client, Generic[K, V]):
 
         limit_of("max_rows", max_rows)
         core, more = self._core, True
-        values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
+        values = None if decode is None else JsonValues(decode, self._poll_loop.on_decode_error)
         while more:
-            gathering = ColumnBuffer(core.collector, max_rows)
-            more = await self._gather(gathering, max_wait)
-            if not gathering.is_empty:
-                yield await self._reading.counted(partial(record_batch, gathering, values))
+            buffer = ColumnBuffer(core.collector, max_rows)
+            more = await self._fill(buffer, max_wait)
+            if not buffer.is_empty:
+                yield await self._poll_loop.convert(partial(record_batch, buffer, values))
 
     # Looking.
 
@@ -357,13 +357,13 @@ class Consumer(Client, Generic[K, V]):
         connections, within `timeout` seconds (None: for ever). More than once does no harm.
         """
         if self._begun is not None:
-            self._begun.collector.settle()
+            self._begun.collector.mark_consumed()
         await self._close(limit_s(timeout))
 
     async def _close(self, timeout: float) -> None:
-        if self._begun is not None and not self._reading.closed:
+        if self._begun is not None and not self._poll_loop.closed:
             try:
-                await self._reading.close(timeout)
+                await self._poll_loop.close(timeout)
             finally:
                 await super().close()
         elif self._loop is not None and not self._loop.running:
@@ -376,5 +376,5 @@ class Consumer(Client, Generic[K, V]):
         traceback: TracebackType | None,
     ) -> None:
         if error is None and self._begun is not None:
-            self._begun.collector.settle()
+            self._begun.collector.mark_consumed()
         await self._close(CLOSE_TIMEOUT_S)

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from odradek.client.arrow.types import ArrowSchema, Decode
-from odradek.client.consumer.record import Record, BatchInfo, TimestampType
+from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.protocol.records import encode_headers, varint_size
 
@@ -205,9 +205,7 @@ def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
     timestamp_ms = batch.column("timestamp")[row].value  # Not every time is a date.
     data = batch.drop_columns(["timestamp"]).slice(row, 1).to_pylist()[0]
     headers = [(each["key"], each["value"]) for each in data["headers"]]
-    source = BatchInfo(
-        data["topic"], data["partition"], -1, TimestampType(data["timestampType"])
-    )
+    batch = BatchInfo(data["topic"], data["partition"], -1, TimestampType(data["timestampType"]))
     error = DecodeError(
         f"the value of {data['topic']}-{data['partition']} at offset {data['offset']} is no JSON "
         f"object of the wanted form: {reason}. What to do: give on_decode_error='skip' to have it "
@@ -215,7 +213,7 @@ def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
     )
     count, encoded = len(headers), encode_headers(headers)
     error.record = Record(
-        source,
+        batch,
         data["offset"],
         timestamp_ms,
         data["key"],

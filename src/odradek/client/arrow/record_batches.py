@@ -119,16 +119,16 @@ def record_batch(gathered: ColumnBuffer, values: JsonValues | None = None) -> An
     columns, runs = gathered.columns, gathered.runs
     topics: dict[str, int] = {}
     for run in runs:
-        topics.setdefault(run.source.topic, len(topics))
-    indices = repeated([(topics[run.source.topic], run.count) for run in runs], pa.int32())
+        topics.setdefault(run.batch.topic, len(topics))
+    indices = repeated([(topics[run.batch.topic], run.count) for run in runs], pa.int32())
     arrays = [
         binary_array(columns.key, pa.binary()),
         binary_array(columns.value, pa.binary()),
         pa.DictionaryArray.from_arrays(indices, pa.array(list(topics), pa.string())),
-        repeated([(run.source.partition, run.count) for run in runs], pa.int32()),
+        repeated([(run.batch.partition, run.count) for run in runs], pa.int32()),
         fixed_array(columns.offsets, pa.int64()),
         fixed_array(columns.timestamps, TIMESTAMP),
-        repeated([(int(run.source.timestamp_type), run.count) for run in runs], pa.int8()),
+        repeated([(int(run.batch.timestamp_type), run.count) for run in runs], pa.int8()),
         header_lists(
             HEADERS,
             columns.header_offsets,

@@ -17,7 +17,7 @@ from odradek.client.admin.admin import AdminCalls
 from odradek.client.api_methods import Blocking, Steps
 from odradek.client.blocking.client import Client
 from odradek.client.engine import Engine
-from odradek.config.client import AdminConfig, together
+from odradek.config.client import AdminConfig, merge_settings
 from odradek.config.keywords import AdminKeywords
 
 R = TypeVar("R")
@@ -38,7 +38,7 @@ class Admin(Client):
         brokers: str | Sequence[str] | None = None,
         **settings: Unpack[AdminKeywords],
     ) -> None:
-        self.config = AdminConfig.load(together(config, brokers, settings))
+        self.config = AdminConfig.load(merge_settings(config, brokers, settings))
         super().__init__(
             "odradek-admin",
             lambda thread: Engine(thread.machine.env, thread.machine.timer, self.config),

@@ -184,7 +184,7 @@ class Consumer(Client, Generic[K, V]):
 
         super().__init__("odradek-consumer", make_engine)
         application = BlockingApplication(self._thread, signal)
-        self._reading = PollLoop(
+        self._poll_loop = PollLoop(
             self, application, self._core, dead_letters(made, BlockingDeadLetterProducer)
         )
         self._collector = self._core.collector
@@ -215,11 +215,11 @@ class Consumer(Client, Generic[K, V]):
         """
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
         self._ask(lambda: self._calls.subscribe(topics))
-        self._reading.listener = listener
+        self._poll_loop.listener = listener
 
     def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
-        run_now(self._reading.finish(self._core.unsubscribe))
+        run_now(self._poll_loop.run_with_callbacks(self._core.unsubscribe))
 
     subscription = Blocking(ConsumerCalls.subscription)
     assign = Blocking(ConsumerCalls.assign)
@@ -246,7 +246,7 @@ class Consumer(Client, Generic[K, V]):
         all that was handed out. What was committed; None if it is not waited for.
         """
         if what is None:
-            self._collector.settle()
+            self._collector.mark_consumed()
         offsets = self._ask(lambda: self._calls.commit(what, timeout, asynchronous))
         return None if asynchronous else offsets
 
@@ -257,7 +257,7 @@ class Consumer(Client, Generic[K, V]):
         ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
         """
         record = self._next_record()
-        return record if record is not None else run_now(self._reading.poll(timeout))
+        return record if record is not None else run_now(self._poll_loop.poll(timeout))
 
     def __iter__(self) -> Self:
         return self
@@ -265,7 +265,7 @@ class Consumer(Client, Generic[K, V]):
     def __next__(self) -> Record[K, V]:
         record = self._next_record()
         if record is None:
-            record = run_now(self._reading.poll(None))
+            record = run_now(self._poll_loop.poll(None))
             if record is None:
                 raise StopIteration
         return record
@@ -275,9 +275,9 @@ class Consumer(Client, Generic[K, V]):
         Raises `ValueError` for fewer than none.
         """
         limit = limit_of("num_messages", num_messages, least=0)
-        gathering = RecordBuffer(self._collector, limit)
-        run_now(self._reading.gather(gathering, timeout))
-        return gathering.records
+        buffer = RecordBuffer(self._collector, limit)
+        run_now(self._poll_loop.fill(buffer, timeout))
+        return buffer.records
 
     def batches(
         self, max_records: int | None = None, max_wait: float = 0.5
@@ -290,10 +290,10 @@ class Consumer(Client, Generic[K, V]):
             limit = limit_of("max_records", max_records)
         more = True
         while more:
-            gathering = RecordBuffer(self._collector, limit)
-            more = run_now(self._reading.gather(gathering, max_wait))
-            if not gathering.is_empty:
-                yield gathering.batch()
+            buffer = RecordBuffer(self._collector, limit)
+            more = run_now(self._poll_loop.fill(buffer, max_wait))
+            if not buffer.is_empty:
+                yield buffer.batch()
 
     def arrow(
         self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
@@ -309,11 +309,11 @@ class Consumer(Client, Generic[K, V]):
         limit_of("max_rows", max_rows)
 
         def take() -> tuple[ColumnBuffer, bool]:
-            gathering = ColumnBuffer(self._collector, max_rows)
-            return gathering, run_now(self._reading.gather(gathering, max_wait))
+            buffer = ColumnBuffer(self._collector, max_rows)
+            return buffer, run_now(self._poll_loop.fill(buffer, max_wait))
 
-        values = None if decode is None else JsonValues(decode, self._reading.on_decode_error)
-        return ArrowBatches(take, lambda make: run_now(self._reading.counted(make)), values)
+        values = None if decode is None else JsonValues(decode, self._poll_loop.on_decode_error)
+        return ArrowBatches(take, lambda make: run_now(self._poll_loop.convert(make)), values)
 
     # Looking.
 
@@ -327,13 +327,13 @@ class Consumer(Client, Generic[K, V]):
         """Commit what was handed out, if that is automatic, leave the group, and close all
         connections, within `timeout` seconds (None: for ever). More than once does no harm.
         """
-        self._collector.settle()
+        self._collector.mark_consumed()
         self._close(limit_s(timeout))
 
     def _close(self, timeout: float) -> None:
-        if not self._reading.closed:
+        if not self._poll_loop.closed:
             try:
-                run_now(self._reading.close(timeout))
+                run_now(self._poll_loop.close(timeout))
             finally:
                 super().close()
 
@@ -344,5 +344,5 @@ class Consumer(Client, Generic[K, V]):
         traceback: TracebackType | None,
     ) -> None:
         if error is None:
-            self._collector.settle()
+            self._collector.mark_consumed()
         self._close(CLOSE_TIMEOUT_S)

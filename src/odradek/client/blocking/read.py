@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.errors import ConfigError
-from odradek.config.addresses import DEFAULT, ENVIRONMENT
+from odradek.config.addresses import DEFAULT_BROKER, BROKER_VARIABLES
 from odradek.config.client_names import alias_of
 from odradek.config.durations import duration_ms
 from odradek.model.topics import TopicPartition
@@ -53,7 +53,7 @@ def read(
     `decode` is a `DecodeError`, but with `on_decode_error` it is null in the table.
     """
     from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
-    from odradek.client.arrow.json_values import JsonValues, together
+    from odradek.client.arrow.json_values import JsonValues, merge_settings
     from odradek.client.arrow.record_batches import EMPTY
 
     now = datetime.now(UTC)
@@ -77,10 +77,10 @@ def read(
         consumer.assign({each: (starts[each], max(starts[each], ends[each])) for each in wanted})
         batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S)) or [EMPTY]
         if decode is not None:
-            fields = together(batches) if decode == "json" else decode
-            reading = consumer._reading
+            fields = merge_settings(batches) if decode == "json" else decode
+            reading = consumer._poll_loop
             values = JsonValues(fields, reading.on_decode_error)
-            batches = run_now(reading.counted(lambda: [values.decode(each) for each in batches]))
+            batches = run_now(reading.convert(lambda: [values.decode(each) for each in batches]))
     plain = [batch.replace_schema_metadata(None) for batch in batches]
     table: ArrowTable = pa.Table.from_batches(plain)
     return table
@@ -115,5 +115,7 @@ def defaults() -> dict[str, Any]:
     return {
         "allow.auto.create.topics": False,
         "auto.offset.reset": "earliest",  # Retention may overtake the reader.
-        "bootstrap.servers": next(filter(None, map(os.environ.get, ENVIRONMENT)), DEFAULT),
+        "bootstrap.servers": next(
+            filter(None, map(os.environ.get, BROKER_VARIABLES)), DEFAULT_BROKER
+        ),
     }

@@ -31,10 +31,10 @@ from odradek.client.consumer.batch import (
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.config.client import either, taken
+from odradek.config.client import argument_by_name, take_arguments
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
-from odradek.config.offset_reset import EARLIEST, LATEST, OffsetReset
+from odradek.config.offset_reset import EARLIEST, LATEST, AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition, name_problem
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 OFFSETS_KEY = b"odradek.offsets"
 """Where the schema of an Arrow batch says what to commit for it."""
 
-TAKEN = (
+OWN_ARGUMENTS = (
     "key",
     "value",
     "key_deserializer",
@@ -53,7 +53,7 @@ TAKEN = (
 """What is no setting."""
 TO_TOPIC = "dlq:"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
-WHEREVER = (-1000, -1001)
+NO_OFFSET_GIVEN = (-1000, -1001)
 """What confluent-kafka's partitions have that are to begin where the group has committed."""
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
@@ -111,20 +111,24 @@ def consumer_arguments(
     given: dict[str, Any] = {}
     for mapping in (*mappings, keywords):
         given.update(mapping)
-    given |= {name: said for name, said in (("key", key), ("value", value)) if said is not None}
-    own = taken(TAKEN, given)
-    on_error, dead_letter_topic = error_handler(own.get("on_decode_error", "raise"))
+    given |= {
+        name: given_value
+        for name, given_value in (("key", key), ("value", value))
+        if given_value is not None
+    }
+    own_arguments = take_arguments(OWN_ARGUMENTS, given)
+    on_error, dead_letter_topic = error_handler(own_arguments.get("on_decode_error", "raise"))
     deserializers = Deserializers(
-        deserializer(either("key", "key_deserializer", own)),
-        deserializer(either("value", "value_deserializer", own)),
+        deserializer(argument_by_name("key", "key_deserializer", own_arguments)),
+        deserializer(argument_by_name("value", "value_deserializer", own_arguments)),
         on_error,
         set_aside=dead_letter_topic is not None,
     )
-    brought = own.get("assignors")
+    given_assignors = own_arguments.get("assignors")
     config = ConsumerConfig.load(given)
-    if brought is not None and config.given("partition.assignment.strategy"):
+    if given_assignors is not None and config.is_given("partition.assignment.strategy"):
         raise ConfigError("give assignors, or partition.assignment.strategy, not both")
-    strategy = None if brought is None else assignors(brought)
+    strategy = None if given_assignors is None else assignors(given_assignors)
     return ConsumerArguments(topics, config, deserializers, strategy, dead_letter_topic)
 
 
@@ -163,7 +167,7 @@ def assignment_of(
     starts: dict[TopicPartition, int] = {}
     ends: dict[TopicPartition, int] = {}
     for each in several:
-        bounds = given[each] if isinstance(given, Mapping) else own_start(each)
+        bounds = given[each] if isinstance(given, Mapping) else offset_in_partition(each)
         start, end = bounds if isinstance(bounds, tuple) else (bounds, None)
         if start is not None:
             starts[partition_of(each)] = checked_offset(start)
@@ -172,10 +176,14 @@ def assignment_of(
     return [partition_of(each) for each in several], starts, ends
 
 
-def own_start(partition: Any) -> int | None:
+def offset_in_partition(partition: Any) -> int | None:
     """The offset that stands in a partition, None if none does. Raises `ValueError`."""
     offset = getattr(partition, "offset", None)
-    if not isinstance(offset, int) or not is_place(partition) or offset in WHEREVER:
+    if (
+        not isinstance(offset, int)
+        or not is_confluent_partition(partition)
+        or offset in NO_OFFSET_GIVEN
+    ):
         return None
     if offset in (EARLIEST_OFFSET, LATEST_OFFSET):
         where = "start" if offset == EARLIEST_OFFSET else "end"
@@ -184,13 +192,13 @@ def own_start(partition: Any) -> int | None:
     return offset
 
 
-def is_place(given: Any) -> bool:
+def is_confluent_partition(given: Any) -> bool:
     """Whether it is a partition of confluent-kafka's: its offset is where to go on. That of all
     else, of records and of what tells of them, is their own."""
     return hasattr(given, "metadata") and hasattr(given, "error")
 
 
-def target_of(to: Target) -> int | OffsetReset | datetime:
+def target_of(to: Target) -> int | AutoOffsetResetStrategy | datetime:
     """Where to seek."""
     if isinstance(to, datetime):
         return to
@@ -209,7 +217,7 @@ def offsets_of(what: Any) -> Offsets:
     if isinstance(offset, int):
         epoch = getattr(what, "leader_epoch", None)
         epoch = -1 if epoch is None else epoch
-        if not is_place(what):
+        if not is_confluent_partition(what):
             return {partition_of(what): OffsetAndMetadata(offset + 1, "", epoch)}
         note = what.metadata or ""
         return {partition_of(what): OffsetAndMetadata(checked_offset(offset), note, epoch)}

@@ -37,7 +37,11 @@ from odradek.client.consumer.fetch.fetcher import Fetcher
 from odradek.client.consumer.group.commits import CommittedOffsets
 from odradek.client.consumer.group.runner import make_group
 from odradek.client.consumer.position.deferred_errors import DeferredErrors
-from odradek.client.consumer.position.offset_fetcher import OffsetFetcher, OffsetQueries, no_offset
+from odradek.client.consumer.position.offset_fetcher import (
+    OffsetFetcher,
+    OffsetQueries,
+    no_offset_error,
+)
 from odradek.client.consumer.position.position import NO_END, Position
 from odradek.client.consumer.position.subscription_state import (
     NO_LEADER,
@@ -52,7 +56,7 @@ from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.net.alarm import Alarm
 from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
-from odradek.config.offset_reset import OffsetReset
+from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
 
 MAX_ERRORS = 100
@@ -83,40 +87,42 @@ class ConsumerCore:
         self._post = post
         self._wake = wake
         self._advancing = False
-        self._asking_group = False
-        self._group_retry_ms = 0
-        self._group_failures = 0
-        self._again = Alarm(engine.timer, self.changed)
+        self._fetching_committed = False
+        self._committed_retry_ms = 0
+        self._committed_failures = 0
+        self._retry_alarm = Alarm(engine.timer, self.changed)
         incoming: deque[CompletedFetch] = deque()
         self.collector = FetchCollector(incoming, deserializers, self._released)
-        held = DeferredErrors(engine, self.subscriptions, incoming, post, wake)
-        self._fetcher = Fetcher(engine, self.subscriptions, config, held, incoming, wake)
+        deferred = DeferredErrors(engine, self.subscriptions, incoming, post, wake)
+        self._fetcher = Fetcher(engine, self.subscriptions, config, deferred, incoming, wake)
         self._offset_fetcher = OffsetFetcher(
-            engine, self.subscriptions, config, held, self.changed, self.fail
+            engine, self.subscriptions, config, deferred, self.changed, self.fail
         )
-        self._missing = MissingTopics(
+        self._missing_topics = MissingTopics(
             engine, self.subscriptions, config.default_api_timeout_ms, self.fail
         )
         engine.metadata.listen(self._image_changed)
         if strategy is None:
             strategy = assignors(config.partition_assignment_strategy)
-        self.group = make_group(engine, config, self.subscriptions, strategy, self.attend)
+        self.group = make_group(
+            engine, config, self.subscriptions, strategy, self.request_attention
+        )
         """The group's side, or what stands there without one."""
-        self._presence = PollTracker(
-            engine.timer, self.collector, config.max_poll_interval_ms, self.group.polls_seen
+        self._poll_tracker = PollTracker(
+            engine.timer, self.collector, config.max_poll_interval_ms, self.group.application_polled
         )
 
     def start(self) -> None:
         """Begin, as the engine itself begins to connect."""
-        self._missing.look()
+        self._missing_topics.check()
         if self.config.group_id is not None:
-            self._presence.start()
+            self._poll_tracker.start()
 
     def close(self) -> None:
         """End at once: nothing is committed, and no group is left."""
-        self._presence.close()
-        self._again.cancel()
-        self._missing.close()
+        self._poll_tracker.close()
+        self._retry_alarm.cancel()
+        self._missing_topics.close()
         self._offset_fetcher.close()
         self._fetcher.close()
         self.engine.close()
@@ -137,38 +143,38 @@ class ConsumerCore:
         for state in self.subscriptions.states:
             if state.leader == NO_LEADER:
                 state.update_leader(self._leader(state.topic_partition))
-        self._ask_group()
+        self._fetch_committed()
         self._offset_fetcher.update_positions()
         self._fetcher.pump()
         self.queries.positions_changed()
         if self.is_exhausted:
             self._wake()  # A position was found behind the end: there is nothing to wait for.
 
-    def _ask_group(self) -> None:
+    def _fetch_committed(self) -> None:
         """What is committed for those that have no position."""
         initializing = self.subscriptions.initializing
-        if not initializing or self._asking_group:
+        if not initializing or self._fetching_committed:
             return
-        if self._group_retry_ms > self.engine.now_ms:
-            self._again.set_for(self._group_retry_ms)
+        if self._committed_retry_ms > self.engine.now_ms:
+            self._retry_alarm.set_for(self._committed_retry_ms)
             return
-        self._asking_group = True
+        self._fetching_committed = True
         waiter = self.group.committed(initializing, self.config.default_api_timeout_ms)
-        waiter.add_callback(self._group_answered)
+        waiter.add_callback(self._committed_fetched)
 
-    def _group_answered(self, waiter: Waiter[CommittedOffsets]) -> None:
-        self._asking_group = False
+    def _committed_fetched(self, waiter: Waiter[CommittedOffsets]) -> None:
+        self._fetching_committed = False
         if self.engine.closed:
             return
         if isinstance(waiter.error, KafkaError):
-            wait_ms = self.engine.backoff.backoff_ms(self._group_failures)
-            self._group_failures += 1
-            self._group_retry_ms = self.engine.now_ms + wait_ms
+            wait_ms = self.engine.backoff.backoff_ms(self._committed_failures)
+            self._committed_failures += 1
+            self._committed_retry_ms = self.engine.now_ms + wait_ms
             if not waiter.error.retriable:
                 self.fail(waiter.error)
             self.changed()
             return
-        self._group_failures = 0
+        self._committed_failures = 0
         committed: dict[TopicPartition, FetchPosition | None] = {}
         for partition, found in waiter.result().items():
             committed[partition] = None
@@ -177,7 +183,7 @@ class ConsumerCore:
                 self.engine.metadata.saw_epoch(partition, found.leader_epoch)
         uncommitted = self.subscriptions.initialize(committed)
         if uncommitted:
-            self.fail(no_offset(uncommitted))
+            self.fail(no_offset_error(uncommitted))
 
     def _leader(self, partition: TopicPartition) -> LeaderAndEpoch:
         info = self.engine.metadata.image.partition(*partition)
@@ -185,7 +191,7 @@ class ConsumerCore:
 
     def _image_changed(self, _: ClusterImage) -> None:
         self.subscriptions.update_leaders(self._leader)
-        self._missing.look()
+        self._missing_topics.check()
         self.changed()
 
     # For the application.
@@ -194,9 +200,9 @@ class ConsumerCore:
         """The application's next poll raises this."""
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(error)
-        self.attend()
+        self.request_attention()
 
-    def attend(self) -> None:
+    def request_attention(self) -> None:
         """The application's next poll, or the one that waits, has to see to something."""
         self.collector.attention = True
         self._wake()
@@ -237,19 +243,19 @@ class ConsumerCore:
 
     def _subscribed(self) -> None:
         self.group.subscription_changed()
-        self._wants_others()
+        self._topics_changed()
 
-    def _wants_others(self) -> None:
+    def _topics_changed(self) -> None:
         """What was wrong with what it wanted before is of no interest any more."""
-        for error in self._missing.changed():
+        for error in self._missing_topics.subscription_changed():
             with contextlib.suppress(ValueError):  # It was raised.
                 self.errors.remove(error)
-        self._missing.look()
+        self._missing_topics.check()
 
     def unsubscribe(self) -> Waiter[None]:
         """Nothing any more; done when the group knows."""
         waiter = self.group.unsubscribe()
-        waiter.add_callback(lambda _: self._wants_others())
+        waiter.add_callback(lambda _: self._topics_changed())
         return waiter
 
     def assign(
@@ -267,7 +273,7 @@ class ConsumerCore:
             if partition in starts:
                 self.subscriptions.seek(partition, FetchPosition(starts[partition]))
         self.engine.metadata.set_topics(self.subscriptions.metadata_topics)
-        self._wants_others()
+        self._topics_changed()
 
     @property
     def is_exhausted(self) -> bool:
@@ -284,7 +290,7 @@ class ConsumerCore:
         """Go on there. Nothing is asked: an offset that does not exist is out of range later."""
         self.subscriptions.seek(partition, FetchPosition(offset))
 
-    def seek_by(self, partitions: Iterable[TopicPartition], reset: OffsetReset) -> None:
+    def seek_by(self, partitions: Iterable[TopicPartition], reset: AutoOffsetResetStrategy) -> None:
         """Go on at the beginning, the end, or so long ago; looked up when it is needed."""
         for partition in partitions:
             self.subscriptions.request_reset(partition, reset)

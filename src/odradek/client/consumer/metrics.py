@@ -33,12 +33,12 @@ class FetchMetrics:
         self._records = 0
         self._bytes = 0
 
-    def took(self, records: int, size: int) -> None:
+    def count_records(self, records: int, size: int) -> None:
         """An answer had so many records of a partition."""
         self._records += records
         self._bytes += size
 
-    def answered(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
+    def fetch_completed(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
         """An answer came, and what it had was taken."""
         self.fetch_total += 1
         self.records_consumed_total += self._records
@@ -80,37 +80,37 @@ class GroupMetrics:
         """From the first JoinGroup, through all attempts."""
         self.heartbeat_response_time = SampledStat()
         self._rebalance_began_ms: int | None = None
-        self._rebalanced_ms: int | None = None
-        self._beat_ms = 0
-        self._answered_ms: int | None = None
+        self._rebalance_completed_ms: int | None = None
+        self._heartbeat_sent_ms = 0
+        self._heartbeat_answered_ms: int | None = None
 
-    def committed(self, began_ms: int, now_ms: int) -> None:
+    def commit_completed(self, began_ms: int, now_ms: int) -> None:
         """A commit is confirmed."""
         self.commit_total += 1
         self.commit_latency.record(now_ms - began_ms, now_ms)
 
-    def joining(self, now_ms: int) -> None:
+    def join_sent(self, now_ms: int) -> None:
         """JoinGroup is sent, perhaps not for the first time."""
         if self._rebalance_began_ms is None:
             self._rebalance_began_ms = now_ms
 
-    def rebalanced(self, now_ms: int) -> None:
+    def rebalance_completed(self, now_ms: int) -> None:
         """An assignment came."""
         self.rebalance_total += 1
         if self._rebalance_began_ms is not None:
             self.rebalance_latency.record(now_ms - self._rebalance_began_ms, now_ms)
         self._rebalance_began_ms = None
-        self._rebalanced_ms = now_ms
+        self._rebalance_completed_ms = now_ms
 
-    def beating(self, now_ms: int) -> None:
+    def heartbeat_sent(self, now_ms: int) -> None:
         """A heartbeat is sent."""
         self.heartbeat_total += 1
-        self._beat_ms = now_ms
+        self._heartbeat_sent_ms = now_ms
 
-    def beat_answered(self, now_ms: int) -> None:
+    def heartbeat_answered(self, now_ms: int) -> None:
         """The coordinator answered it, whatever it said."""
-        self.heartbeat_response_time.record(now_ms - self._beat_ms, now_ms)
-        self._answered_ms = now_ms
+        self.heartbeat_response_time.record(now_ms - self._heartbeat_sent_ms, now_ms)
+        self._heartbeat_answered_ms = now_ms
 
     def snapshot(self, last_poll_ms: int, now_ms: int) -> dict[str, float]:
         """All of it, by Kafka's names; the commits that failed have none there."""
@@ -121,8 +121,8 @@ class GroupMetrics:
             "failed-rebalance-total": self.failed_rebalance_total,
             "heartbeat-total": self.heartbeat_total,
             "last-poll-seconds-ago": seconds_ago(last_poll_ms, now_ms),
-            "last-rebalance-seconds-ago": seconds_ago(self._rebalanced_ms, now_ms),
-            "last-heartbeat-seconds-ago": seconds_ago(self._answered_ms, now_ms),
+            "last-rebalance-seconds-ago": seconds_ago(self._rebalance_completed_ms, now_ms),
+            "last-heartbeat-seconds-ago": seconds_ago(self._heartbeat_answered_ms, now_ms),
             **sampled("commit-latency", self.commit_latency, now_ms),
             **sampled("rebalance-latency", self.rebalance_latency, now_ms),
             **sampled("heartbeat-response-time", self.heartbeat_response_time, now_ms),

@@ -50,7 +50,7 @@ class Record(Generic[K, V]):
 
     def __init__(
         self,
-        source: BatchInfo,
+        batch: BatchInfo,
         offset: i64,
         timestamp_ms: i64,
         key: K | None,
@@ -58,7 +58,7 @@ class Record(Generic[K, V]):
         header_bytes: bytes | None = None,
         header_count: i64 = 0,
     ) -> None:
-        self._source = source
+        self._batch = batch
         self._offset: i64 = offset
         self._timestamp_ms: i64 = timestamp_ms
         self._key = key
@@ -68,11 +68,11 @@ class Record(Generic[K, V]):
 
     @property
     def topic(self) -> str:
-        return self._source.topic
+        return self._batch.topic
 
     @property
     def partition(self) -> int:
-        return self._source.partition
+        return self._batch.partition
 
     @property
     def offset(self) -> int:
@@ -89,11 +89,11 @@ class Record(Generic[K, V]):
     @property
     def leader_epoch(self) -> int:
         """Of the leader that took the record; -1 unknown."""
-        return self._source.leader_epoch
+        return self._batch.leader_epoch
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return self._source.timestamp_type
+        return self._batch.timestamp_type
 
     @property
     def timestamp_ms(self) -> int:
@@ -122,7 +122,7 @@ class Record(Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self._source.topic, self._source.partition)
+        return TopicPartition(self._batch.topic, self._batch.partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (*self._fields(), self.leader_epoch, self._header_count)
@@ -140,16 +140,16 @@ class Record(Generic[K, V]):
         return self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        return hash((self._source.topic, self._source.partition, self._offset))
+        return hash((self._batch.topic, self._batch.partition, self._offset))
 
     def _fields(self) -> tuple[Any, ...]:
-        source = self._source
+        batch = self._batch
         return (
-            source.topic,
-            source.partition,
+            batch.topic,
+            batch.partition,
             self.offset,
             self.timestamp_ms,
-            source.timestamp_type,
+            batch.timestamp_type,
             self._key,
             self._value,
             self._header_bytes,
@@ -169,5 +169,5 @@ def restored(
     header_count: int,
 ) -> Record[Any, Any]:
     """A record out of a pickle."""
-    source = BatchInfo(topic, partition, leader_epoch, timestamp_type)
-    return Record(source, offset, timestamp_ms, key, value, header_bytes, header_count)
+    batch = BatchInfo(topic, partition, leader_epoch, timestamp_type)
+    return Record(batch, offset, timestamp_ms, key, value, header_bytes, header_count)

@@ -14,7 +14,7 @@ from odradek.client.producer.settings import (
     SenderSettings,
 )
 from odradek.client.serializers import Serializer, serializer
-from odradek.config.client import either, taken, together
+from odradek.config.client import argument_by_name, take_arguments, merge_settings
 from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
 from odradek.protocol.compression import CompressionType
@@ -70,11 +70,11 @@ def producer_arguments(
     settings: Mapping[str, Any],
 ) -> ProducerArguments:
     """`on_full` is None for a producer that never blocks. Raises `ConfigError`."""
-    given = together(config, brokers, settings)
+    given = merge_settings(config, brokers, settings)
     given |= {name: said for name, said in (("key", key), ("value", value)) if said is not None}
     if on_full not in (None, "block"):  # Which is as if it were not said.
         given["on_full"] = on_full
-    own = taken(TAKEN, given)
+    own = take_arguments(TAKEN, given)
     if on_full is None and "on_full" in own:
         raise ConfigError(
             "on_full is for the producer that blocks: here `send` awaits room, and `send_nowait` "
@@ -90,8 +90,8 @@ def producer_arguments(
     return ProducerArguments(
         loaded,
         producer_settings(loaded, partitioner),
-        serializer("key", either("key", "key_serializer", own)),
-        serializer("value", either("value", "value_serializer", own)),
+        serializer("key", argument_by_name("key", "key_serializer", own)),
+        serializer("value", argument_by_name("value", "value_serializer", own)),
         when_full == "block",
     )
 

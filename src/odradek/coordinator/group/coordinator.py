@@ -26,7 +26,7 @@ from odradek.coordinator.group.offset_deletion import delete_offsets, refused
 from odradek.coordinator.group.offsets import fetch, group_refused
 from odradek.coordinator.group.rebalance import join_error, sync_error
 from odradek.coordinator.group.sync import sync
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import (
@@ -74,9 +74,9 @@ class GroupCoordinator:
             respond(join_error(error, request.member_id))
             return
         reply = Reply(respond, join_error)
-        self.runtime.write(
+        self.runtime.run(
             request.group_id,
-            lambda shard, turn: join(shard.groups, turn, request, caller, reply),
+            lambda shard, result: join(shard.groups, result, request, caller, reply),
             reply.refuse,
         )
 
@@ -104,9 +104,9 @@ class GroupCoordinator:
             respond(sync_error(ErrorCode.INVALID_GROUP_ID))
             return
         reply = Reply(respond, sync_error)
-        self.runtime.write(
+        self.runtime.run(
             request.group_id,
-            lambda shard, turn: sync(shard.groups, turn, request, reply),
+            lambda shard, result: sync(shard.groups, result, request, reply),
             reply.refuse,
         )
 
@@ -118,9 +118,9 @@ class GroupCoordinator:
             respond(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             return
         reply = Reply(respond, heartbeat_refused)
-        self.runtime.write(
+        self.runtime.run(
             request.group_id,
-            lambda shard, turn: heartbeat(shard.groups, turn, request, reply),
+            lambda shard, result: heartbeat(shard.groups, result, request, reply),
             reply.refuse,
         )
 
@@ -132,9 +132,9 @@ class GroupCoordinator:
             respond(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             return
         reply = Reply(respond, lambda error: LeaveGroupResponse(error_code=error))
-        self.runtime.write(
+        self.runtime.run(
             request.group_id,
-            lambda shard, turn: leave(shard.groups, turn, request, reply),
+            lambda shard, result: leave(shard.groups, result, request, reply),
             reply.refuse,
         )
 
@@ -155,16 +155,16 @@ class GroupCoordinator:
             self._describe(group_id, version, part)
 
     def _describe(self, group_id: str, version: int, reply: Reply[DescribedGroup]) -> None:
-        def operation(shard: GroupShard, turn: Turn) -> None:
-            turn.answer(reply, describe(shard.groups, group_id, version))
+        def operation(shard: GroupShard, result: OperationResult) -> None:
+            result.answer(reply, describe(shard.groups, group_id, version))
 
-        self.runtime.write(group_id, operation, reply.refuse)
+        self.runtime.run(group_id, operation, reply.refuse)
 
     def list_groups(
         self, request: ListGroupsRequest, respond: Callable[[ListGroupsResponse], None]
     ) -> None:
         """The groups of all shards that are here; an error while one of them is loading."""
-        numbers = self.runtime.numbers
+        numbers = self.runtime.partitions
         wanted = Wanted(request.states_filter, request.types_filter)
 
         def whole(parts: list[ListGroupsResponse]) -> None:
@@ -180,11 +180,11 @@ class GroupCoordinator:
             self._list(number, wanted, gathering.part(index, list_refused))
 
     def _list(self, number: int, wanted: Wanted, reply: Reply[ListGroupsResponse]) -> None:
-        def operation(shard: GroupShard, turn: Turn) -> None:
+        def operation(shard: GroupShard, result: OperationResult) -> None:
             groups = wanted.of(shard.groups)
-            turn.answer(reply, ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
+            result.answer(reply, ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
 
-        self.runtime.write_to(number, operation, reply.refuse)
+        self.runtime.run_on(number, operation, reply.refuse)
 
     def delete_groups(
         self, request: DeleteGroupsRequest, respond: Callable[[DeleteGroupsResponse], None]
@@ -198,10 +198,10 @@ class GroupCoordinator:
             self._delete(name, gathering.part(index, partial(deletion, name)))
 
     def _delete(self, group_id: str, reply: Reply[DeletableGroupResult]) -> None:
-        def operation(shard: GroupShard, turn: Turn) -> None:
-            turn.answer(reply, deletion(group_id, shard.delete_group(turn, group_id)))
+        def operation(shard: GroupShard, result: OperationResult) -> None:
+            result.answer(reply, deletion(group_id, shard.delete_group(result, group_id)))
 
-        self.runtime.write(group_id, operation, reply.refuse)
+        self.runtime.run(group_id, operation, reply.refuse)
 
     # -- offsets -----------------------------------------------------------------------------------
 
@@ -213,9 +213,9 @@ class GroupCoordinator:
     ) -> None:
         """For partitions that exist. A group without a name may commit, as it always could."""
         reply = Reply(respond, partial(all_refused, request))
-        self.runtime.write(
+        self.runtime.run(
             request.group_id,
-            lambda shard, turn: commit(shard.groups, turn, request, version, reply),
+            lambda shard, result: commit(shard.groups, result, request, version, reply),
             reply.refuse,
         )
 
@@ -233,10 +233,10 @@ class GroupCoordinator:
     def _fetch(
         self, group: OffsetFetchRequestGroup, reply: Reply[OffsetFetchResponseGroup]
     ) -> None:
-        def operation(shard: GroupShard, turn: Turn) -> None:
-            turn.answer(reply, fetch(shard.offsets, group))
+        def operation(shard: GroupShard, result: OperationResult) -> None:
+            result.answer(reply, fetch(shard.offsets, group))
 
-        self.runtime.write(group.group_id, operation, reply.refuse)
+        self.runtime.run(group.group_id, operation, reply.refuse)
 
     def delete_offsets(
         self, request: OffsetDeleteRequest, respond: Callable[[OffsetDeleteResponse], None]
@@ -246,17 +246,19 @@ class GroupCoordinator:
             respond(refused(ErrorCode.INVALID_GROUP_ID))
             return
         reply = Reply(respond, refused)
-        self.runtime.write(
+        self.runtime.run(
             request.group_id,
-            lambda shard, turn: delete_offsets(shard.groups, shard.offsets, turn, request, reply),
+            lambda shard, result: delete_offsets(
+                shard.groups, shard.offsets, result, request, reply
+            ),
             reply.refuse,
         )
 
     def topic_deleted(self, topic: str) -> None:
         """What was committed for it goes. A shard that does not serve does so when it is loaded."""
-        for number in self.runtime.numbers:
-            self.runtime.write_to(
-                number, lambda shard, turn: shard.forget_topic(turn, topic), lambda error: None
+        for number in self.runtime.partitions:
+            self.runtime.run_on(
+                number, lambda shard, result: shard.forget_topic(result, topic), lambda error: None
             )
 
 

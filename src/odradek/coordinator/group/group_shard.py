@@ -19,7 +19,7 @@ from odradek.coordinator.group.rebalance import (
     refuse_all,
     sync_timed_out,
 )
-from odradek.coordinator.operation import TimerKey, Turn
+from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.records import (
     CoordinatorRecord,
     GroupMetadataKey,
@@ -56,51 +56,53 @@ class GroupShard:
                 self.groups.get_or_create(key.group, value.commit_timestamp)
             self.offsets.replay(key, value)
 
-    def loaded(self, turn: Turn) -> None:
+    def loaded(self, result: OperationResult) -> None:
         """A group reads what is kept of its members, and every one of these has a session's time
         to be heard of. A group that is larger than it may be now rebalances, and the last to come
         stay out. Topics may have been deleted before the broker came to what was committed for
         them.
         """
-        turn.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
-        self.expired((ORPHANS,), turn)
+        result.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
+        self.expired((ORPHANS,), result)
         for group in self.groups:
             group.note_subscriptions()
             for member in group.members.values():
-                watch(turn, group, member)
+                watch(result, group, member)
             if len(group.members) > self.groups.config.group_max_size:
-                prepare(self.groups, turn, group)
+                prepare(self.groups, result, group)
 
-    def expired(self, key: TimerKey, turn: Turn) -> None:
+    def expired(self, key: TimerKey, result: OperationResult) -> None:
         """The time of a join, a sync or a session is over, or offsets are to be looked through."""
         if key[0] == EXPIRE:
-            turn.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
-            found = expired(self.groups, self.offsets, turn.now_ms, self._topic_id)
-            self._let_go(turn, key, found)
+            result.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
+            found = expired(self.groups, self.offsets, result.now_ms, self._topic_id)
+            self._let_go(result, key, found)
             return
         if key[0] == ORPHANS:
-            self._let_go(turn, key, orphans(self.offsets, self._topic_id))
+            self._let_go(result, key, orphans(self.offsets, self._topic_id))
             return
         group = self.groups.get(key[1])
         if group is None:
             return
         if key[0] == HEARTBEAT:
-            session_over(self.groups, turn, group, key[2])
+            session_over(self.groups, result, group, key[2])
         elif key[0] == JOIN:
-            join_timed_out(self.groups, turn, group)
+            join_timed_out(self.groups, result, group)
         elif key[0] == SYNC:
-            sync_timed_out(self.groups, turn, group)
+            sync_timed_out(self.groups, result, group)
 
-    def _let_go(self, turn: Turn, key: TimerKey, records: Iterable[CoordinatorRecord]) -> None:
+    def _let_go(
+        self, result: OperationResult, key: TimerKey, records: Iterable[CoordinatorRecord]
+    ) -> None:
         """As many as go into one batch, the rest soon. What is refused goes when offsets expire."""
-        if write_some(turn, records):
-            turn.then(lambda: turn.schedule(key, SOON_MS))
+        if write_some(result, records):
+            result.after_append(lambda: result.schedule(key, SOON_MS))
 
-    def forget_topic(self, turn: Turn, topic: str) -> None:
+    def forget_topic(self, result: OperationResult, topic: str) -> None:
         """A topic was deleted: what was committed for it goes."""
-        self._let_go(turn, (ORPHANS,), orphans(self.offsets, self._topic_id, topic))
+        self._let_go(result, (ORPHANS,), orphans(self.offsets, self._topic_id, topic))
 
-    def delete_group(self, turn: Turn, group_id: str) -> ErrorCode:
+    def delete_group(self, result: OperationResult, group_id: str) -> ErrorCode:
         """Let a group go that has no members, with its offsets."""
         group = self.groups.get(group_id)
         if group is None:
@@ -108,10 +110,10 @@ class GroupShard:
         if group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
         for record in self.offsets.tombstones(group_id):
-            turn.write(record)
-        turn.write(group_tombstone(group_id))
+            result.write(record)
+        result.write(group_tombstone(group_id))
         for member_id in sorted(group.pending_joins):
-            turn.then(partial(forget, turn, group, member_id))
+            result.after_append(partial(forget, result, group, member_id))
         return ErrorCode.NONE
 
     def unloaded(self, error: ErrorCode) -> None:

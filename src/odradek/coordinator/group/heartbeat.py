@@ -12,7 +12,7 @@ from typing import Final
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
 from odradek.coordinator.group.member import Member
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -22,24 +22,26 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 comes again under another id, the old one must not wait for ever."""
 
 
-def watch(turn: Turn, group: ClassicGroup, member: Member) -> None:
+def watch(result: OperationResult, group: ClassicGroup, member: Member) -> None:
     """The member was heard of: its session begins anew."""
-    turn.schedule((HEARTBEAT, group.id, member.id), member.session_timeout_ms)
+    result.schedule((HEARTBEAT, group.id, member.id), member.session_timeout_ms)
 
 
-def watch_new(turn: Turn, group: ClassicGroup, member: Member) -> None:
+def watch_new(result: OperationResult, group: ClassicGroup, member: Member) -> None:
     """The member joins for the first time."""
-    turn.schedule((HEARTBEAT, group.id, member.id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    result.schedule((HEARTBEAT, group.id, member.id), NEW_MEMBER_JOIN_TIMEOUT_MS)
 
 
-def watch_pending(turn: Turn, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+def watch_pending(
+    result: OperationResult, group: ClassicGroup, member_id: str, timeout_ms: int
+) -> None:
     """An id was given out; its owner has a session's time to join with it."""
-    turn.schedule((HEARTBEAT, group.id, member_id), timeout_ms)
+    result.schedule((HEARTBEAT, group.id, member_id), timeout_ms)
 
 
-def forget(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+def forget(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
     """The member is gone."""
-    turn.cancel((HEARTBEAT, group.id, member_id))
+    result.cancel((HEARTBEAT, group.id, member_id))
 
 
 # Found once: up to Python 3.11 an enumeration looks its members up in some hundred steps.
@@ -51,13 +53,16 @@ PREPARING_REBALANCE: Final = GroupState.PREPARING_REBALANCE
 
 
 def heartbeat(
-    groups: Groups, turn: Turn, request: HeartbeatRequest, reply: Reply[HeartbeatResponse]
+    groups: Groups,
+    result: OperationResult,
+    request: HeartbeatRequest,
+    reply: Reply[HeartbeatResponse],
 ) -> None:
     """The operation of a Heartbeat."""
-    turn.answer(reply, HeartbeatResponse(error_code=heard_of(groups, turn, request)))
+    result.answer(reply, HeartbeatResponse(error_code=heard_of(groups, result, request)))
 
 
-def heard_of(groups: Groups, turn: Turn, request: HeartbeatRequest) -> ErrorCode:
+def heard_of(groups: Groups, result: OperationResult, request: HeartbeatRequest) -> ErrorCode:
     """Set the session anew, if it is one of the generation there is; what the member is told."""
     group = groups.get(request.group_id)
     if group is None:
@@ -67,7 +72,7 @@ def heard_of(groups: Groups, turn: Turn, request: HeartbeatRequest) -> ErrorCode
         return error
     if request.generation_id != group.generation:
         return ILLEGAL_GENERATION
-    watch(turn, group, group.members[request.member_id])
+    watch(result, group, group.members[request.member_id])
     if group.state is PREPARING_REBALANCE:
         return REBALANCE_IN_PROGRESS
     return NONE

@@ -24,7 +24,7 @@ from odradek.coordinator.group.rebalance import (
     prepare_or_complete,
 )
 from odradek.coordinator.group.static_members import replace_static_member
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -33,35 +33,43 @@ JoinReply = Reply[JoinGroupResponse]
 
 
 def join(
-    groups: Groups, turn: Turn, request: JoinGroupRequest, caller: Caller, reply: JoinReply
+    groups: Groups,
+    result: OperationResult,
+    request: JoinGroupRequest,
+    caller: Caller,
+    reply: JoinReply,
 ) -> None:
     """The operation of a JoinGroup whose group id and session timeout were found good."""
     group = groups.get(request.group_id)
     if group is not None:
-        join_group(groups, turn, group, request, caller, reply)
+        join_group(groups, result, group, request, caller, reply)
     elif request.member_id != NO_MEMBER_ID:
-        turn.answer(reply, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        result.answer(reply, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     else:
-        create_and_join(groups, turn, request, caller, reply)
+        create_and_join(groups, result, request, caller, reply)
 
 
 def create_and_join(
-    groups: Groups, turn: Turn, request: JoinGroupRequest, caller: Caller, reply: JoinReply
+    groups: Groups,
+    result: OperationResult,
+    request: JoinGroupRequest,
+    caller: Caller,
+    reply: JoinReply,
 ) -> None:
     """The group is there once its record is; it stays, whatever becomes of the join."""
-    turn.write(ClassicGroup(request.group_id, turn.now_ms).new_group_record())
+    result.write(ClassicGroup(request.group_id, result.now_ms).new_group_record())
 
     def created() -> None:
         group = groups.get(request.group_id)
         assert group is not None
-        join_group(groups, turn, group, request, caller, reply)
+        join_group(groups, result, group, request, caller, reply)
 
-    turn.then(created, reply)
+    result.after_append(created, reply)
 
 
 def join_group(
     groups: Groups,
-    turn: Turn,
+    result: OperationResult,
     group: ClassicGroup,
     request: JoinGroupRequest,
     caller: Caller,
@@ -71,21 +79,21 @@ def join_group(
     if not accepts(groups, group, member_id):
         if member_id != NO_MEMBER_ID:
             group.remove(member_id)
-            forget(turn, group, member_id)
-        turn.answer(reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        complete_if_all_joined(turn, group)
+            forget(result, group, member_id)
+        result.answer(reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        complete_if_all_joined(result, group)
     elif not group.supports(request.protocol_type, request.protocols):
-        turn.answer(reply, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+        result.answer(reply, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif member_id == NO_MEMBER_ID:
-        join_new_member(groups, turn, group, request, caller, reply)
+        join_new_member(groups, result, group, request, caller, reply)
     elif member_id in group.pending_joins:
         if request.group_instance_id is None:
-            add_member(groups, turn, group, member_id, request, caller, reply)
+            add_member(groups, result, group, member_id, request, caller, reply)
         else:
             # A static member never had a pending id: the client is confused.
-            turn.answer(reply, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
+            result.answer(reply, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
     else:
-        join_known_member(groups, turn, group, request, reply)
+        join_known_member(groups, result, group, request, reply)
 
 
 def accepts(groups: Groups, group: ClassicGroup, member_id: str) -> bool:
@@ -105,7 +113,7 @@ def accepts(groups: Groups, group: ClassicGroup, member_id: str) -> bool:
 
 def join_new_member(
     groups: Groups,
-    turn: Turn,
+    result: OperationResult,
     group: ClassicGroup,
     request: JoinGroupRequest,
     caller: Caller,
@@ -116,23 +124,23 @@ def join_new_member(
         new_id = groups.new_member_id(instance_id)
         known = group.static_members.get(instance_id)
         if known is None:
-            add_member(groups, turn, group, new_id, request, caller, reply)
+            add_member(groups, result, group, new_id, request, caller, reply)
         else:
             old = group.members[known]
-            replace_static_member(groups, turn, group, old, new_id, request, caller, reply)
+            replace_static_member(groups, result, group, old, new_id, request, caller, reply)
         return
     new_id = groups.new_member_id(caller.client_id)
     if caller.version < FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
-        add_member(groups, turn, group, new_id, request, caller, reply)
+        add_member(groups, result, group, new_id, request, caller, reply)
         return
     group.pending_joins.add(new_id)
-    watch_pending(turn, group, new_id, request.session_timeout_ms)
-    turn.answer(reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+    watch_pending(result, group, new_id, request.session_timeout_ms)
+    result.answer(reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
 
 
 def add_member(
     groups: Groups,
-    turn: Turn,
+    result: OperationResult,
     group: ClassicGroup,
     member_id: str,
     request: JoinGroupRequest,
@@ -156,28 +164,32 @@ def add_member(
         group.protocol_type = request.protocol_type
     group.add(member)
     group.await_join(member, reply)
-    watch_new(turn, group, member)
-    prepare_or_complete(groups, turn, group)
+    watch_new(result, group, member)
+    prepare_or_complete(groups, result, group)
 
 
 # -- members that are known ------------------------------------------------------------------------
 
 
 def join_known_member(
-    groups: Groups, turn: Turn, group: ClassicGroup, request: JoinGroupRequest, reply: JoinReply
+    groups: Groups,
+    result: OperationResult,
+    group: ClassicGroup,
+    request: JoinGroupRequest,
+    reply: JoinReply,
 ) -> None:
     member_id = request.member_id
     error = member_error(group, member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
-        turn.answer(reply, join_error(error, member_id))
+        result.answer(reply, join_error(error, member_id))
         return
     member = group.members[member_id]
     if is_news(group, member, request):
         group.update(member, request)
         group.await_join(member, reply)
-        prepare_or_complete(groups, turn, group)
+        prepare_or_complete(groups, result, group)
     else:
-        turn.answer(reply, generation_response(group, member))
+        result.answer(reply, generation_response(group, member))
 
 
 def is_news(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:

@@ -18,7 +18,7 @@ from odradek.coordinator.group.rebalance import (
     prepare_or_complete,
     sync_error,
 )
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.leave_group import (
     LeaveGroupRequest,
@@ -29,7 +29,10 @@ from odradek.protocol.api.leave_group import (
 
 
 def leave(
-    groups: Groups, turn: Turn, request: LeaveGroupRequest, reply: Reply[LeaveGroupResponse]
+    groups: Groups,
+    result: OperationResult,
+    request: LeaveGroupRequest,
+    reply: Reply[LeaveGroupResponse],
 ) -> None:
     """The operation of a LeaveGroup; each member has an answer of its own."""
     group = groups.get(request.group_id)
@@ -38,17 +41,17 @@ def leave(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
             error_code=(
-                ErrorCode.UNKNOWN_MEMBER_ID if group is None else let_go(turn, group, each)
+                ErrorCode.UNKNOWN_MEMBER_ID if group is None else let_go(result, group, each)
             ),
         )
         for each in request.members
     ]
     if group is not None and any(each.error_code == ErrorCode.NONE for each in members):
-        gone(groups, turn, group)
-    turn.answer(reply, LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
+        gone(groups, result, group)
+    result.answer(reply, LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
 
 
-def let_go(turn: Turn, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
+def let_go(result: OperationResult, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
     """Take one out. Without a member id it is the static member with this instance id."""
     member_id = who.member_id
     if member_id == NO_MEMBER_ID:
@@ -60,46 +63,48 @@ def let_go(turn: Turn, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
         error = member_error(group, member_id, who.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
-    forget(turn, group, member_id)
-    take_out(turn, group, member_id)
+    forget(result, group, member_id)
+    take_out(result, group, member_id)
     return ErrorCode.NONE
 
 
-def take_out(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+def take_out(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
     """Remove a member or a pending id. Should its client still wait, it may come as a new one."""
     member = group.members.get(member_id)
     if member is not None:
-        answer_waiting(turn, group, member)
-    no_longer_pending(turn, group, member_id)
+        answer_waiting(result, group, member)
+    no_longer_pending(result, group, member_id)
     group.remove(member_id)
 
 
-def answer_waiting(turn: Turn, group: ClassicGroup, member: Member) -> None:
+def answer_waiting(result: OperationResult, group: ClassicGroup, member: Member) -> None:
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     join = group.take_join(member)
     if join is not None:
-        turn.answer(join, join_error(unknown))
+        result.answer(join, join_error(unknown))
     if member.sync is not None:
-        turn.answer(member.sync, sync_error(unknown))
+        result.answer(member.sync, sync_error(unknown))
         member.sync = None
 
 
-def gone(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+def gone(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """What follows when somebody went."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_or_complete(groups, turn, group)
+        prepare_or_complete(groups, result, group)
     else:
-        complete_if_all_joined(turn, group)
+        complete_if_all_joined(result, group)
 
 
-def session_over(groups: Groups, turn: Turn, group: ClassicGroup, member_id: str) -> None:
+def session_over(
+    groups: Groups, result: OperationResult, group: ClassicGroup, member_id: str
+) -> None:
     """A member was silent for too long, or nobody came with the id that was given out."""
     member = group.members.get(member_id)
     if member is not None and member.is_alive_without_heartbeat:
         return
-    take_out(turn, group, member_id)
+    take_out(result, group, member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         if group.all_joined:
-            complete(turn, group)
+            complete(result, group)
     elif member is not None:
-        prepare_or_complete(groups, turn, group)
+        prepare_or_complete(groups, result, group)

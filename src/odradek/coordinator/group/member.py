@@ -76,11 +76,11 @@ class Member:
 
     def await_join(self, reply: Reply[JoinGroupResponse]) -> None:
         """It joins, for the first time or again."""
-        self.join = reply if self.join is None else self.join.joined_by(reply, ASK_AGAIN)
+        self.join = reply if self.join is None else self.join.merge(reply, ASK_AGAIN)
 
     def await_sync(self, reply: Reply[SyncGroupResponse]) -> None:
         """It asks for its assignment, for the first time or again."""
-        self.sync = reply if self.sync is None else self.sync.joined_by(reply, ASK_AGAIN)
+        self.sync = reply if self.sync is None else self.sync.merge(reply, ASK_AGAIN)
 
     @property
     def is_static(self) -> bool:

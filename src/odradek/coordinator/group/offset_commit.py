@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
 from odradek.coordinator.group.heartbeat import watch
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_commit import (
@@ -40,7 +40,7 @@ ALIVE_WHEN_COMMITTING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 def commit(
     groups: Groups,
-    turn: Turn,
+    result: OperationResult,
     request: OffsetCommitRequest,
     version: int,
     reply: Reply[OffsetCommitResponse],
@@ -48,15 +48,15 @@ def commit(
     """The operation of an OffsetCommit."""
     group = groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
-        group = ClassicGroup(request.group_id, turn.now_ms)  # There when its first record is.
+        group = ClassicGroup(request.group_id, result.now_ms)  # There when its first record is.
     error = _fault(group, request, version)
     if error is not ErrorCode.NONE:
-        turn.answer(reply, all_refused(request, error))
+        result.answer(reply, all_refused(request, error))
         return
     if group is not None and group.state in ALIVE_WHEN_COMMITTING:
-        watch(turn, group, group.members[request.member_id])
+        watch(result, group, group.members[request.member_id])
     longest = groups.config.offset_metadata_max_bytes
-    expires_ms = _expiry(turn.now_ms, request.retention_time_ms)
+    expires_ms = _expiry(result.now_ms, request.retention_time_ms)
     topics = []
     for topic in request.topics:
         partitions = []
@@ -64,7 +64,7 @@ def commit(
             metadata = partition.committed_metadata or ""
             fits = len(metadata) <= longest
             if fits:
-                turn.write(_record(request.group_id, topic, partition, turn.now_ms, expires_ms))
+                result.write(_record(request.group_id, topic, partition, result.now_ms, expires_ms))
             error = ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE
             partitions.append(
                 OffsetCommitResponsePartition(
@@ -76,7 +76,7 @@ def commit(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-    turn.answer(reply, OffsetCommitResponse(topics=topics))
+    result.answer(reply, OffsetCommitResponse(topics=topics))
 
 
 def _fault(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:

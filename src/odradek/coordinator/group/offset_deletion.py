@@ -37,7 +37,7 @@ from odradek.coordinator.group.classic_group import (
     group_tombstone,
 )
 from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, offset_tombstone
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitValue
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_delete import (
@@ -55,7 +55,7 @@ RECORDS_AT_ONCE = 1000
 def delete_offsets(
     groups: Groups,
     offsets: Offsets,
-    turn: Turn,
+    result: OperationResult,
     request: OffsetDeleteRequest,
     reply: Reply[OffsetDeleteResponse],
 ) -> None:
@@ -63,10 +63,10 @@ def delete_offsets(
     group = groups.get(request.group_id)
     error = _fault(group)
     if group is None or error is not ErrorCode.NONE:
-        turn.answer(reply, refused(error))
+        result.answer(reply, refused(error))
         return
-    topics = [_delete_topic(group, offsets, turn, topic) for topic in request.topics]
-    turn.answer(reply, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
+    topics = [_delete_topic(group, offsets, result, topic) for topic in request.topics]
+    result.answer(reply, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
 
 
 def _fault(group: ClassicGroup | None) -> ErrorCode:
@@ -78,7 +78,7 @@ def _fault(group: ClassicGroup | None) -> ErrorCode:
 
 
 def _delete_topic(
-    group: ClassicGroup, offsets: Offsets, turn: Turn, topic: OffsetDeleteRequestTopic
+    group: ClassicGroup, offsets: Offsets, result: OperationResult, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
     is_read = group.reads(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
@@ -86,7 +86,7 @@ def _delete_topic(
     for partition in topic.partitions:
         index = partition.partition_index
         if not is_read and offsets.get(group.id, topic.name, index) is not None:
-            turn.write(offset_tombstone(group.id, topic.name, index))
+            result.write(offset_tombstone(group.id, topic.name, index))
         partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
@@ -109,11 +109,11 @@ def orphans(
                     yield offset_tombstone(group_id, topic, number)
 
 
-def write_some(turn: Turn, records: Iterable[CoordinatorRecord]) -> bool:
+def write_some(result: OperationResult, records: Iterable[CoordinatorRecord]) -> bool:
     """Write as many records as make a batch of bearable size. True: there are more."""
     rest = iter(records)
     for record in islice(rest, RECORDS_AT_ONCE):
-        turn.write(record)
+        result.write(record)
     return next(rest, None) is not None
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, InitialWait
 from odradek.coordinator.group.heartbeat import forget, watch
 from odradek.coordinator.group.member import Member
-from odradek.coordinator.operation import TimerKey, Turn
+from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.protocol.api.sync_group import SyncGroupResponse
@@ -40,49 +40,51 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 # -- preparing -------------------------------------------------------------------------------------
 
 
-def prepare_or_complete(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+def prepare_or_complete(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """Begin a rebalance; if one is being prepared, see whether it is complete now."""
     if group.can_rebalance:
-        prepare(groups, turn, group)
+        prepare(groups, result, group)
     else:
-        complete_if_all_joined(turn, group)
+        complete_if_all_joined(result, group)
 
 
-def prepare(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+def prepare(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """Have all members join again. Whoever waits for an assignment waits in vain."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
             if member.sync is not None:
-                turn.answer(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+                result.answer(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
                 member.sync = None
-                watch(turn, group, member)
+                watch(result, group, member)
     if group.pending_syncs:
         group.pending_syncs.clear()
-        turn.cancel(sync_key(group))
+        result.cancel(sync_key(group))
     is_initial = group.state is GroupState.EMPTY
-    group.transition_to(GroupState.PREPARING_REBALANCE, turn.now_ms)
+    group.transition_to(GroupState.PREPARING_REBALANCE, result.now_ms)
     if is_initial:
-        wait_for_more(groups, turn, group, group.rebalance_timeout_ms)
+        wait_for_more(groups, result, group, group.rebalance_timeout_ms)
     elif group.all_joined:
-        complete(turn, group)
+        complete(result, group)
     else:
-        wait_for_all(turn, group)
+        wait_for_all(result, group)
 
 
-def wait_for_more(groups: Groups, turn: Turn, group: ClassicGroup, most_ms: int) -> None:
+def wait_for_more(
+    groups: Groups, result: OperationResult, group: ClassicGroup, most_ms: int
+) -> None:
     """A group that was empty: members that start together should be in one generation."""
     delay_ms = groups.config.group_initial_rebalance_delay_ms
     group.initial_wait = InitialWait(delay_ms, max(most_ms - delay_ms, 0))
-    turn.schedule(join_key(group), delay_ms)
+    result.schedule(join_key(group), delay_ms)
 
 
-def wait_for_all(turn: Turn, group: ClassicGroup) -> None:
+def wait_for_all(result: OperationResult, group: ClassicGroup) -> None:
     """Until the last member has joined, at most the rebalance timeout."""
-    turn.schedule(join_key(group), group.rebalance_timeout_ms)
+    result.schedule(join_key(group), group.rebalance_timeout_ms)
 
 
-def join_timed_out(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+def join_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """Go on without those who did not come, unless there is initial delay left for new ones."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -90,76 +92,76 @@ def join_timed_out(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
     if wait is not None and wait.member_added and wait.left_ms > 0:
         again_ms = min(groups.config.group_initial_rebalance_delay_ms, wait.left_ms)
         group.initial_wait = InitialWait(again_ms, max(wait.left_ms - wait.delay_ms, 0))
-        turn.schedule(join_key(group), again_ms)
+        result.schedule(join_key(group), again_ms)
     else:
-        complete(turn, group)
+        complete(result, group)
 
 
 # -- completing ------------------------------------------------------------------------------------
 
 
-def complete_if_all_joined(turn: Turn, group: ClassicGroup) -> None:
+def complete_if_all_joined(result: OperationResult, group: ClassicGroup) -> None:
     """The moment the last one has come, but in the initial rebalance, which has its time."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.initial_wait is None
         and group.all_joined
     ):
-        complete(turn, group)
+        complete(result, group)
 
 
-def complete(turn: Turn, group: ClassicGroup) -> None:
+def complete(result: OperationResult, group: ClassicGroup) -> None:
     """Begin the next generation with those who are there; wait again if nobody could lead it."""
     group.initial_wait = None
     for member in [*group.members.values()]:
         if member.join is None and not member.is_static:
             group.remove(member.id)
-            forget(turn, group, member.id)
+            forget(result, group, member.id)
     if not group.members:
-        write_empty_generation(turn, group)
+        write_empty_generation(result, group)
     elif not group.elect_joined_leader():
-        wait_for_all(turn, group)
+        wait_for_all(result, group)
     else:
-        turn.cancel(join_key(group))
-        group.begin_generation(turn.now_ms)
-        answer_joins(turn, group)
-        turn.schedule(sync_key(group), group.rebalance_timeout_ms)
+        result.cancel(join_key(group))
+        group.begin_generation(result.now_ms)
+        answer_joins(result, group)
+        result.schedule(sync_key(group), group.rebalance_timeout_ms)
 
 
-def write_empty_generation(turn: Turn, group: ClassicGroup) -> None:
+def write_empty_generation(result: OperationResult, group: ClassicGroup) -> None:
     """The group has no members: that is a generation too, and kept."""
-    group.state_timestamp_ms = turn.now_ms
-    turn.write(group.empty_generation_record())
-    turn.schedule(join_key(group), RETRY_MS)
-    turn.then(lambda: turn.cancel(join_key(group)))
+    group.state_timestamp_ms = result.now_ms
+    result.write(group.empty_generation_record())
+    result.schedule(join_key(group), RETRY_MS)
+    result.after_append(lambda: result.cancel(join_key(group)))
 
 
-def answer_joins(turn: Turn, group: ClassicGroup) -> None:
+def answer_joins(result: OperationResult, group: ClassicGroup) -> None:
     """Tell every member the generation, and its leader the members."""
     for member in group.members.values():
         reply = group.take_join(member)
         if reply is not None:
-            turn.answer(reply, generation_response(group, member))
-        watch(turn, group, member)
+            result.answer(reply, generation_response(group, member))
+        watch(result, group, member)
         member.is_new = False
 
 
-def no_longer_pending(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+def no_longer_pending(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
     """The member has come for its assignment, or is gone; without others nobody is waited for."""
     if member_id in group.pending_syncs:
         del group.pending_syncs[member_id]
         if not group.pending_syncs:
-            turn.cancel(sync_key(group))
+            result.cancel(sync_key(group))
 
 
-def sync_timed_out(groups: Groups, turn: Turn, group: ClassicGroup) -> None:
+def sync_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """Expel the members that did not fetch their assignment in time, and begin anew."""
     if not group.pending_syncs:
         return
     for member_id in [*group.pending_syncs]:
         group.remove(member_id)
-        forget(turn, group, member_id)
-    prepare(groups, turn, group)
+        forget(result, group, member_id)
+    prepare(groups, result, group)
 
 
 # -- the end ---------------------------------------------------------------------------------------
@@ -170,9 +172,9 @@ def refuse_all(group: ClassicGroup, error: ErrorCode) -> None:
     for member in group.members.values():
         reply = group.take_join(member)
         if reply is not None:
-            reply.give(join_error(error, member.id))
+            reply.send(join_error(error, member.id))
         if member.sync is not None:
-            member.sync.give(sync_error(error))
+            member.sync.send(sync_error(error))
             member.sync = None
 
 

@@ -24,7 +24,7 @@ from odradek.coordinator.group.rebalance import (
     prepare_or_complete,
     sync_error,
 )
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import MemberMetadata
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -34,7 +34,7 @@ FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 def replace_static_member(
     groups: Groups,
-    turn: Turn,
+    result: OperationResult,
     group: ClassicGroup,
     old: Member,
     new_id: str,
@@ -44,17 +44,17 @@ def replace_static_member(
 ) -> None:
     """The next incarnation joins in the place of `old`."""
     if group.state is GroupState.STABLE and keeps_protocol(group, old, request):
-        keep_generation(turn, group, old, new_id, request, caller, reply)
+        keep_generation(result, group, old, new_id, request, caller, reply)
         return
-    member = take_place(turn, group, old, new_id, request)
+    member = take_place(result, group, old, new_id, request)
     group.await_join(member, reply)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The leader may be assigning to the former id just now.
-        prepare(groups, turn, group)
+        prepare(groups, result, group)
     elif group.state is GroupState.STABLE:
-        prepare_or_complete(groups, turn, group)
+        prepare_or_complete(groups, result, group)
     else:
-        complete_if_all_joined(turn, group)
+        complete_if_all_joined(result, group)
 
 
 def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) -> bool:
@@ -67,25 +67,29 @@ def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) 
 
 
 def take_place(
-    turn: Turn, group: ClassicGroup, old: Member, new_id: str, request: JoinGroupRequest
+    result: OperationResult,
+    group: ClassicGroup,
+    old: Member,
+    new_id: str,
+    request: JoinGroupRequest,
 ) -> Member:
     """Fence the predecessor: whatever it waits for, it is another's now."""
     fenced = ErrorCode.FENCED_INSTANCE_ID
     waiting = group.take_join(old)
     if waiting is not None:
-        turn.answer(waiting, join_error(fenced, old.id))
+        result.answer(waiting, join_error(fenced, old.id))
     if old.sync is not None:
-        turn.answer(old.sync, sync_error(fenced))
-    no_longer_pending(turn, group, old.id)
-    forget(turn, group, old.id)
+        result.answer(old.sync, sync_error(fenced))
+    no_longer_pending(result, group, old.id)
+    forget(result, group, old.id)
     member = group.replace(old, new_id)
     group.update(member, request)
-    watch(turn, group, member)
+    watch(result, group, member)
     return member
 
 
 def keep_generation(
-    turn: Turn,
+    result: OperationResult,
     group: ClassicGroup,
     old: Member,
     new_id: str,
@@ -96,13 +100,13 @@ def keep_generation(
     """Write the generation with the new id in the place of the old one; nobody else notices."""
     former_leader = group.leader
     leader = new_id if former_leader == old.id else former_leader
-    turn.write(group.generation_record(stored_with(group, old, new_id, request), leader))
+    result.write(group.generation_record(stored_with(group, old, new_id, request), leader))
 
     def replaced() -> None:
         member = group.members[new_id]
         group.update(member, request)
-        forget(turn, group, old.id)
-        watch(turn, group, member)
+        forget(result, group, old.id)
+        watch(result, group, member)
         if old.id in group.pending_syncs:
             del group.pending_syncs[old.id]
             group.pending_syncs[new_id] = None
@@ -112,9 +116,9 @@ def keep_generation(
         else:
             response.leader = former_leader or NO_LEADER
             response.members = []
-        turn.answer(reply, response)
+        result.answer(reply, response)
 
-    turn.then(replaced, reply)
+    result.after_append(replaced, reply)
 
 
 def stored_with(

@@ -11,31 +11,33 @@ from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupS
 from odradek.coordinator.group.heartbeat import watch
 from odradek.coordinator.group.member import stored_member
 from odradek.coordinator.group.rebalance import assignment_response, no_longer_pending, sync_error
-from odradek.coordinator.operation import Reply, Turn
+from odradek.coordinator.operation import OperationResult, Reply
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
 SyncReply = Reply[SyncGroupResponse]
 
 
-def sync(groups: Groups, turn: Turn, request: SyncGroupRequest, reply: SyncReply) -> None:
+def sync(
+    groups: Groups, result: OperationResult, request: SyncGroupRequest, reply: SyncReply
+) -> None:
     """The operation of a SyncGroup."""
     group = groups.get(request.group_id)
     if group is None or group.state is GroupState.EMPTY:
-        turn.answer(reply, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        result.answer(reply, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         return
     error = error_of(group, request)
     if error is not ErrorCode.NONE:
-        turn.answer(reply, sync_error(error))
+        result.answer(reply, sync_error(error))
         return
     member = group.members[request.member_id]
     if group.state is GroupState.STABLE:
-        no_longer_pending(turn, group, member.id)
-        turn.answer(reply, assignment_response(group, member))
+        no_longer_pending(result, group, member.id)
+        result.answer(reply, assignment_response(group, member))
     elif group.leader == member.id:
-        assign(turn, group, request, reply)
+        assign(result, group, request, reply)
     else:
-        no_longer_pending(turn, group, member.id)
+        no_longer_pending(result, group, member.id)
         member.await_sync(reply)
 
 
@@ -59,12 +61,14 @@ def differs(said: str | None, known: str | None) -> bool:
     return said is not None and known is not None and said != known
 
 
-def assign(turn: Turn, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
+def assign(
+    result: OperationResult, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply
+) -> None:
     """Write the generation with its assignments. A member the leader left out has an empty one."""
     assert group.protocol is not None
     given = {each.member_id: each.assignment for each in request.assignments}
     leader = group.members[request.member_id]
-    turn.write(
+    result.write(
         group.generation_record(
             [
                 stored_member(member, group.protocol, given.get(member.id, b""))
@@ -75,12 +79,12 @@ def assign(turn: Turn, group: ClassicGroup, request: SyncGroupRequest, reply: Sy
     )
 
     def assigned() -> None:
-        no_longer_pending(turn, group, leader.id)
+        no_longer_pending(result, group, leader.id)
         leader.await_sync(reply)
         for member in group.members.values():
             if member.sync is not None:
-                turn.answer(member.sync, assignment_response(group, member))
+                result.answer(member.sync, assignment_response(group, member))
                 member.sync = None
-                watch(turn, group, member)
+                watch(result, group, member)
 
-    turn.then(assigned, reply)
+    result.after_append(assigned, reply)

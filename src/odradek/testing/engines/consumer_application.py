@@ -121,7 +121,7 @@ class ConsumingApplication:
             made.assignors,
         )
         self.calls = ConsumerCalls(self.core)
-        self.reading = PollLoop(self, self.application, self.core)
+        self.poll_loop = PollLoop(self, self.application, self.core)
 
     def start(self) -> None:
         def begin() -> None:
@@ -133,8 +133,8 @@ class ConsumingApplication:
 
     async def _run(self) -> None:
         await self.work()
-        self.core.collector.settle()
-        await self.reading.close(CLOSE_TIMEOUT_S)
+        self.core.collector.mark_consumed()
+        await self.poll_loop.close(CLOSE_TIMEOUT_S)
 
     async def work(self) -> None:
         """Until `leaving`."""
@@ -163,12 +163,12 @@ class ConsumingApplication:
         """The next records; none, if none came in time."""
         plan = self._plan
         if plan.gather:
-            gathering = RecordBuffer(self.core.collector, plan.gather)
-            await self.reading.gather(gathering, plan.wait_s)
-            return gathering.records
+            buffer = RecordBuffer(self.core.collector, plan.gather)
+            await self.poll_loop.fill(buffer, plan.wait_s)
+            return buffer.records
         record = self.core.collector.next_record()
         if record is None:
-            record = await self.reading.poll(plan.wait_s)
+            record = await self.poll_loop.poll(plan.wait_s)
         return [] if record is None else [record]
 
     async def deal_with(self, records: list[Record[bytes, bytes]]) -> None:

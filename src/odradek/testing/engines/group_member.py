@@ -145,7 +145,7 @@ class MemberApplication(ConsumingApplication):
         self._busy_ms = duration_ms
 
     async def work(self) -> None:
-        self.reading.listener = RebalanceListener(self._assigned, self._revoked, self._lost)
+        self.poll_loop.listener = RebalanceListener(self._assigned, self._revoked, self._lost)
         await self.ask(lambda: self.calls.subscribe(self.plan.topics))
         while not self.leaving:
             records = await self.take()
@@ -174,7 +174,7 @@ class MemberApplication(ConsumingApplication):
 
     async def _commit(self) -> None:
         """All it was handed; it may be in vain while the group is rebalancing."""
-        self.core.collector.settle()
+        self.core.collector.mark_consumed()
         try:
             await self.ask(
                 lambda: self.calls.commit(None, COMMIT_TIMEOUT_S, self.plan.commits == ASYNC)

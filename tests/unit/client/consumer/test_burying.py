@@ -81,7 +81,7 @@ def dead_letters(desk: Desk) -> DeadLetters:
 
 def test_all_are_sent_before_any_is_waited_for(desk: Desk, dead_letters: DeadLetters) -> None:
     letters = [letter(1), letter(2)]
-    assert run_now(dead_letters.bury(letters))
+    assert run_now(dead_letters.publish(letters))
     assert letters == []
     assert (desk.values, desk.waited) == ([b"1", b"2"], [None, None])
 
@@ -89,29 +89,29 @@ def test_all_are_sent_before_any_is_waited_for(desk: Desk, dead_letters: DeadLet
 def test_what_is_not_known_in_time_is_not_sent_again(desk: Desk, dead_letters: DeadLetters) -> None:
     desk.acknowledges = False
     letters = [letter(1), letter(2)]
-    assert not run_now(dead_letters.bury(letters, lambda: 0.5))
+    assert not run_now(dead_letters.publish(letters, lambda: 0.5))
     assert (len(letters), desk.waited) == (2, [0.5]), "one wait takes all the time there is"
     desk.sent[0][1].known = True
-    assert not run_now(dead_letters.bury(letters, lambda: 0.0))
+    assert not run_now(dead_letters.publish(letters, lambda: 0.0))
     assert [str(error) for error in letters] == ["the record at 2"]
     desk.acknowledges = True
-    assert run_now(dead_letters.bury(letters))
+    assert run_now(dead_letters.publish(letters))
     assert desk.values == [b"1", b"2"]
 
 
 def test_what_fails_stays_and_is_sent_again(desk: Desk, dead_letters: DeadLetters) -> None:
     desk.acknowledges = False
     letters = [letter(1), letter(2)]
-    run_now(dead_letters.bury(letters, lambda: 0.0))
+    run_now(dead_letters.publish(letters, lambda: 0.0))
     for _, sent in desk.sent:
         sent.known = True
     desk.sent[0][1].error = RecordTooLarge("too large")
     with pytest.raises(DeadLetterFailed, match=r"orders-0 at offset 1.*too large") as failed:
-        run_now(dead_letters.bury(letters, lambda: 0.0))
+        run_now(dead_letters.publish(letters, lambda: 0.0))
     assert isinstance(failed.value.__cause__, RecordTooLarge)
     assert [str(error) for error in letters] == ["the record at 1"]
     desk.acknowledges = True
-    assert run_now(dead_letters.bury(letters))
+    assert run_now(dead_letters.publish(letters))
     assert desk.values == [b"1", b"2", b"1"]
 
 
@@ -121,17 +121,17 @@ def test_what_cannot_be_queued_stays_with_all_behind_it(
     desk.refused = KafkaError("no such topic")
     letters = [letter(1), letter(2)]
     with pytest.raises(DeadLetterFailed, match=r"offset 1.*no such topic\. Nothing is lost"):
-        run_now(dead_letters.bury(letters))
+        run_now(dead_letters.publish(letters))
     assert len(letters) == 2
     desk.refused = None
-    assert run_now(dead_letters.bury(letters))
+    assert run_now(dead_letters.publish(letters))
     assert desk.values == [b"1", b"2"]
 
 
 def test_a_time_that_no_producer_can_say_is_not_said(desk: Desk, dead_letters: DeadLetters) -> None:
     """Others can, and brokers take it: such a record would be in the way for ever."""
     times = [-5, -1, 0, 1000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP]
-    assert run_now(dead_letters.bury([letter(1, time) for time in times]))
+    assert run_now(dead_letters.publish([letter(1, time) for time in times]))
     assert desk.timestamps == [None, None, 0, 1000, MAX_TIMESTAMP - 1, None]
 
 
@@ -139,9 +139,9 @@ def test_who_went_elsewhere_meanwhile_waits_for_nothing(
     desk: Desk, dead_letters: DeadLetters
 ) -> None:
     desk.acknowledges = False
-    run_now(dead_letters.bury([letter(1)], lambda: 0.0))
+    run_now(dead_letters.publish([letter(1)], lambda: 0.0))
     desk.acknowledges = True
-    assert run_now(dead_letters.bury([letter(7)]))
+    assert run_now(dead_letters.publish([letter(7)]))
     assert desk.values == [b"1", b"7"]
     assert len(desk.waited) == 2
 
@@ -149,6 +149,6 @@ def test_who_went_elsewhere_meanwhile_waits_for_nothing(
 def test_closing_waits_for_them_no_longer_than_for_all_else(desk: Desk) -> None:
     reader = Reader()
     office: Any = desk
-    reader.reading.dead_letters = DeadLetters("dead", office)
-    run_now(reader.reading.close(7))
+    reader.poll_loop.dead_letters = DeadLetters("dead", office)
+    run_now(reader.poll_loop.close(7))
     assert desk.closed == [7]

@@ -313,7 +313,7 @@ class TestColumns:
         columns, runs = RecordColumns(), list[ColumnRun]()
         assert fetch.fill_columns(columns, runs, 3, UNLIMITED)
         assert (columns.count, fetch.position.offset, fetch.position.leader_epoch) == (3, 3, 1)
-        assert [(run.source.leader_epoch, run.count) for run in runs] == [(0, 2), (1, 1)]
+        assert [(run.batch.leader_epoch, run.count) for run in runs] == [(0, 2), (1, 1)]
         assert not fetch.fill_columns(columns, runs, 10, UNLIMITED)
         assert columns.value.finish().data == b"abcd"
         assert fetch.position.offset == 4

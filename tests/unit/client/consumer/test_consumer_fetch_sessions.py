@@ -55,7 +55,7 @@ class Talking:
         self, *about: TopicPartition, session_id: int = 77, code: ErrorCode = ErrorCode.NONE
     ) -> str | None:
         response = FetchResponse(error_code=code, session_id=session_id, responses=[])
-        return self.session.answered(response, about)
+        return self.session.handle_response(response, about)
 
     @property
     def header(self) -> tuple[int, int]:

@@ -79,13 +79,13 @@ class Membership:
     def step(self) -> None:
         """Answer what is under way; else let the application poll, and time go by."""
         machine = self.machine
-        if machine.coordinator.rebalance.in_turn:
+        if machine.coordinator.rebalance.is_calling_listener:
             self.run("returned")
         elif machine.calls:
             self.answer(machine.calls[0].builder.request_type.__name__.removesuffix("Request"))
         else:
             self.run("poll")
-            if not machine.calls and not machine.coordinator.rebalance.in_turn:
+            if not machine.calls and not machine.coordinator.rebalance.is_calling_listener:
                 self.run("wait 1000")
 
     def answer(self, api: str) -> None:

@@ -239,7 +239,7 @@ class TestMany:
         collecting.collector.take(into, 4)
         assert [record.offset for record in into] == [0, 1, 2, 3]
         assert (position.offset, position.consumed) == (4, 0)
-        collecting.collector.settle()
+        collecting.collector.mark_consumed()
         assert position.consumed == 4
         collecting.collector.take(into, 100)
         assert [record.offset for record in into] == [0, 1, 2, 3, 4, 5]
@@ -285,9 +285,9 @@ class TestColumns:
         collecting.fetch(two, 0, 1)
         columns, runs = RecordColumns(), list[ColumnRun]()
         collecting.collector.take_columns(columns, runs, 100, 1 << 30)
-        assert [(run.source.partition, run.count) for run in runs] == [(0, 2), (1, 1)]
+        assert [(run.batch.partition, run.count) for run in runs] == [(0, 2), (1, 1)]
         assert (one.offset, one.consumed) == (2, 0)
-        collecting.collector.settle()
+        collecting.collector.mark_consumed()
         assert (one.consumed, two.consumed) == (2, 1)
 
     def test_mixed_with_one_by_one(self) -> None:
@@ -337,7 +337,7 @@ class TestSetAside:
             assert collecting.next() is None
             set_aside = collecting.collector.set_aside
             assert set_aside is not None and len(set_aside) == 1
-        collecting.collector.settle()
+        collecting.collector.mark_consumed()
         assert position.offset == position.consumed == 9
         set_aside.clear()
         assert collecting.all() == [(0, 10), (1, 0)]
@@ -348,12 +348,12 @@ class TestSetAside:
         position = collecting.position(offset=9)
         collecting.fetch(position, 9, 1)
         assert collecting.next() is None
-        collecting.collector.settle()
+        collecting.collector.mark_consumed()
         assert position.consumed == 9
         assert collecting.collector.set_aside is not None
         collecting.collector.set_aside.clear()
         assert collecting.next() is None
-        collecting.collector.settle()
+        collecting.collector.mark_consumed()
         assert position.consumed == 10
 
     def test_who_seeks_elsewhere_has_it_no_more(self) -> None:

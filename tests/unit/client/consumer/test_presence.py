@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from odradek.client.consumer.application.poll_loop import ColumnBuffer, RecordBuffer
-from odradek.client.consumer.application.poll_tracker import LOOKS, PollTracker
+from odradek.client.consumer.application.poll_tracker import CHECKS_PER_INTERVAL, PollTracker
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.timing import SystemTimer
@@ -36,7 +36,7 @@ def test_taking_records_is_polling(take: Callable[[FetchCollector], None]) -> No
     collector = FetchCollector(deque(), Deserializers(bytes_, bytes_), lambda: None)
     presence = PollTracker(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
     presence.start()
-    look_ms = MAX_POLL_MS // LOOKS
+    look_ms = MAX_POLL_MS // CHECKS_PER_INTERVAL
     timer.advance_clock(look_ms)
     assert seen_ms == []
     take(collector)

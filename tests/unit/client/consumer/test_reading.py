@@ -85,8 +85,8 @@ class TestWaking:
         reader.application.assign([ORDERS])
 
         def close() -> None:
-            reader.reading.closed = True
-            reader.consumer.attend()
+            reader.poll_loop.closed = True
+            reader.consumer.request_attention()
             reader.consumer.close()
 
         reader.later(SECOND, close)
@@ -208,9 +208,9 @@ class TestBoundedRead:
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 3))
         reader.application.assign([ORDERS], ends={ORDERS: 3})
-        gathering = RecordBuffer(reader.application.collector, 100)
-        more = run_now(reader.reading.gather(gathering, None))
-        assert [record.offset for record in gathering.records] == [0, 1, 2]
+        buffer = RecordBuffer(reader.application.collector, 100)
+        more = run_now(reader.poll_loop.fill(buffer, None))
+        assert [record.offset for record in buffer.records] == [0, 1, 2]
         assert not more, "there will never be more"
 
 
@@ -224,12 +224,12 @@ class TestInterruption:
         reader.driver.interruption = kind()
         collector = reader.application.collector
         with pytest.raises(kind):
-            run_now(reader.reading.gather(RecordBuffer(collector, 100), None))
+            run_now(reader.poll_loop.fill(RecordBuffer(collector, 100), None))
         assert reader.application.position(ORDERS) == 0
         reader.logs[ORDERS].append(numbered(3, 2))
-        gathering = RecordBuffer(collector, 100)
-        run_now(reader.reading.gather(gathering, None))
-        assert [record.offset for record in gathering.records] == [0, 1, 2, 3, 4]
+        buffer = RecordBuffer(collector, 100)
+        run_now(reader.poll_loop.fill(buffer, None))
+        assert [record.offset for record in buffer.records] == [0, 1, 2, 3, 4]
 
     def test_by_a_close_takes_no_signal_from_who_closes(self) -> None:
         """Another thread, which waits for the same signal."""
@@ -238,13 +238,13 @@ class TestInterruption:
         reader.application.assign([ORDERS], starts={ORDERS: 0})
 
         def close() -> None:
-            reader.reading.closed = True
-            reader.consumer.attend()
+            reader.poll_loop.closed = True
+            reader.consumer.request_attention()
 
         reader.later(SECOND, close)
-        gathering = RecordBuffer(reader.application.collector, 100)
-        assert run_now(reader.reading.gather(gathering, None))
-        assert len(gathering.records) == 3
+        buffer = RecordBuffer(reader.application.collector, 100)
+        assert run_now(reader.poll_loop.fill(buffer, None))
+        assert len(buffer.records) == 3
         assert reader.driver.is_signalled
 
     def test_of_a_poll_loses_nothing(self) -> None:
@@ -262,7 +262,7 @@ class TestCallbacks:
     def subscribed(self, on_assign: Callable[..., object]) -> Reader:
         reader = Reader()
         reader.logs[ORDERS].append(rows(b"x"))
-        reader.reading.listener = RebalanceListener(on_assign)
+        reader.poll_loop.listener = RebalanceListener(on_assign)
         reader.application.side.do(lambda: reader.consumer.subscribe(["orders"]))
         return reader
 
@@ -293,28 +293,28 @@ class TestCallbacks:
         reader = self.subscribed(lambda *given: None)
         waiter: Waiter[None] = Waiter()
         reader.later(SECOND, lambda: waiter.complete(None))
-        run_now(reader.reading.finish(lambda: waiter))
+        run_now(reader.poll_loop.run_with_callbacks(lambda: waiter))
         assert waiter.done
 
     def test_what_is_to_be_raised_does_not_keep_a_close_from_being_seen_to_its_end(self) -> None:
         waiter: Waiter[None] = Waiter()
         reader = Reader()
-        reader.reading.listener = RebalanceListener(lambda *given: waiter.complete(None))
+        reader.poll_loop.listener = RebalanceListener(lambda *given: waiter.complete(None))
         group = reader.consumer.group
         group.for_application.append(Raise(LookupError("of before")))
         group.for_application.append(CallListener(RebalanceEvent.ASSIGNED, [ORDERS]))
         with pytest.raises(LookupError, match="of before"):
-            run_now(reader.reading.finish(lambda: waiter))
+            run_now(reader.poll_loop.run_with_callbacks(lambda: waiter))
         assert waiter.done
 
     def test_what_nobody_will_finish_any_more_is_not_waited_for(self) -> None:
         reader = Reader()
-        reader.reading.listener = RebalanceListener(lambda *given: reader.consumer.close())
+        reader.poll_loop.listener = RebalanceListener(lambda *given: reader.consumer.close())
         reader.consumer.group.for_application.append(
             CallListener(RebalanceEvent.ASSIGNED, [ORDERS])
         )
         with pytest.raises(ClientClosed):
-            run_now(reader.reading.finish(Waiter[None]))
+            run_now(reader.poll_loop.run_with_callbacks(Waiter[None]))
 
     def test_one_that_closes_leaves_no_record_to_hand_out(self) -> None:
         """It would not be committed."""
@@ -322,8 +322,8 @@ class TestCallbacks:
         reader.logs[ORDERS].append(rows(b"y"))
         assert reader.poll() is not None
         reader.cluster.run(SECOND)
-        reader.reading.listener = RebalanceListener(lambda *_: run_now(reader.reading.close(1)))
+        reader.poll_loop.listener = RebalanceListener(lambda *_: run_now(reader.poll_loop.close(1)))
         reader.consumer.group.for_application.append(CallListener(RebalanceEvent.ASSIGNED, [OTHER]))
-        reader.consumer.attend()
+        reader.consumer.request_attention()
         with pytest.raises(ClientClosed):
             reader.poll()

@@ -17,7 +17,7 @@ from odradek.client.consumer.position.subscription_state import (
     SubscriptionType,
 )
 from odradek.client.errors import IllegalState
-from odradek.config.offset_reset import EARLIEST, LATEST, NONE, OffsetReset
+from odradek.config.offset_reset import EARLIEST, LATEST, NONE, AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
 
 ORDERS, OTHER, BILLS = (
@@ -30,7 +30,7 @@ ORDERS, OTHER, BILLS = (
 class Watched:
     """A state that counts how often it says that something changed."""
 
-    def __init__(self, reset: OffsetReset = EARLIEST) -> None:
+    def __init__(self, reset: AutoOffsetResetStrategy = EARLIEST) -> None:
         self.state = SubscriptionState(reset)
         self.changes = 0
         self.state.on_change = self._changed
@@ -45,7 +45,9 @@ class Watched:
         return self.changes > before
 
 
-def assigned(*partitions: TopicPartition, reset: OffsetReset = EARLIEST) -> SubscriptionState:
+def assigned(
+    *partitions: TopicPartition, reset: AutoOffsetResetStrategy = EARLIEST
+) -> SubscriptionState:
     """With these partitions, given by the user."""
     state = SubscriptionState(reset)
     state.assign_from_user(partitions)
@@ -184,12 +186,12 @@ class TestHaving:
     def test_whether_an_assignment_fits_what_is_subscribed_to_now(self) -> None:
         state = SubscriptionState(EARLIEST)
         state.subscribe(["orders"])
-        assert state.assignment_fits([ORDERS, OTHER])
-        assert not state.assignment_fits([ORDERS, BILLS])
+        assert state.matches_subscription([ORDERS, OTHER])
+        assert not state.matches_subscription([ORDERS, BILLS])
         by_pattern = SubscriptionState(EARLIEST)
         by_pattern.subscribe_pattern(re.compile("b.*"))
-        assert by_pattern.assignment_fits([BILLS])
-        assert not by_pattern.assignment_fits([ORDERS])
+        assert by_pattern.matches_subscription([BILLS])
+        assert not by_pattern.matches_subscription([ORDERS])
 
     def test_who_was_served_goes_to_the_end(self) -> None:
         state = assigned(ORDERS, OTHER, BILLS)
@@ -238,11 +240,11 @@ class TestMoving:
         state = reading()
         one = state.state(ORDERS)
         before = one.position.generation
-        one.held = True
+        one.deferred = True
         state.seek(ORDERS, FetchPosition(9))
         assert one.position.generation == before + 1
         assert (one.position.offset, one.position.consumed, one.fetch.offset) == (9, 9, 9)
-        assert one.state is FetchState.FETCHING and not one.held
+        assert one.state is FetchState.FETCHING and not one.deferred
 
     def test_a_seek_with_an_epoch_is_made_sure_of_at_the_leader(self) -> None:
         state = assigned(ORDERS)
@@ -379,5 +381,5 @@ class TestCommitting:
         position = state.state(ORDERS).position
         position.offset, position.leader_epoch = 7, 2
         assert state.consumed == {ORDERS: (5, 1), OTHER: (8, -1)}
-        position.settle()
+        position.mark_consumed()
         assert state.consumed == {ORDERS: (7, 2), OTHER: (8, -1)}

@@ -77,10 +77,10 @@ class Reader:
         self.application = Application(self.cluster, **settings)
         self.consumer = self.application.consumer
         self.driver = SimulatedDriver(self.application)
-        self.reading = PollLoop(self, self.driver, self.consumer)
+        self.poll_loop = PollLoop(self, self.driver, self.consumer)
 
     def poll(self, timeout_s: float | None = None) -> Record[Any, Any] | None:
-        return run_now(self.reading.poll(timeout_s))
+        return run_now(self.poll_loop.poll(timeout_s))
 
     def all(self) -> list[tuple[int, int]]:
         """Partition and offset of everything, to the end of a bounded read."""

@@ -17,8 +17,8 @@ from odradek.client.producer.producer_core import ProducerCore
 from odradek.client.producer.send_path import ProducerRecord
 from odradek.client.producer.settings import AccumulatorSettings, ProducerSettings, SenderSettings
 from odradek.client.waiter import Waiter, completed
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.spans import ByteRange
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import (
     PartitionProduceResponse,

@@ -29,7 +29,7 @@ from odradek.client.consumer.group.runner import NEEDS_GROUP
 from odradek.client.errors import InvalidGroupId
 from odradek.client.list_offsets import EARLIEST, LATEST, milliseconds
 from odradek.client.waiter import Waiter
-from odradek.config.offset_reset import OffsetReset
+from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class ConsumerCalls:
             ends = await self._queries.list_offsets(dict.fromkeys(missing, LATEST), self._ms(None))
             for partition in moved:
                 self._consumer.seek(partition, {**found, **ends}[partition].offset)
-        elif isinstance(target, OffsetReset):
+        elif isinstance(target, AutoOffsetResetStrategy):
             self._consumer.seek_by(moved, target)
         else:
             for partition in moved:

@@ -43,7 +43,7 @@ LeftS = Callable[[], float | None]
 """How many seconds are left; None: any number."""
 
 
-def for_ever() -> None:
+def no_limit() -> None:
     """Any number of seconds."""
 
 
@@ -74,42 +74,42 @@ class DeadLetterProducer(Protocol):
 class DeadLetters:
     """Of one consumer, to `topic`."""
 
-    def __init__(self, topic: str, office: DeadLetterProducer) -> None:
+    def __init__(self, topic: str, producer: DeadLetterProducer) -> None:
         self.topic = topic
-        self.of_columns: list[DecodeError] = []
+        self.column_letters: list[DecodeError] = []
         """What a decoder of columns could make nothing of."""
-        self._office = office
+        self._producer = producer
         self._sent: dict[DecodeError, FutureRecordMetadata] = {}
         """Those whose outcome nobody has waited for to its end."""
 
-    async def bury(self, letters: list[DecodeError], left_s: LeftS = for_ever) -> bool:
+    async def publish(self, letters: list[DecodeError], left_s: LeftS = no_limit) -> bool:
         """Write them to the topic, and take out of the list what is acknowledged; False if time is
         over before all are. Raises `DeadLetterFailed` for the first that cannot be written.
         """
         self._sent = {error: self._sent[error] for error in letters if error in self._sent}
-        trouble: tuple[DecodeError, KafkaError] | None = None
+        failure: tuple[DecodeError, KafkaError] | None = None
         for error in letters:
             if error not in self._sent:
                 try:
                     self._sent[error] = await self._send(error)
                 except KafkaError as reason:
-                    trouble = error, reason
+                    failure = error, reason
                     break
         in_time = True
         for error, sent in list(self._sent.items()):
             if in_time:  # Else there is none left to wait for the others.
-                await self._office.wait(sent, left_s())
+                await self._producer.wait(sent, left_s())
                 in_time = sent.done()
             if not sent.done():
                 continue
             del self._sent[error]
-            lost = sent.exception()
-            if lost is None:
+            outcome = sent.exception()
+            if outcome is None:
                 letters.remove(error)
-            elif trouble is None:
-                trouble = error, lost
-        if trouble is not None:
-            raise self._failed(*trouble)
+            elif failure is None:
+                failure = error, outcome
+        if failure is not None:
+            raise self._failed(*failure)
         return not letters
 
     async def _send(self, error: DecodeError) -> FutureRecordMetadata:
@@ -118,7 +118,7 @@ class DeadLetters:
         if record.topic == self.topic:
             raise DeadLetterFailed("it is a dead letter itself, and would go round in circles")
         timestamp_ms = record.timestamp_ms
-        return await self._office.enqueue(
+        return await self._producer.enqueue(
             self.topic,
             record.value,
             key=record.key,
@@ -143,13 +143,13 @@ class DeadLetters:
         """The consumer closes, within so many seconds. What is still under way is behind its
         position, and is sent again by who goes on there.
         """
-        await self._office.close(timeout_s)
+        await self._producer.close(timeout_s)
 
 
 def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]:
     """Those of the record, and where it was and what was wrong, as Kafka Connect says it."""
     reason = error.__cause__ or error
-    told = {
+    reported = {
         "topic": record.topic,
         "partition": str(record.partition),
         "offset": str(record.offset),
@@ -158,16 +158,16 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
         "exception.message": str(reason),
     }
     # What no text can say (lone surrogates, of a careless deserializer) must not be in the way.
-    encoded = [(PREFIX + name, text.encode(errors="replace")) for name, text in told.items()]
+    encoded = [(PREFIX + name, text.encode(errors="replace")) for name, text in reported.items()]
     return [*record.headers, *encoded]
 
 
 def dead_letters(
-    made: ConsumerArguments, office: Callable[[dict[str, Any]], DeadLetterProducer]
+    made: ConsumerArguments, producer: Callable[[dict[str, Any]], DeadLetterProducer]
 ) -> DeadLetters | None:
     """Of a consumer made so, by its face's producer; None if none are wanted."""
     topic = made.dead_letter_topic
-    return None if topic is None else DeadLetters(topic, office(producer_settings(made.config)))
+    return None if topic is None else DeadLetters(topic, producer(producer_settings(made.config)))
 
 
 def producer_settings(config: ConsumerConfig) -> dict[str, Any]:

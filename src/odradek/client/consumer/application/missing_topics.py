@@ -27,7 +27,7 @@ from odradek.model.topics import TopicPartition
 
 CLUSTER = ""
 """Stands for the cluster among the names of what is missing."""
-MAX_TOLD = 100
+MAX_REPORTED = 100
 """As many of those told last can be taken back."""
 
 
@@ -38,34 +38,36 @@ class MissingTopics:
         self,
         engine: Engine,
         subscriptions: SubscriptionState,
-        patience_ms: int,
-        tell: Callable[[KafkaError], object],
+        timeout_ms: int,
+        report: Callable[[KafkaError], object],
     ) -> None:
         self._engine = engine
         self._subscriptions = subscriptions
-        self._patience_ms = patience_ms
-        self._tell = tell
+        self._timeout_ms = timeout_ms
+        self._report = report
         self._since_ms: dict[str | TopicPartition, int] = {}
-        self._told_version: dict[str, int] = {}
-        self._told: deque[tuple[str, KafkaError]] = deque(maxlen=MAX_TOLD)
+        self._reported_version: dict[str, int] = {}
+        self._reported: deque[tuple[str, KafkaError]] = deque(maxlen=MAX_REPORTED)
         self._wanted: frozenset[str] = frozenset()
-        self._given_up: frozenset[str] = frozenset()
+        self._unwanted: frozenset[str] = frozenset()
         """Topics that the application wanted before, while metadata of them is still needed."""
-        self._alarm = Alarm(engine.timer, self.look)
+        self._alarm = Alarm(engine.timer, self.check)
 
     def close(self) -> None:
         self._alarm.cancel()
 
-    def changed(self) -> list[KafkaError]:
+    def subscription_changed(self) -> list[KafkaError]:
         """The application wants other topics than before: what it is not to be told any more."""
         subscriptions = self._subscriptions
         wanted = subscriptions.subscription
         if subscriptions.type is SubscriptionType.USER_ASSIGNED:
             wanted = subscriptions.metadata_topics
-        self._given_up = (self._given_up | self._wanted) - wanted
+        self._unwanted = (self._unwanted | self._wanted) - wanted
         self._wanted = wanted
-        void = [error for topic, error in self._told if topic in self._given_up]
-        self._told = deque((told for told in self._told if told[1] not in void), MAX_TOLD)
+        void = [error for topic, error in self._reported if topic in self._unwanted]
+        self._reported = deque(
+            (reported for reported in self._reported if reported[1] not in void), MAX_REPORTED
+        )
         return void
 
     @property
@@ -73,23 +75,23 @@ class MissingTopics:
         """What the application is told of."""
         subscriptions = self._subscriptions
         topics = subscriptions.metadata_topics
-        self._given_up = (self._given_up & topics) - subscriptions.subscription
-        return topics - self._given_up
+        self._unwanted = (self._unwanted & topics) - subscriptions.subscription
+        return topics - self._unwanted
 
-    def look(self) -> None:
+    def check(self) -> None:
         """See what is missing now, and tell what has been so for long enough."""
         now_ms = self._engine.now_ms
         image = self._engine.metadata.image
         missing = self._missing(image)
         since = {what: self._since_ms.get(what, now_ms) for what in missing}
         for what, error in missing.items():
-            if now_ms - since[what] >= self._patience_ms:
+            if now_ms - since[what] >= self._timeout_ms:
                 since[what] = now_ms
-                self._tell_of(what, error())
+                self._report_error(what, error())
         self._since_ms = since
         if since:
-            self._alarm.set_for(min(since.values()) + self._patience_ms)
-        self._tell_refusals(image)
+            self._alarm.set_for(min(since.values()) + self._timeout_ms)
+        self._report_refusals(image)
 
     def _missing(self, image: ClusterImage) -> dict[str | TopicPartition, Callable[[], KafkaError]]:
         """What is not there, and how to say so."""
@@ -113,25 +115,25 @@ class MissingTopics:
     def _no_cluster(self) -> KafkaError:
         trouble = self._engine.metadata.trouble
         why = f": {trouble}" if trouble else f". What to do: {Disconnected.advice}"
-        return Disconnected(f"no broker was reached within {self._patience_ms} ms{why}")
+        return Disconnected(f"no broker was reached within {self._timeout_ms} ms{why}")
 
     def _unknown(self, what: str | TopicPartition) -> KafkaError:
         return UnknownTopicOrPartition(
-            f"{what} does not exist after {self._patience_ms} ms. What to do: "
+            f"{what} does not exist after {self._timeout_ms} ms. What to do: "
             f"{UnknownTopicOrPartition.advice}",
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
 
-    def _tell_refusals(self, image: ClusterImage) -> None:
+    def _report_refusals(self, image: ClusterImage) -> None:
         """Topics that trying again will not bring, once for each image that says so."""
         for topic in self._topics:
             info = image.topics.get(topic)
             if info is None or not info.error or info.error.retriable:
-                self._told_version.pop(topic, None)
-            elif self._told_version.get(topic) != image.version:
-                self._told_version[topic] = image.version
-                self._tell_of(topic, error_for(info.error, f"reading topic {topic}"))
+                self._reported_version.pop(topic, None)
+            elif self._reported_version.get(topic) != image.version:
+                self._reported_version[topic] = image.version
+                self._report_error(topic, error_for(info.error, f"reading topic {topic}"))
 
-    def _tell_of(self, what: str | TopicPartition, error: KafkaError) -> None:
-        self._told.append((what.topic if isinstance(what, TopicPartition) else what, error))
-        self._tell(error)
+    def _report_error(self, what: str | TopicPartition, error: KafkaError) -> None:
+        self._reported.append((what.topic if isinstance(what, TopicPartition) else what, error))
+        self._report(error)

@@ -139,7 +139,7 @@ class RecordBuffer:
 
     def batch(self) -> Batch[Any, Any]:
         """What was gathered."""
-        return Batch(self.records, self._collector.handed_out())
+        return Batch(self.records, self._collector.consumed_offsets())
 
 
 class ColumnBuffer:
@@ -164,10 +164,10 @@ class ColumnBuffer:
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit for the rows."""
-        return self._collector.handed_out()
+        return self._collector.consumed_offsets()
 
 
-CALLED: ContextVar[CallListener | None] = ContextVar("odradek_listener_call", default=None)
+CURRENT_CALL: ContextVar[CallListener | None] = ContextVar("odradek_listener_call", default=None)
 """Inside which call of a listener this is: the thread's, or the task's and those it has made."""
 
 
@@ -176,7 +176,7 @@ class PollLoop:
 
     def __init__(
         self,
-        who: Any,
+        consumer: Any,
         driver: PollDriver,
         core: ConsumerCore,
         dead_letters: DeadLetters | None = None,
@@ -185,8 +185,8 @@ class PollLoop:
         self.dead_letters = dead_letters
         self.listener = RebalanceListener()
         self.closed = False
-        self._closed_inside: CallListener | None = None
-        self._who = who
+        self._closing_call: CallListener | None = None
+        self._consumer = consumer
         self._driver = driver
         self._core = core
 
@@ -203,81 +203,81 @@ class PollLoop:
     async def poll(self, timeout: float | None) -> Record[Any, Any] | None:
         """The next record, within so many seconds; None also when there will never be one."""
         deadline = self._deadline(timeout)
-        self.collector.settle()
+        self.collector.mark_consumed()
         while True:
             self._clear()
-            await self._attend()
+            await self._handle_attention()
             record = self.collector.next_record()
             if record is not None:
                 return record
             if self.collector.set_aside:
-                if not await self._bury(self.collector.set_aside, deadline):
+                if not await self._publish(self.collector.set_aside, deadline):
                     return None
             elif not self.collector.attention and not await self._sleep(deadline):
                 return None
 
-    async def gather(self, gathering: PollBuffer, timeout: float | None) -> bool:
+    async def fill(self, buffer: PollBuffer, timeout: float | None) -> bool:
         """Gather until there is enough, or time is over, or something else is to be seen to; False
         if there will never be more.
         """
         deadline = self._deadline(timeout)
-        self.collector.settle()
+        self.collector.mark_consumed()
         try:
             while True:
                 self._clear()
-                if gathering.is_empty:
-                    await self._attend()
-                gathering.add()
-                if gathering.is_full:
+                if buffer.is_empty:
+                    await self._handle_attention()
+                buffer.add()
+                if buffer.is_full:
                     return True
                 if self.collector.set_aside:
                     try:
-                        if not await self._bury(self.collector.set_aside, deadline):
+                        if not await self._publish(self.collector.set_aside, deadline):
                             return True
                     except DeadLetterFailed:
-                        if gathering.is_empty:
+                        if buffer.is_empty:
                             raise
                         return True  # What is before them counts; the next call tries again.
                 elif self.collector.attention or self.closed:
-                    if not gathering.is_empty:
+                    if not buffer.is_empty:
                         return True
                 elif not await self._sleep(deadline):
                     return not self._core.is_exhausted
         except BaseException:
-            await self._give_back()
+            await self._rewind()
             raise
 
-    async def counted(self, use: Callable[[], T]) -> T:
+    async def convert(self, use: Callable[[], T]) -> T:
         """Make something of what was gathered, which counts as handed out only if it can be."""
         letters = self.dead_letters
         try:
             made = use()
             if letters is not None:
-                await letters.bury(letters.of_columns)
+                await letters.publish(letters.column_letters)
             return made
         except BaseException:
             if letters is not None:
-                letters.of_columns.clear()  # They come again, with the rows they are from.
-            await self._give_back()
+                letters.column_letters.clear()  # They come again, with the rows they are from.
+            await self._rewind()
             raise
 
-    async def _bury(self, letters: list[DecodeError], deadline: float | None) -> bool:
+    async def _publish(self, letters: list[DecodeError], deadline: float | None) -> bool:
         """See to what was set aside; False if that takes longer. Raises `DeadLetterFailed`."""
         assert self.dead_letters is not None
-        self._core.group.waits(True)
+        self._core.group.set_waiting(True)
         try:
-            return await self.dead_letters.bury(letters, lambda: self._left(deadline))
+            return await self.dead_letters.publish(letters, lambda: self._left(deadline))
         finally:
-            self._core.group.waits(False)
+            self._core.group.set_waiting(False)
 
     @property
     def on_decode_error(self) -> Callable[[DecodeError], object] | None:
         """What who decodes columns tells of each value that cannot be decoded; None: it raises."""
         if self.dead_letters is not None:
-            return self.dead_letters.of_columns.append
+            return self.dead_letters.column_letters.append
         return self.collector.deserializers.on_error
 
-    async def _give_back(self) -> None:
+    async def _rewind(self) -> None:
         """What was gathered does not count: the wait was broken off, or it cannot be decoded."""
         places = self.collector.undo()
         if places and self._driver.running:
@@ -299,16 +299,16 @@ class PollLoop:
             return False
         if not self._driver.running:
             raise ClientClosed("the consumer is closed")
-        self._core.group.waits(True)
+        self._core.group.set_waiting(True)
         try:
             await self._driver.sleep(left)
         finally:
-            self._core.group.waits(False)
+            self._core.group.set_waiting(False)
         return True
 
     # All else.
 
-    async def _attend(self) -> None:
+    async def _handle_attention(self) -> None:
         """See to what there is for the application but records. Raises what is to be raised."""
         collector = self.collector
         if self.closed:
@@ -343,15 +343,15 @@ class PollLoop:
         """Call the listener, and let the group know; what it raised."""
         raised: BaseException | None = None
         self.collector.refresh()
-        callback = self.listener.callback(effect.occasion)
-        token = CALLED.set(effect)
+        callback = self.listener.callback(effect.event)
+        token = CURRENT_CALL.set(effect)
         try:
             if callback is not None:
-                await self._driver.call_back(callback, self._who, list(effect.partitions))
+                await self._driver.call_back(callback, self._consumer, list(effect.partitions))
         except BaseException as error:
             raised = error
         try:
-            if self._closed_inside is effect or not self._driver.running:
+            if self._closing_call is effect or not self._driver.running:
                 if raised is not None:  # The group is not there any more to tell of it.
                     raise raised
                 return None
@@ -359,11 +359,13 @@ class PollLoop:
             outcome = raised if isinstance(raised, Exception) else None
             await self._driver.call(lambda: self._core.group.callback_returned(outcome))
         finally:
-            CALLED.reset(token)
+            CURRENT_CALL.reset(token)
         self.collector.refresh()
         return raised
 
-    async def finish(self, make: Callable[[], Waiter[None]], *, closing: bool = False) -> None:
+    async def run_with_callbacks(
+        self, make: Callable[[], Waiter[None]], *, closing: bool = False
+    ) -> None:
         """Begin something on the engine's thread in which callbacks may run, and see it to its end;
         what else there is to raise is raised then. To have closed is as good an end as any.
         """
@@ -400,14 +402,18 @@ class PollLoop:
         in a poll meanwhile is told at once.
         """
         deadline = self._deadline(max(0.0, timeout))
-        inside = self._closed_inside = CALLED.get()  # That is told to the group by nobody else.
+        inside = self._closing_call = (
+            CURRENT_CALL.get()
+        )  # That is told to the group by nobody else.
         self.closed = True
         self.collector.attention = True
         self._driver.signal()
         try:
             if self._driver.running:
                 ms = round(timeout * 1000)
-                await self.finish(lambda: self._core.group.close(ms, inside=inside), closing=True)
+                await self.run_with_callbacks(
+                    lambda: self._core.group.close(ms, inside=inside), closing=True
+                )
         finally:
             self.collector.attention = True
             if self._driver.running:

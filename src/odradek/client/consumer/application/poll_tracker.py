@@ -14,7 +14,7 @@ from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.net.alarm import Alarm
 from odradek.timing.timer import SystemTimer
 
-LOOKS = 20
+CHECKS_PER_INTERVAL = 20
 """In one max.poll.interval.ms."""
 
 
@@ -26,14 +26,14 @@ class PollTracker:
         timer: SystemTimer,
         collector: FetchCollector,
         max_poll_interval_ms: int,
-        seen: Callable[[], object],
+        on_poll: Callable[[], object],
     ) -> None:
         self._timer = timer
         self._collector = collector
-        self._every_ms = max(1, max_poll_interval_ms // LOOKS)
-        self._seen = seen
+        self._every_ms = max(1, max_poll_interval_ms // CHECKS_PER_INTERVAL)
+        self._on_poll = on_poll
         self._polls = 0
-        self._alarm = Alarm(timer, self._look)
+        self._alarm = Alarm(timer, self._check)
 
     def start(self) -> None:
         self._alarm.set_for(self._timer.now_ms + self._every_ms)
@@ -41,9 +41,9 @@ class PollTracker:
     def close(self) -> None:
         self._alarm.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         polls = self._collector.polls
         if polls != self._polls:
             self._polls = polls
-            self._seen()
+            self._on_poll()
         self.start()

@@ -89,17 +89,17 @@ class ConstrainedAssignment:
     def deal(self, unassigned: Iterable[TopicPartition]) -> None:
         """Give out the rest in turn."""
         below = self.below_quota
-        turn = 0
+        next_index = 0
         for partition in unassigned:
             if below:
-                turn %= len(below)
-                member = below[turn]
-                turn += 1
+                next_index %= len(below)
+                member = below[next_index]
+                next_index += 1
             else:
                 member = self.at_min_quota.popleft()
             if self.give(partition, member) == self.min_quota:
-                turn -= 1
-                del below[turn]
+                next_index -= 1
+                del below[next_index]
                 self.at_min_quota.append(member)
         assert all(len(self.shares[member]) == self.min_quota for member in below), below
 

@@ -88,16 +88,18 @@ class GeneralAssignment:
             member: {each for each in subscriptions[member].topics if each in partitions_per_topic}
             for member in self.shares
         }
-        self.takers_of: dict[str, list[str]] = {topic: [] for topic in partitions_per_topic}
+        self.subscribers_of: dict[str, list[str]] = {topic: [] for topic in partitions_per_topic}
         """The members that want a topic."""
         for member, topics in self.topics_of.items():
             for topic in topics:
-                self.takers_of[topic].append(member)
+                self.subscribers_of[topic].append(member)
         self.capacity = {
             member: sum(partitions_per_topic[topic] for topic in topics)
             for member, topics in self.topics_of.items()
         }
-        order = sorted(partitions_per_topic, key=lambda topic: (len(self.takers_of[topic]), topic))
+        order = sorted(
+            partitions_per_topic, key=lambda topic: (len(self.subscribers_of[topic]), topic)
+        )
         self.partitions = [
             each for topic in order for each in partitions_of(topic, partitions_per_topic[topic])
         ]
@@ -115,7 +117,9 @@ class GeneralAssignment:
         given = [each for each in self.partitions if each not in self.owner_of]
         for partition in given:
             self.give(partition)
-        moving = {topic for topic, takers in self.takers_of.items() if len(takers) > 1}
+        moving = {
+            topic for topic, subscribers in self.subscribers_of.items() if len(subscribers) > 1
+        }
         before = {m: list(share) for m, share in self.shares.items() if self.may_move(m, moving)}
         for member in self.shares.keys() - before.keys():
             self.by_load.remove(member)
@@ -140,7 +144,7 @@ class GeneralAssignment:
 
     def give(self, partition: TopicPartition) -> None:
         """Assign a partition to the least loaded member that wants its topic, if any does."""
-        if self.takers_of[partition.topic]:
+        if self.subscribers_of[partition.topic]:
             member = self.by_load.first_of(self.topics_of, partition.topic)
             self.owner_of[partition] = member
             self.shares[member].append(partition)
@@ -159,7 +163,7 @@ class Balance:
         self.shares = assignment.shares
         self.owner_of = assignment.owner_of
         self.topics_of = assignment.topics_of
-        self.takers_of = assignment.takers_of
+        self.subscribers_of = assignment.subscribers_of
         self.capacity = assignment.capacity
         self.previous_owner = assignment.previous_owner
         self.movements = assignment.movements
@@ -212,7 +216,9 @@ class Balance:
         """The load of the least loaded member that wants the topic."""
         found = self.smallest_of.get(topic)
         if found is None:
-            found = self.smallest_of[topic] = min(self.load[each] for each in self.takers_of[topic])
+            found = self.smallest_of[topic] = min(
+                self.load[each] for each in self.subscribers_of[topic]
+            )
         return found
 
     def move(self, wanted: TopicPartition, target: str) -> None:
@@ -249,8 +255,8 @@ class Balance:
         """Whether one partition of this topic could move to a member with two fewer."""
         topic, load, capacity = self.topics[at], self.load, self.capacity
         largest = max(load[owner] for owner in self.count_of[topic])
-        for taker in self.takers_of[topic]:
-            if load[taker] + 1 < largest and load[taker] != capacity[taker]:
+        for subscriber in self.subscribers_of[topic]:
+            if load[subscriber] + 1 < largest and load[subscriber] != capacity[subscriber]:
                 self.witness = at
                 return True
         return False

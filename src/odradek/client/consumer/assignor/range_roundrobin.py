@@ -47,11 +47,11 @@ class RangeAssignor(PartitionAssignor):
         wants = {member: frozenset(subscriptions[member].topics) for member in members}
         shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
         for topic in topic_order(partitions_per_topic, subscriptions):
-            takers = [member for member in members if topic in wants[member]]
-            each, rest = divmod(partitions_per_topic[topic], len(takers))
+            subscribers = [member for member in members if topic in wants[member]]
+            each, rest = divmod(partitions_per_topic[topic], len(subscribers))
             partitions = partitions_of(topic, partitions_per_topic[topic])
             start = 0
-            for place, member in enumerate(takers):
+            for place, member in enumerate(subscribers):
                 end = start + each + (place < rest)
                 shares[member] += partitions[start:end]
                 start = end
@@ -81,12 +81,12 @@ class RoundRobinAssignor(PartitionAssignor):
     ) -> dict[str, Assignment]:
         members = sorted(subscriptions, key=lambda each: member_order(each, subscriptions[each]))
         wants = [frozenset(subscriptions[member].topics) for member in members]
-        hands: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
-        turn = 0
+        shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
+        next_member = 0
         for topic in sorted(subscribed_topics(subscriptions.values())):
             for partition in partitions_of(topic, partitions_per_topic.get(topic, 0)):
-                while topic not in wants[turn]:
-                    turn = (turn + 1) % len(members)
-                hands[members[turn]].append(partition)
-                turn = (turn + 1) % len(members)
-        return {member: Assignment(hand) for member, hand in hands.items()}
+                while topic not in wants[next_member]:
+                    next_member = (next_member + 1) % len(members)
+                shares[members[next_member]].append(partition)
+                next_member = (next_member + 1) % len(members)
+        return {member: Assignment(share) for member, share in shares.items()}

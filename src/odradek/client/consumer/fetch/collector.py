@@ -87,12 +87,12 @@ class FetchCollector:
                 position.consumed = position.offset
                 position.offset = record.offset + 1
                 return record
-        self.settle()
+        self.mark_consumed()
         fetch = self._ready_fetch(self._ahead, True)
         if fetch is None:
             return None
         self._current = fetch
-        self._touch(fetch)
+        self._note_position(fetch)
         return self.next_record()
 
     def take(self, into: Records, limit: int) -> None:
@@ -113,7 +113,7 @@ class FetchCollector:
                 if fetch is None:
                     return
                 self._current = fetch
-            self._touch(fetch)
+            self._note_position(fetch)
             end = min(fetch.index + wanted, fetch.count)
             into.extend(fetch.records[fetch.index : end])
             fetch.index = end
@@ -126,16 +126,16 @@ class FetchCollector:
         self.polls += 1
         self._current = self.set_aside = None
         while columns.count < max_count and columns.data_bytes <= max_data_bytes:
-            fetch = self._front()
+            fetch = self._front_fetch()
             if fetch is None:
                 return
             try:
                 if fetch.failure is not None:
                     if columns.count:
                         return
-                    self._fail(fetch)
+                    self._take_failure(fetch)
                     continue
-                self._touch(fetch)
+                self._note_position(fetch)
                 more = fetch.fill_columns(columns, runs, max_count, max_data_bytes)
             except Exception:
                 if not columns.count:
@@ -146,14 +146,14 @@ class FetchCollector:
 
     # Between calls of the application.
 
-    def settle(self) -> None:
+    def mark_consumed(self) -> None:
         """The application is back: it is done with what it was handed."""
         if self._unsettled:
             for position in self._unsettled:
-                position.settle()
+                position.mark_consumed()
             self._unsettled.clear()
 
-    def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where the positions are that the application was handed something of since the last
         `settle`: what it may commit when it is done with that.
         """
@@ -173,7 +173,7 @@ class FetchCollector:
     def refresh(self) -> None:
         """Positions were paused, resumed, revoked, moved, or lost: look anew at what is held."""
         self._current = self.set_aside = None
-        self._sort_in()
+        self._take_incoming()
         self._ring.clear()
         for position in list(self._holding):
             fetches = position.fetches
@@ -197,25 +197,25 @@ class FetchCollector:
         """
         self._current = self.set_aside = None
         while True:
-            fetch = self._front()
+            fetch = self._front_fetch()
             if fetch is None:
                 return None
             if fetch.failure is not None:
                 if not with_failures:
                     return None
-                self._fail(fetch)
+                self._take_failure(fetch)
                 continue
             if fetch.index < fetch.count:
                 return fetch
             if fetch.undecoded:
                 self.set_aside = fetch.undecoded
                 return None
-            if not fetch.go_on() and not fetch.fill(limit, self.deserializers):
+            if not fetch.resume_after_undecoded() and not fetch.fill(limit, self.deserializers):
                 self._finish(fetch)
 
-    def _front(self) -> CompletedFetch | None:
+    def _front_fetch(self) -> CompletedFetch | None:
         """The fetch whose turn it is, decoded or not."""
-        self._sort_in()
+        self._take_incoming()
         ring = self._ring
         while ring:
             position = ring[0]
@@ -231,7 +231,7 @@ class FetchCollector:
                 del self._holding[position]
         return None
 
-    def _sort_in(self) -> None:
+    def _take_incoming(self) -> None:
         """What the engine brought, to its positions."""
         incoming = self._incoming
         while incoming:
@@ -245,12 +245,12 @@ class FetchCollector:
     def _finish(self, fetch: CompletedFetch) -> None:
         """All of it was handed out: the next position's turn."""
         position = fetch.position
-        self._touch(fetch)
+        self._note_position(fetch)
         # Behind the last record there may be offsets without one: markers, compacted records.
         position.offset = max(position.offset, min(fetch.next_offset, position.end))
         self._drop(fetch)
 
-    def _fail(self, fetch: CompletedFetch) -> None:
+    def _take_failure(self, fetch: CompletedFetch) -> None:
         """The turn of something that went wrong has come."""
         assert fetch.failure is not None
         self._drop(fetch)
@@ -268,7 +268,7 @@ class FetchCollector:
         fetch.position.released_bytes += fetch.size
         self._released()
 
-    def _touch(self, fetch: CompletedFetch) -> None:
+    def _note_position(self, fetch: CompletedFetch) -> None:
         """The application is about to get something of this fetch."""
         position = fetch.position
         if position not in self._unsettled:

@@ -82,7 +82,7 @@ class FetchedBatches:
     ) -> None:
         self.cursor: RecordCursor | None = None
         """Over the records of the batch whose turn it is; None between batches."""
-        self.source: BatchInfo | None = None
+        self.batch: BatchInfo | None = None
         """What the records of that batch share, and of those before it, if it is the same."""
         self.after: i64 = next_offset
         """The offset behind that batch."""
@@ -144,11 +144,11 @@ class FetchedBatches:
             if header.is_log_append_time
             else TimestampType.CREATE_TIME
         )
-        source = self.source
+        batch = self.batch
         epoch = header.partition_leader_epoch
-        if source is None or source.leader_epoch != epoch or source.timestamp_type is not kind:
+        if batch is None or batch.leader_epoch != epoch or batch.timestamp_type is not kind:
             topic, partition = self._position.topic_partition
-            self.source = BatchInfo(topic, partition, epoch, kind)
+            self.batch = BatchInfo(topic, partition, epoch, kind)
 
     def stop(self) -> None:
         """Nothing from here on is wanted."""
@@ -194,8 +194,8 @@ Records = list[Record[Any, Any]]
 class ColumnRun:
     """Rows of columns that come from one batch, or from several alike."""
 
-    def __init__(self, source: BatchInfo, count: int) -> None:
-        self.source = source
+    def __init__(self, batch: BatchInfo, count: int) -> None:
+        self.batch = batch
         self.count = count
 
 
@@ -231,7 +231,7 @@ class CompletedFetch:
         self.failure: Callable[[], KafkaError | None] | None = None
         """Instead of batches: called when its turn has come; what it returns is raised."""
         self._batches = FetchedBatches(position, data, start, end, next_offset, aborted, check_crcs)
-        self._held_back = False
+        self._at_unread_record = False
         """The record the cursor stands on was not handed out."""
 
     def fill(self, limit: int, deserializers: Deserializers) -> bool:
@@ -257,7 +257,7 @@ class CompletedFetch:
                 self.count = len(records)
         return len(records) > 0 or len(self.undecoded) > 0
 
-    def go_on(self) -> bool:
+    def resume_after_undecoded(self) -> bool:
         """What was set aside has been seen to: whether there are records behind it."""
         self.count = len(self.records)
         return self.index < self.count
@@ -270,18 +270,18 @@ class CompletedFetch:
                 cursor = batches.next()
                 if cursor is None:
                     return
-            source = batches.source
-            assert source is not None
+            batch = batches.batch
+            assert batch is not None
             if not records:
-                self.leader_epoch = source.leader_epoch
-            elif self.leader_epoch != source.leader_epoch:
+                self.leader_epoch = batch.leader_epoch
+            elif self.leader_epoch != batch.leader_epoch:
                 return
-            self._decode_batch(cursor, source, records, limit, deserializers)
+            self._decode_batch(cursor, batch, records, limit, deserializers)
 
     def _decode_batch(
         self,
         cursor: RecordCursor,
-        source: BatchInfo,
+        batch: BatchInfo,
         records: Records,
         limit: i64,
         deserializers: Deserializers,
@@ -289,9 +289,9 @@ class CompletedFetch:
         """The rest of the batch, as far as it is wanted."""
         first, last = self.position.offset, self.position.end
         key, value = deserializers.key, deserializers.value
-        topic = source.topic
+        topic = batch.topic
         while len(records) + len(self.undecoded) < limit:
-            if not self._held_back and not cursor.advance():
+            if not self._at_unread_record and not cursor.advance():
                 self._batches.cursor = None
                 return
             offset = cursor.offset
@@ -300,7 +300,7 @@ class CompletedFetch:
             if offset >= last:
                 self._batches.stop()
                 return
-            self._held_back = True
+            self._at_unread_record = True
             headers: bytes | None = None
             if cursor.header_count > 0:
                 headers = cursor.data[cursor.headers : cursor.end_of_record]
@@ -312,12 +312,12 @@ class CompletedFetch:
             except Exception as error:
                 if not self.undecoded:
                     self.count = len(records)
-                self._undecodable(source, cursor, headers, field, error, deserializers)
-                self._held_back = False
+                self._undecodable(batch, cursor, headers, field, error, deserializers)
+                self._at_unread_record = False
                 continue
             records.append(
                 Record(
-                    source,
+                    batch,
                     offset,
                     cursor.timestamp,
                     own_key,
@@ -326,7 +326,7 @@ class CompletedFetch:
                     cursor.header_count,
                 )
             )
-            self._held_back = False
+            self._at_unread_record = False
 
     def fill_columns(
         self, columns: RecordColumns, runs: list[ColumnRun], max_count: i64, max_data_bytes: i64
@@ -364,14 +364,14 @@ class CompletedFetch:
         return True
 
     def _add_run(self, runs: list[ColumnRun], added: int) -> None:
-        source = self._batches.source
-        assert source is not None
+        batch = self._batches.batch
+        assert batch is not None
         position = self.position
-        position.leader_epoch = source.leader_epoch
-        if runs and runs[-1].source is source:
+        position.leader_epoch = batch.leader_epoch
+        if runs and runs[-1].batch is batch:
             runs[-1].count += added
         else:
-            runs.append(ColumnRun(source, added))
+            runs.append(ColumnRun(batch, added))
 
     def compact(self) -> None:
         """It has to wait: keep no more of the response alive than is needed."""
@@ -382,12 +382,12 @@ class CompletedFetch:
         self.records = []
         self.undecoded = []
         self.index = self.count = 0
-        self._held_back = False
+        self._at_unread_record = False
         self._batches.rewind()
 
     def _undecodable(
         self,
-        source: BatchInfo,
+        batch: BatchInfo,
         cursor: RecordCursor,
         headers: bytes | None,
         field: str,
@@ -403,7 +403,7 @@ class CompletedFetch:
         if cursor.value_size >= 0:
             value = data[cursor.value : cursor.value + cursor.value_size]
         raw: Record[bytes, bytes] = Record(
-            source, cursor.offset, cursor.timestamp, key, value, headers, cursor.header_count
+            batch, cursor.offset, cursor.timestamp, key, value, headers, cursor.header_count
         )
         partition = self.position.topic_partition
         error = DecodeError(

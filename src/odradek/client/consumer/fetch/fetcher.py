@@ -58,8 +58,8 @@ from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.client.net.network_client import ConnectionListener
 from odradek.config.consumer import ConsumerConfig
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.spans import ByteRange
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.record_batch import CorruptBatch, batches
@@ -86,14 +86,14 @@ class FetchResponseHandler:
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
         incoming: deque[CompletedFetch],
-        held: DeferredErrors,
+        deferred: DeferredErrors,
         metrics: FetchMetrics,
     ) -> None:
         self._metadata = metadata
         self._subscriptions = subscriptions
         self._config = config
         self._incoming = incoming
-        self._held = held
+        self._deferred = deferred
         self._metrics = metrics
 
     def partitions(
@@ -109,9 +109,9 @@ class FetchResponseHandler:
             for data in topic.partitions
         }
 
-    def take(
+    def handle(
         self,
-        asked: dict[TopicPartition, PartitionFetch],
+        requested: dict[TopicPartition, PartitionFetch],
         answered: dict[TopicPartition, PartitionData],
         response: FetchResponse,
     ) -> None:
@@ -119,7 +119,7 @@ class FetchResponseHandler:
         changes: list[LeaderChange] = []
         for partition, data in answered.items():
             state = self._subscriptions.get(partition)
-            if state is None or not self._is_current(state, asked[partition]):
+            if state is None or not self._is_current(state, requested[partition]):
                 continue
             if data.error_code == ErrorCode.NONE:
                 self._take_data(state, data)
@@ -138,7 +138,7 @@ class FetchResponseHandler:
         """Whether that is still what is to be fetched next."""
         return (
             state.state is FetchState.FETCHING
-            and not state.held
+            and not state.deferred
             and state.fetch.offset == wanted.fetch_offset
         )
 
@@ -148,7 +148,7 @@ class FetchResponseHandler:
         state.log_start_offset = data.log_start_offset
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
-            self._held.truncated(state, diverging.end_offset, diverging.epoch)
+            self._deferred.truncated(state, diverging.end_offset, diverging.epoch)
             return
         records = data.records
         if isinstance(records, ByteRange) and len(records):
@@ -177,28 +177,30 @@ class FetchResponseHandler:
                 aborted,
                 self._config.check_crcs,
             )
-            self._metrics.took(count, fetch.size)
+            self._metrics.count_records(count, fetch.size)
             state.fetched(last.next_offset, last.partition_leader_epoch, fetch.size)
             self._incoming.append(fetch)
             self._subscriptions.move_to_end(state.topic_partition)
         elif corrupt is None:
-            self._held.back_off(state)  # Less than a batch came: no broker of today does that.
+            self._deferred.back_off(state)  # Less than a batch came: no broker of today does that.
         if corrupt is not None:
             where = f"reading {state.topic_partition} at offset {state.fetch.offset}"
-            self._held.failed(state, error_for(ErrorCode.CORRUPT_MESSAGE, where, str(corrupt)))
+            self._deferred.defer_error(
+                state, error_for(ErrorCode.CORRUPT_MESSAGE, where, str(corrupt))
+            )
 
     def _take_error(self, state: PartitionState, code: ErrorCode) -> None:
         what = f"reading {state.topic_partition} at offset {state.fetch.offset}"
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._held.out_of_range(state)
+            self._deferred.out_of_range(state)
         elif code.refresh_metadata or code in PASSING:
             level = logging.DEBUG if code.retriable else logging.WARNING
             log.log(level, "%s: %s, will try again", what, code.name)
-            self._held.back_off(state)
+            self._deferred.back_off(state)
             if code.refresh_metadata or code == ErrorCode.OFFSET_NOT_AVAILABLE:
                 self._metadata.request_update()
         else:
-            self._held.failed(state, error_for(code, what))
+            self._deferred.defer_error(state, error_for(code, what))
 
 
 RequestedPartitions = dict[TopicPartition, PartitionFetch]
@@ -207,11 +209,11 @@ RequestedPartitions = dict[TopicPartition, PartitionFetch]
 class NodeFetches:
     """One node: the session with it, and the fetch under way."""
 
-    __slots__ = ("asked", "failures", "retry_ms", "session")
+    __slots__ = ("failures", "requested", "retry_ms", "session")
 
     def __init__(self, node_id: int) -> None:
         self.session = FetchSession(node_id)
-        self.asked: RequestedPartitions | None = None
+        self.requested: RequestedPartitions | None = None
         """What is under way, if anything is."""
         self.failures = 0
         self.retry_ms = 0
@@ -228,7 +230,7 @@ class Fetcher(ConnectionListener):
         engine: Engine,
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
-        held: DeferredErrors,
+        deferred: DeferredErrors,
         incoming: deque[CompletedFetch],
         arrived: Callable[[], object],
     ) -> None:
@@ -238,12 +240,12 @@ class Fetcher(ConnectionListener):
         self._engine = engine
         self._subscriptions = subscriptions
         self._config = config
-        self._held = held
+        self._deferred = deferred
         self._incoming = incoming
         self._arrived = arrived
         self.metrics = FetchMetrics()
-        self._answers = FetchResponseHandler(
-            engine.metadata, subscriptions, config, incoming, held, self.metrics
+        self._response_handler = FetchResponseHandler(
+            engine.metadata, subscriptions, config, incoming, deferred, self.metrics
         )
         self._nodes: dict[int, NodeFetches] = {}
         self._alarm = Alarm(engine.timer, self.pump)
@@ -268,11 +270,11 @@ class Fetcher(ConnectionListener):
             node = self._nodes.get(node_id)
             if node is None:
                 node = self._nodes[node_id] = NodeFetches(node_id)
-            if node.asked is not None:
+            if node.requested is not None:
                 continue
             if node.retry_ms > now_ms:
                 wake_ms = min(wake_ms, node.retry_ms)
-            elif not self._ask(node, states, share, kept.get(node_id, 0)):
+            elif not self._send_fetch(node, states, share, kept.get(node_id, 0)):
                 enough = False
         if enough:
             self.starved = False
@@ -306,7 +308,7 @@ class Fetcher(ConnectionListener):
             metadata.request_update()
         return leaders, kept, wake_ms
 
-    def _ask(
+    def _send_fetch(
         self, node: NodeFetches, states: list[PartitionState], share: int, kept_bytes: int
     ) -> bool:
         """Begin a fetch, if the node is ready; False if there is no room for one."""
@@ -330,7 +332,7 @@ class Fetcher(ConnectionListener):
         unnamed = any(one.topic_id == ZERO_UUID for one in wanted.values())
         max_bytes = min(config.fetch_max_bytes, room)
         session = node.session
-        node.asked = wanted
+        node.requested = wanted
         self._engine.client.send(
             session.node_id,
             RequestBuilder(
@@ -338,7 +340,7 @@ class Fetcher(ConnectionListener):
                 lambda version: self._request(session, wanted, max_bytes, version),
                 max_version=LAST_VERSION_BY_NAME if unnamed else 32767,
             ),
-            lambda call: self._ended(node, wanted, call),
+            lambda call: self._fetch_ended(node, wanted, call),
         )
         return True
 
@@ -360,46 +362,48 @@ class Fetcher(ConnectionListener):
 
     # Answers.
 
-    def _ended(self, node: NodeFetches, asked: RequestedPartitions, call: ClientRequest) -> None:
-        node.asked = None
+    def _fetch_ended(
+        self, node: NodeFetches, requested: RequestedPartitions, call: ClientRequest
+    ) -> None:
+        node.requested = None
         if self._closed:
             return
         if call.error is not None:
             node.session.failed()
-            self._failed(node, asked, call.error)
+            self._failed(node, requested, call.error)
         else:
-            self._answered(node, asked, call.response)
+            self._handle_response(node, requested, call.response)
         if self._incoming:
             # The application's thread wakes while the next fetch is being sent.
             self._arrived()
         if call.error is None:
             now_ms = self._engine.now_ms
             throttle_ms = call.response.throttle_time_ms
-            self.metrics.answered(now_ms - call.sent_ms, throttle_ms, now_ms)
+            self.metrics.fetch_completed(now_ms - call.sent_ms, throttle_ms, now_ms)
         self.pump()
 
-    def _answered(
-        self, node: NodeFetches, asked: RequestedPartitions, response: FetchResponse
+    def _handle_response(
+        self, node: NodeFetches, requested: RequestedPartitions, response: FetchResponse
     ) -> None:
-        answered = self._answers.partitions(node.session, response)
-        problem = node.session.answered(response, answered)
+        answered = self._response_handler.partitions(node.session, response)
+        problem = node.session.handle_response(response, answered)
         if problem is None:
             node.failures = 0
-            self._answers.take(asked, answered, response)
+            self._response_handler.handle(requested, answered, response)
         else:
             log.debug("broker %d: %s; fetching anew", node.session.node_id, problem)
             self._back_off(node)
 
-    def _failed(self, node: NodeFetches, asked: RequestedPartitions, error: KafkaError) -> None:
+    def _failed(self, node: NodeFetches, requested: RequestedPartitions, error: KafkaError) -> None:
         """No answer came. A lost connection is made again, and metadata asked for, by others."""
         self._back_off(node)
         if isinstance(error, Disconnected | KafkaTimeout):
             log.debug("fetching from broker %d failed: %s", node.session.node_id, error)
             return
-        for partition in asked:
+        for partition in requested:
             state = self._subscriptions.get(partition)
-            if state is not None and not state.held:
-                self._held.failed(state, error)
+            if state is not None and not state.deferred:
+                self._deferred.defer_error(state, error)
 
     def _back_off(self, node: NodeFetches) -> None:
         """The first failure costs no time: sessions end, connections break."""

@@ -83,7 +83,7 @@ class FetchSession:
         if version < FIRST_VERSION_WITH_FETCHED_EPOCH:
             wanted = {p: w._replace(last_fetched_epoch=-1) for p, w in wanted.items()}
         if by_id != self._by_id:
-            self.start_over()
+            self.reset()
         self._by_id = by_id
         known = {} if self.is_full else self.partitions
         named = {p: w for p, w in wanted.items() if known.get(p) != w}
@@ -102,7 +102,7 @@ class FetchSession:
             key = (partition.topic, wanted.topic_id.int)
             topic = topics.get(key)
             if topic is None:
-                name, topic_id = self._named(partition.topic, wanted.topic_id)
+                name, topic_id = self._topic_key(partition.topic, wanted.topic_id)
                 topic = topics[key] = FetchTopic(topic=name, topic_id=topic_id, partitions=[])
             topic.partitions.append(
                 FetchPartition(
@@ -123,12 +123,12 @@ class FetchSession:
             key = (partition.topic, wanted.topic_id.int)
             topic = topics.get(key)
             if topic is None:
-                name, topic_id = self._named(partition.topic, wanted.topic_id)
+                name, topic_id = self._topic_key(partition.topic, wanted.topic_id)
                 topic = topics[key] = ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
             topic.partitions.append(partition.partition)
         return list(topics.values())
 
-    def _named(self, topic: str, topic_id: UUID) -> tuple[str, UUID]:
+    def _topic_key(self, topic: str, topic_id: UUID) -> tuple[str, UUID]:
         """A topic as the session names it."""
         return ("", topic_id) if self._by_id else (topic, ZERO_UUID)
 
@@ -136,7 +136,9 @@ class FetchSession:
         """The topic that a response means; None for one that was not asked for."""
         return self._names.get(topic_id.int) if self._by_id else topic or None
 
-    def answered(self, response: FetchResponse, named: Iterable[TopicPartition]) -> str | None:
+    def handle_response(
+        self, response: FetchResponse, named: Iterable[TopicPartition]
+    ) -> str | None:
         """An answer came, about the partitions `named`. None if its partitions are to be read;
         else why they are not, and the next fetch is a full one.
         """
@@ -145,11 +147,11 @@ class FetchSession:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._begin(NO_SESSION)
             else:
-                self.start_over()
+                self.reset()
             return error_code(code).name
         problem = self._mismatch(set(named), response.session_id)
         if problem is not None:
-            self.start_over()
+            self.reset()
             return problem
         if response.session_id == NO_SESSION:
             self._begin(NO_SESSION)
@@ -172,9 +174,9 @@ class FetchSession:
 
     def failed(self) -> None:
         """No answer came; the node may have seen the request."""
-        self.start_over()
+        self.reset()
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """The next fetch is full; it closes the session there was."""
         self.epoch = NEW
 

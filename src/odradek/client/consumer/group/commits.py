@@ -113,21 +113,21 @@ class CoordinatorRequest(ABC):
         """What the answer says: a value, or a `KafkaError`."""
 
     @abstractmethod
-    def late(self) -> KafkaError:
+    def timeout_error(self) -> KafkaError:
         """What to say when the deadline has passed."""
 
-    def why_late(self, advice: str) -> str:
+    def timeout_reason(self, advice: str) -> str:
         """For the end of what `late` says: what was in the way, and what to do about that; `advice`
         if nothing is known to have been."""
         why = "" if self.last_error is None else f"; last: {self.last_error}"
         return why if ADVICE_MARK in why else f"{why}{ADVICE_MARK}{advice}"
 
-    def waits_for(self, other: CoordinatorRequest) -> bool:
+    def must_wait_for(self, other: CoordinatorRequest) -> bool:
         """Whether it must not be sent while that one is under way."""
         return False
 
     @property
-    def is_settled(self) -> bool:
+    def is_superseded(self) -> bool:
         """Whether what it asks for has come about without it."""
         return False
 
@@ -162,10 +162,10 @@ class CoordinatorRequests:
     def _send(self, request: CoordinatorRequest) -> None:
         """Send it, or look for the coordinator first."""
         request.retry_ms = NEVER_MS
-        if request.is_settled:
+        if request.is_superseded:
             self.end(request)
             return
-        if any(request.waits_for(other) for other in self._open):
+        if any(request.must_wait_for(other) for other in self._open):
             request.retry_ms = self.member.now_ms + self.member.backoff.backoff_ms(0)
             return
         if self.member.coordinator is None:
@@ -243,7 +243,7 @@ class CoordinatorRequests:
         now_ms = self.member.now_ms
         for request in list(self._open):
             if request.deadline_ms is not None and request.deadline_ms <= now_ms:
-                self.end(request, error=request.late())
+                self.end(request, error=request.timeout_error())
             elif request.retry_ms <= now_ms:
                 self._send(request)
 
@@ -265,31 +265,31 @@ def commit_error(
             member.lose_coordinator(code.name, call.node)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             member.request_rejoin_if_necessary("offset commit failed: the group is rebalancing")
-            return rebalancing(member)
+            return rebalance_error(member)
         elif code in GENERATION_LOST or code is ErrorCode.FENCED_INSTANCE_ID:
-            return out_of_generation(member, call, code, what)
+            return generation_error(member, call, code, what)
         return error_for(code, f"{what} ({partition})")
     if denied:
         return error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{what} ({', '.join(denied)})")
     return None
 
 
-def out_of_generation(
+def generation_error(
     member: GroupMember, call: GroupCall, code: ErrorCode, what: str
 ) -> KafkaError:
     """The coordinator does not know the member as whom it signed."""
     unchanged = member.generation == call.generation
     if not unchanged and member.state is MemberState.PREPARING_REBALANCE:
-        return rebalancing(member)
+        return rebalance_error(member)
     if code is ErrorCode.FENCED_INSTANCE_ID:
-        return error_for(code, what) if unchanged else CommitFailed(stale(member), code)
+        return error_for(code, what) if unchanged else CommitFailed(stale_message(member), code)
     if unchanged:
         forget = code is ErrorCode.UNKNOWN_MEMBER_ID
         member.reset_generation(f"{code.name} while committing offsets", forget_member_id=forget)
-    return CommitFailed(stale(member), code)
+    return CommitFailed(stale_message(member), code)
 
 
-def stale(member: GroupMember) -> str:
+def stale_message(member: GroupMember) -> str:
     """For the message."""
     return (
         f"group {member.config.group_id} was rebalanced and the partitions belong to others now, "
@@ -297,7 +297,7 @@ def stale(member: GroupMember) -> str:
     )
 
 
-def rebalancing(member: GroupMember) -> KafkaError:
+def rebalance_error(member: GroupMember) -> KafkaError:
     """The commit comes between two generations."""
     return RebalanceInProgress(
         f"group {member.config.group_id} is being rebalanced, and offsets cannot be committed "
@@ -334,39 +334,39 @@ class Commit(CoordinatorRequest):
         if isinstance(signature, KafkaError):
             return signature
         if signature != self.signature:
-            return CommitFailed(stale(commits.member), ErrorCode.ILLEGAL_GENERATION)
+            return CommitFailed(stale_message(commits.member), ErrorCode.ILLEGAL_GENERATION)
         as_member = commits.subscriptions.is_auto_assigned
         config = commits.member.config
         return requests.offset_commit(config, signature, self.offsets, as_member=as_member)
 
-    def waits_for(self, other: CoordinatorRequest) -> bool:
+    def must_wait_for(self, other: CoordinatorRequest) -> bool:
         if not isinstance(other, Commit) or other.number <= self.number:
             return False
         return not self.offsets.keys().isdisjoint(other.offsets)
 
-    def leave_out(self, partitions: Collection[TopicPartition]) -> None:
+    def remove(self, partitions: Collection[TopicPartition]) -> None:
         """A later commit saw to these."""
         for partition in partitions:
             self.offsets.pop(partition, None)
 
     @property
-    def is_settled(self) -> bool:
+    def is_superseded(self) -> bool:
         return not self.offsets
 
     def read(self, call: GroupCall, response: OffsetCommitResponse) -> KafkaError | None:
         error = commit_error(self.commits.member, call, response)
         if error is None:
             self.commits.confirmed(self)
-            self.commits.member.metrics.committed(self.began_ms, self.commits.member.now_ms)
+            self.commits.member.metrics.commit_completed(self.began_ms, self.commits.member.now_ms)
         return error
 
-    def late(self) -> KafkaError:
+    def timeout_error(self) -> KafkaError:
         if isinstance(self.last_error, UnknownTopicOrPartition):
             return self.last_error  # It was deleted while its offsets were being committed.
         return ApiTimeout(
             f"the coordinator of group {self.commits.member.config.group_id} did not confirm in "
             f"time that {len(self.offsets)} offsets are committed; they may be all the same"
-            f"{self.why_late('commit again, with more time')}"
+            f"{self.timeout_reason('commit again, with more time')}"
         )
 
     def ended(self, error: KafkaError | None) -> None:
@@ -416,7 +416,7 @@ class Commits:
         if member.stable_generation is not None:
             return member.stable_generation
         if member.rebalance_in_progress:
-            return rebalancing(member)
+            return rebalance_error(member)
         return CommitFailed(
             f"this consumer is not an active member of group {member.config.group_id} (any more), "
             f"so it may not commit. What to do: poll, so that it joins; and {CommitFailed.advice}",
@@ -427,7 +427,7 @@ class Commits:
         """The coordinator has it: earlier ones that are still tried must not take it back."""
         for other in self.requests:
             if isinstance(other, Commit) and other.number < commit.number:
-                other.leave_out(commit.offsets)
+                other.remove(commit.offsets)
 
     def ended(self, commit: Commit) -> None:
         """A commit is over."""
@@ -505,7 +505,7 @@ class CommittedOffsetsRequest(CoordinatorRequest):
         if code in COORDINATOR_MOVED:
             self.member.lose_coordinator(code.name, call.node)
         if code is not ErrorCode.NONE:
-            return error_for(code, self._what())
+            return error_for(code, self._describe())
         return self._found(rows)
 
     def _found(self, rows: list[CommittedOffset]) -> CommittedOffsets | KafkaError:
@@ -518,19 +518,19 @@ class CommittedOffsetsRequest(CoordinatorRequest):
             elif code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 unstable = True
             elif code is not ErrorCode.NONE:
-                return error_for(code, f"{self._what()} ({partition})")
+                return error_for(code, f"{self._describe()} ({partition})")
         if denied:
             topics = ", ".join(denied)
-            return error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{self._what()} ({topics})")
+            return error_for(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{self._describe()} ({topics})")
         if unstable:
-            return error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, self._what())
+            return error_for(ErrorCode.UNSTABLE_OFFSET_COMMIT, self._describe())
         return {row.partition: row.found for row in rows}
 
-    def late(self) -> KafkaError:
+    def timeout_error(self) -> KafkaError:
         return ApiTimeout(
             f"the coordinator of group {self.member.config.group_id} did not tell in time what is "
-            f"committed for {len(self.partitions)} partitions{self.why_late('ask with more time')}"
+            f"committed for {len(self.partitions)} partitions{self.timeout_reason('ask with more time')}"
         )
 
-    def _what(self) -> str:
+    def _describe(self) -> str:
         return f"asking for the committed offsets of group {self.member.config.group_id}"

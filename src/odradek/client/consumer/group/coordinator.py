@@ -122,14 +122,14 @@ class CloseProcedure:
     def advance(self) -> None:
         """Go on as far as it goes now."""
         late, rebalance = self.member.now_ms >= self.deadline_ms, self.rebalance
-        if self.phase is ClosePhase.COMMITTING and rebalance.in_turn:
+        if self.phase is ClosePhase.COMMITTING and rebalance.is_calling_listener:
             if late:
-                rebalance.break_off()
-                self._called(None)
+                rebalance.abandon_calls()
+                self._listener_called(None)
         elif self.phase is ClosePhase.COMMITTING and (late or not self.commits.requests):
             self.phase = ClosePhase.CALLING
-            rebalance.begin(rebalance.turns.leave(), self._called)
-        elif self.phase is ClosePhase.LEAVING and (late or self.membership.leaving is None):
+            rebalance.call_listener(rebalance.listener_calls.leave(), self._listener_called)
+        elif self.phase is ClosePhase.LEAVING and (late or self.membership.leave_call is None):
             self.phase = ClosePhase.CLOSED
             gone = ClientClosed("the consumer was closed")
             self.commits.requests.abandon(gone)
@@ -141,11 +141,11 @@ class CloseProcedure:
         if self.phase is ClosePhase.CALLING:
             self.rebalance.callback_returned(error)
             return
-        self.rebalance.break_off()
+        self.rebalance.abandon_calls()
         if error is not None:
             self.member.effects.append(Raise(error))
 
-    def _called(self, error: BaseException | None) -> None:
+    def _listener_called(self, error: BaseException | None) -> None:
         self._error = error
         self.phase = ClosePhase.LEAVING
         if self.operation is not MembershipOperation.REMAIN_IN_GROUP:
@@ -198,14 +198,14 @@ class ConsumerCoordinator:
         member = self.member
         member.now_ms = now_ms
         self.membership.heartbeat.polled(now_ms)
-        if self.rebalance.in_turn:
+        if self.rebalance.is_calling_listener:
             return
-        member.poll_wanted = False
+        member.poll_requested = False
         if member.raise_failure():
-            member.want_poll()
+            member.request_poll()
             return
         self.membership.joining.halted = False
-        self._advance(present=True)
+        self._advance(in_poll=True)
 
     def callback_returned(self, error: BaseException | None, now_ms: int) -> None:
         """The application's listener returned, or raised."""
@@ -245,7 +245,7 @@ class ConsumerCoordinator:
         """The topics that exist, with their partitions. `up_to_date` unless newer ones have been
         asked for, or some of the topics of interest are not known yet."""
         self.member.now_ms = now_ms
-        self.topics.seen(counts, internal, up_to_date=up_to_date)
+        self.topics.update(counts, internal, up_to_date=up_to_date)
         self.membership.joining.leader.cluster_seen(up_to_date=up_to_date)
         self._advance()
 
@@ -254,7 +254,7 @@ class ConsumerCoordinator:
         self.member.now_ms = now_ms
         self.topics.pattern_is_known = False
         self.topics.watch()
-        self.member.want_poll()
+        self.member.request_poll()
 
     def commit(self, offsets: Offsets, now_ms: int, deadline_ms: int | None = None) -> Waiter[None]:
         """Commit, trying until the deadline; without one, once."""
@@ -277,7 +277,7 @@ class ConsumerCoordinator:
         """Leave the group, and want nothing; what the listener raised is the waiter's error."""
         self.member.now_ms = now_ms
         done: Waiter[None] = Waiter()
-        if self.rebalance.in_turn:
+        if self.rebalance.is_calling_listener:
             wrong = IllegalState("unsubscribe() may not be called by a rebalance listener")
             self.member.effects.append(Resolve(done, error=wrong))
             return done
@@ -291,7 +291,7 @@ class ConsumerCoordinator:
             self.topics.watch()
             self.member.effects.append(Resolve(done, error=error))
 
-        self.rebalance.begin(self.rebalance.turns.leave(), left)
+        self.rebalance.call_listener(self.rebalance.listener_calls.leave(), left)
         return done
 
     def close(
@@ -308,8 +308,8 @@ class ConsumerCoordinator:
         if self.closing is None:
             parts = self.rebalance, self.membership, self.commits, self.offset_requests
             self.closing = CloseProcedure(*parts, deadline_ms, operation)
-            if self.rebalance.is_called(inside):
-                self.rebalance.break_off()
+            if self.rebalance.is_current_call(inside):
+                self.rebalance.abandon_calls()
         self._advance()
         return self.closing.waiter
 
@@ -327,10 +327,10 @@ class ConsumerCoordinator:
         due_ms = min(part.next_ms for part in parts)
         return due_ms if self.closing is None else min(due_ms, self.closing.next_ms)
 
-    def _advance(self, *, present: bool = False) -> None:
-        self.membership.look_for_coordinator()
+    def _advance(self, *, in_poll: bool = False) -> None:
+        self.membership.find_coordinator()
         if self.closing is None:
-            self.rebalance.advance(present=present)
+            self.rebalance.advance(in_poll=in_poll)
         else:
             self.closing.advance()
 

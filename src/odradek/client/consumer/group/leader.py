@@ -50,7 +50,7 @@ class GroupTopics:
         self.pattern_is_known = False
         """Whether the topics that the pattern means were looked up since it was subscribed to."""
 
-    def seen(
+    def update(
         self, counts: Mapping[str, int], internal: Collection[str], *, up_to_date: bool
     ) -> None:
         """News of the cluster; `up_to_date` unless newer ones have been asked for."""
@@ -107,11 +107,11 @@ class GroupLeader:
         """Since the last rebalance began."""
         self._ready = ready
         self._failed = failed
-        self._elected: JoinGroupResponse | None = None
+        self._join_response: JoinGroupResponse | None = None
         self._subscriptions: dict[str, Subscription] = {}
         self._assignments: Mapping[str, Assignment] | None = None
 
-    def elected(self, response: JoinGroupResponse) -> None:
+    def assign_as_leader(self, response: JoinGroupResponse) -> None:
         """This member leads the generation; `ready` or `failed` follows."""
         try:
             self._subscriptions = {
@@ -121,37 +121,37 @@ class GroupLeader:
         except ProtocolError as error:
             self._failed(error)
             return
-        self._elected = response
+        self._join_response = response
         self._assignments = None
         self.is_leader = True
         self._watch(topic for each in self._subscriptions.values() for topic in each.topics)
 
-    def dismiss(self) -> None:
+    def cancel(self) -> None:
         """The rebalance came to nothing."""
-        self._elected = None
+        self._join_response = None
 
     def cluster_seen(self, *, up_to_date: bool) -> None:
         """The topics are known, or known better."""
-        if self._elected is None or not up_to_date:
+        if self._join_response is None or not up_to_date:
             return
         try:
-            encoded = self._lead(self._elected)
+            encoded = self._make_assignments(self._join_response)
         except Exception as error:
-            log.exception("assignor %s failed", self._elected.protocol_name)
-            self._elected = None
+            log.exception("assignor %s failed", self._join_response.protocol_name)
+            self._join_response = None
             self._failed(error)
             return
         if encoded is not None:
             self.topics.assigned = self.topics.snapshot()
-            self._elected = None
+            self._join_response = None
             self._ready(encoded)
 
-    def _lead(self, elected: JoinGroupResponse) -> dict[str, bytes] | None:
+    def _make_assignments(self, joined: JoinGroupResponse) -> dict[str, bytes] | None:
         """The assignments; None if more topics have to be known first."""
-        if elected.skip_assignment:
+        if joined.skip_assignment:
             return {}
         if self._assignments is None:
-            self._assignments = self._assign(elected)
+            self._assignments = self._assign(joined)
             wanted = {t for each in self._subscriptions.values() for t in each.topics}
             given = {p.topic for each in self._assignments.values() for p in each.partitions}
             if not given <= wanted:
@@ -160,11 +160,11 @@ class GroupLeader:
                 return None
         return {member: encode_assignment(got) for member, got in self._assignments.items()}
 
-    def _assign(self, elected: JoinGroupResponse) -> Mapping[str, Assignment]:
-        assignor = self.assignors.get(elected.protocol_name or "")
+    def _assign(self, joined: JoinGroupResponse) -> Mapping[str, Assignment]:
+        assignor = self.assignors.get(joined.protocol_name or "")
         if assignor is None:
             raise InconsistentGroupProtocol(
-                f"the coordinator chose assignor {elected.protocol_name!r}, of which this member "
+                f"the coordinator chose assignor {joined.protocol_name!r}, of which this member "
                 f"did not speak: {InconsistentGroupProtocol.advice}",
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
@@ -176,16 +176,18 @@ class GroupLeader:
             if topic not in counts:
                 log.info("no partitions of topic %s are assigned: it does not exist", topic)
         assignments = assignor.assign(counts, self._subscriptions)
-        self._check(assignor, assignments)
+        self._check_assignments(assignor, assignments)
         return assignments
 
-    def _check(self, assignor: PartitionAssignor, assignments: Mapping[str, Assignment]) -> None:
+    def _check_assignments(
+        self, assignor: PartitionAssignor, assignments: Mapping[str, Assignment]
+    ) -> None:
         """Raises `AssignorError`. The built-in assignor knows generations, so it may judge better
         than a look at who claims what."""
         if not assignments.keys() <= self._subscriptions.keys():
-            strangers = sorted(assignments.keys() - self._subscriptions.keys())
+            unknown = sorted(assignments.keys() - self._subscriptions.keys())
             raise AssignorError(
-                f"assignor {assignor.name} assigns to {strangers}, who are no members"
+                f"assignor {assignor.name} assigns to {unknown}, who are no members"
             )
         built_in = isinstance(assignor, CooperativeStickyAssignor)
         if self.protocol is not RebalanceProtocol.COOPERATIVE or built_in:

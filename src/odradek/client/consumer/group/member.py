@@ -144,7 +144,7 @@ class Send:
 class CallListener:
     """Call the application's rebalance listener, then `callback_returned`."""
 
-    occasion: RebalanceEvent
+    event: RebalanceEvent
     partitions: Sequence[TopicPartition]
 
 
@@ -217,7 +217,7 @@ class GroupMember:
         again when the generation is lost in the midst of one (KAFKA-12983)."""
         self.failure: BaseException | None = None
         """What the application's next poll raises."""
-        self.poll_wanted = False
+        self.poll_requested = False
         self.metrics = GroupMetrics()
         self.backoff = ExponentialBackoff(
             config.retry_backoff_ms, config.retry_backoff_max_ms, random
@@ -249,17 +249,17 @@ class GroupMember:
         self.effects.append(Send(call))
         return call
 
-    def want_poll(self) -> None:
+    def request_poll(self) -> None:
         """Something waits for the application to poll."""
-        if not self.poll_wanted:
-            self.poll_wanted = True
+        if not self.poll_requested:
+            self.poll_requested = True
             self.effects.append(RequestPoll())
 
     def fail(self, error: BaseException) -> None:
         """Let the application know at its next poll (the first of several errors)."""
         if self.failure is None:
             self.failure = error
-        self.want_poll()
+        self.request_poll()
 
     def raise_failure(self) -> bool:
         """The application is there: whether it had to be told of a failure."""

@@ -95,40 +95,40 @@ class CoordinatorLookup:
         if listener is not None:
             self._listeners.append(listener)
         if self._call is None and self.retry_ms == NEVER_MS:
-            self._look()
+            self._find_coordinator()
 
     def ticked(self) -> None:
         """Time went by."""
         if self.retry_ms <= self.member.now_ms:
             self.retry_ms = NEVER_MS
             if self.member.coordinator is None and self._call is None:
-                self._look()
+                self._find_coordinator()
 
-    def _look(self) -> None:
+    def _find_coordinator(self) -> None:
         builder = find_coordinator(self.member.config.group_id)
         self._call = self.member.send(None, builder, self._answered)
 
     def _answered(self, call: GroupCall, response: Any, error: KafkaError | None) -> None:
         self._call = None
         if error is None:
-            found, code, said = coordinator_answer(response)
+            found, code, message = coordinator_answer(response)
             if found is not None:
                 self._succeed(found)
                 return
             what = f"finding the coordinator of group {self.member.config.group_id}"
-            error = error_for(code, what, said)
+            error = error_for(code, what, message)
         if error.retriable:
             self.retry_ms = self.member.now_ms + self.member.backoff.backoff_ms(self._attempts)
             self._attempts += 1
-        self._tell(error)
+        self._notify(error)
 
     def _succeed(self, node: CoordinatorNode) -> None:
         self._attempts = 0
         self.member.coordinator = node
         self._found()
-        self._tell(None)
+        self._notify(None)
 
-    def _tell(self, error: KafkaError | None) -> None:
+    def _notify(self, error: KafkaError | None) -> None:
         listeners, self._listeners = self._listeners, []
         for listener in listeners:
             listener(error)
@@ -209,10 +209,10 @@ class Heartbeat:
         return min(sending_ms, self.session_deadline_ms, self.poll_deadline_ms)
 
 
-JOIN_LAPSE_MS = 5_000
+JOIN_TIMEOUT_LAPSE_MS = 5_000
 """How much longer than the rebalance timeout the answer to JoinGroup may take."""
 
-AT_ONCE = (
+REJOIN_AT_ONCE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -228,7 +228,7 @@ class GroupJoin:
         self.heartbeat = heartbeat
         self.leader = GroupLeader(parts, self._sync, self._failed)
         self.assignment: bytes | None = None
-        self.under_way = False
+        self.in_progress = False
         """From JoinGroup until the answer to SyncGroup, or an error."""
         self.halted = False
         """A fatal error has to be told first."""
@@ -241,45 +241,47 @@ class GroupJoin:
         """When to try again."""
         return self.retry_ms if self.retry_ms > self.member.now_ms else NEVER_MS
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """The member leaves."""
         self.assignment = None
-        self.leader.dismiss()
+        self.leader.cancel()
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
         """Send JoinGroup, with a subscription for each assignor."""
         member, config = self.member, self.member.config
         assert member.coordinator is not None
         member.state = MemberState.PREPARING_REBALANCE
-        member.metrics.joining(member.now_ms)
-        self.under_way = True
+        member.metrics.join_sent(member.now_ms)
+        self.in_progress = True
         builder = requests.join_group(
             config, member.generation.member_id, protocols, member.rejoin_reason
         )
-        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_LAPSE_MS)
-        member.send(member.coordinator, builder, self._joined, timeout_ms)
+        timeout_ms = max(
+            config.request_timeout_ms, config.max_poll_interval_ms + JOIN_TIMEOUT_LAPSE_MS
+        )
+        member.send(member.coordinator, builder, self._join_answered, timeout_ms)
 
-    def _joined(
+    def _join_answered(
         self, call: GroupCall, response: JoinGroupResponse | None, error: KafkaError | None
     ) -> None:
         member = self.member
         if response is None:
-            self._unreached(call, error)
+            self._no_answer(call, error)
         elif response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             member.generation = Generation(member_id=response.member_id)
             member.state = MemberState.UNJOINED
             member.request_rejoin(f"need to re-join with the given member-id: {response.member_id}")
-            self._failed(error_for(response.error_code, self._what("joining")))
+            self._failed(error_for(response.error_code, self._describe("joining")))
         elif response.error_code != ErrorCode.NONE:
-            self._refused("joining", call, response.error_code)
+            self._error_answered("joining", call, response.error_code)
         elif member.state is not MemberState.PREPARING_REBALANCE:
             # The member has left meanwhile. What it was made a member of, it does not follow up.
-            self._failed(error_for(ErrorCode.REBALANCE_IN_PROGRESS, self._what("joining")))
+            self._failed(error_for(ErrorCode.REBALANCE_IN_PROGRESS, self._describe("joining")))
         elif response.protocol_type not in (None, PROTOCOL_TYPE):
             self._failed(
                 error_for(
                     ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                    self._what("joining"),
+                    self._describe("joining"),
                     f"the group has protocol type {response.protocol_type!r}",
                 )
             )
@@ -295,39 +297,39 @@ class GroupJoin:
         )
         self.heartbeat.restart(member.now_ms)
         if response.leader == response.member_id:
-            self.leader.elected(response)
+            self.leader.assign_as_leader(response)
         else:
             self._sync({})
 
     def _sync(self, assignments: Mapping[str, bytes]) -> None:
         member = self.member
         if member.state is not MemberState.COMPLETING_REBALANCE or member.coordinator is None:
-            self._failed(error_for(ErrorCode.ILLEGAL_GENERATION, self._what("syncing")))
+            self._failed(error_for(ErrorCode.ILLEGAL_GENERATION, self._describe("syncing")))
             return
         builder = requests.sync_group(member.config, member.generation, assignments)
-        member.send(member.coordinator, builder, self._synced)
+        member.send(member.coordinator, builder, self._sync_answered)
 
-    def _synced(
+    def _sync_answered(
         self, call: GroupCall, response: SyncGroupResponse | None, error: KafkaError | None
     ) -> None:
         member = self.member
         if response is None:
-            self._unreached(call, error)
+            self._no_answer(call, error)
         elif response.error_code != ErrorCode.NONE:
-            self._refused("syncing", call, response.error_code)
+            self._error_answered("syncing", call, response.error_code)
         elif (
             member.generation != call.generation
             or member.state is not MemberState.COMPLETING_REBALANCE
         ):
             # A heartbeat was answered in between: this generation is over for the member.
-            self._failed(error_for(ErrorCode.ILLEGAL_GENERATION, self._what("syncing")))
+            self._failed(error_for(ErrorCode.ILLEGAL_GENERATION, self._describe("syncing")))
         elif response.protocol_type not in (None, PROTOCOL_TYPE) or (
             response.protocol_name not in (None, member.generation.protocol_name)
         ):
             self._failed(
                 error_for(
                     ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                    self._what("syncing"),
+                    self._describe("syncing"),
                     f"the assignment is by {response.protocol_type!r} {response.protocol_name!r}",
                 )
             )
@@ -335,20 +337,20 @@ class GroupJoin:
             member.state = MemberState.STABLE
             member.rejoin_needed = False
             member.rejoin_reason = ""
-            member.metrics.rebalanced(member.now_ms)
-            self.under_way = False
+            member.metrics.rebalance_completed(member.now_ms)
+            self.in_progress = False
             self._attempts = 0
             self.assignment = response.assignment
-            member.want_poll()
+            member.request_poll()
 
-    def _unreached(self, call: GroupCall, error: KafkaError | None) -> None:
+    def _no_answer(self, call: GroupCall, error: KafkaError | None) -> None:
         """The coordinator did not answer."""
         assert error is not None
         if error.retriable:
             self.member.lose_coordinator(str(error), call.node)
         self._failed(error)
 
-    def _refused(self, doing: str, call: GroupCall, code: int) -> None:
+    def _error_answered(self, doing: str, call: GroupCall, code: int) -> None:
         """The coordinator said no."""
         member, known = self.member, error_code(code)
         unchanged = member.generation == call.generation
@@ -358,19 +360,19 @@ class GroupJoin:
             member.reset_generation(f"{known.name} while {doing}", forget_member_id=True)
         elif known is ErrorCode.ILLEGAL_GENERATION and unchanged:
             member.reset_generation(f"{known.name} while {doing}", forget_member_id=False)
-        self._failed(error_for(code, self._what(doing)))
+        self._failed(error_for(code, self._describe(doing)))
 
     def _failed(self, error: BaseException) -> None:
         """This attempt is over: again at once, again later, or not before the user knows."""
         member = self.member
-        self.under_way = False
-        self.leader.dismiss()
+        self.in_progress = False
+        self.leader.cancel()
         code = error.code if isinstance(error, KafkaError) else None
         if code is not ErrorCode.MEMBER_ID_REQUIRED:
             member.metrics.failed_rebalance_total += 1
             name = error.name if isinstance(error, KafkaError) else type(error).__name__
             member.request_rejoin(f"rebalance failed due to {name}")
-        if code in AT_ONCE:
+        if code in REJOIN_AT_ONCE:
             self.retry_ms = 0
         elif isinstance(error, KafkaError) and error.retriable:
             self.retry_ms = member.now_ms + member.backoff.backoff_ms(self._attempts)
@@ -379,19 +381,23 @@ class GroupJoin:
             self.halted = True
             member.fail(error)
 
-    def _what(self, doing: str) -> str:
+    def _describe(self, doing: str) -> str:
         """For messages."""
         return f"{doing} group {self.member.config.group_id}"
 
 
 log = logging.getLogger(__name__)
 
-NOT_THIS_GENERATION = (
+GENERATION_ERRORS = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
 )
-ALIVE = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, *NOT_THIS_GENERATION)
+ANSWERS_OF_A_LIVE_COORDINATOR = (
+    ErrorCode.NONE,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    *GENERATION_ERRORS,
+)
 """Answers after which no new heartbeat is in a hurry."""
 
 
@@ -409,29 +415,29 @@ class Membership:
             member.now_ms,
         )
         self.joining = GroupJoin(member, self.heartbeat, parts)
-        self.leaving: GroupCall | None = None
+        self.leave_call: GroupCall | None = None
 
     @property
     def rejoin_needed_or_pending(self) -> bool:
         """Whether the member has to join, is about it, or has not taken its assignment yet."""
         joining = self.joining
-        return self.member.rejoin_needed or joining.under_way or joining.assignment is not None
+        return self.member.rejoin_needed or joining.in_progress or joining.assignment is not None
 
     @property
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Whether the coordinator expects heartbeats."""
         return self.member.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     @property
     def next_ms(self) -> int:
         """When time alone will make something due."""
-        beats = self.beats and self.member.coordinator is not None
-        return min(self.heartbeat.next_ms if beats else NEVER_MS, self.joining.next_ms)
+        sends_heartbeats = self.sends_heartbeats and self.member.coordinator is not None
+        return min(self.heartbeat.next_ms if sends_heartbeats else NEVER_MS, self.joining.next_ms)
 
     def ticked(self) -> None:
         """Time went by."""
         member, heartbeat = self.member, self.heartbeat
-        if not self.beats or member.coordinator is None:
+        if not self.sends_heartbeats or member.coordinator is None:
             return
         if heartbeat.session_expired(member.now_ms):
             member.lose_coordinator("no heartbeat was answered within session.timeout.ms")
@@ -446,13 +452,13 @@ class Membership:
             self.leave("consumer poll timeout has expired.")
         elif heartbeat.is_due(member.now_ms):
             heartbeat.sent(member.now_ms)
-            member.metrics.beating(member.now_ms)
+            member.metrics.heartbeat_sent(member.now_ms)
             builder = requests.heartbeat(member.config, member.generation)
             member.send(member.coordinator, builder, self._heartbeat_answered)
 
-    def look_for_coordinator(self) -> None:
+    def find_coordinator(self) -> None:
         """Whoever is to send heartbeats needs to know where to."""
-        if self.beats and self.member.coordinator is None:
+        if self.sends_heartbeats and self.member.coordinator is None:
             self.lookup.start()
 
     def found_coordinator(self) -> None:
@@ -465,18 +471,18 @@ class Membership:
         member, heartbeat = self.member, self.heartbeat
         code = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
         if response is not None:
-            member.metrics.beat_answered(member.now_ms)
+            member.metrics.heartbeat_answered(member.now_ms)
         if response is None:
             member.lose_coordinator(str(error), call.node)
         elif code in COORDINATOR_MOVED:
             member.lose_coordinator(code.name, call.node)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS and member.state is MemberState.STABLE:
             member.request_rejoin_if_necessary("group is already rebalancing")
-        elif code in NOT_THIS_GENERATION and member.generation == call.generation:
+        elif code in GENERATION_ERRORS and member.generation == call.generation:
             self._lose_generation(code)
         elif code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            member.fail(error_for(code, self._what("heartbeating")))
-        if code in ALIVE:
+            member.fail(error_for(code, self._describe("heartbeating")))
+        if code in ANSWERS_OF_A_LIVE_COORDINATOR:
             heartbeat.received(member.now_ms)
         else:
             heartbeat.failed(member.now_ms, member.backoff.backoff_ms(0))
@@ -487,7 +493,7 @@ class Membership:
         self.member.reset_generation(f"{code.name} while heartbeating", forget_member_id=not known)
         if code is ErrorCode.FENCED_INSTANCE_ID:
             self.joining.halted = True
-            self.member.fail(error_for(code, self._what("heartbeating")))
+            self.member.fail(error_for(code, self._describe("heartbeating")))
 
     # Leaving.
 
@@ -497,23 +503,23 @@ class Membership:
         may_tell = member.coordinator is not None and member.state is not MemberState.UNJOINED
         if may_tell and member.generation.member_id and (member.config.is_dynamic or even_static):
             builder = requests.leave_group(member.config, member.generation, reason)
-            self.leaving = member.send(member.coordinator, builder, self._left)
-        self.joining.give_up()
+            self.leave_call = member.send(member.coordinator, builder, self._leave_answered)
+        self.joining.abandon()
         member.reset_generation(
             f"consumer pro-actively leaving the group: {reason}", forget_member_id=True
         )
 
-    def _left(
+    def _leave_answered(
         self, call: GroupCall, response: LeaveGroupResponse | None, error: KafkaError | None
     ) -> None:
-        if self.leaving is call:
-            self.leaving = None
+        if self.leave_call is call:
+            self.leave_call = None
         code = requests.leave_error(response) if response is not None else ErrorCode.NONE
         if code != ErrorCode.NONE:
-            error = error_for(code, self._what("leaving"))
+            error = error_for(code, self._describe("leaving"))
         if error is not None:
             log.info("group %s: %s", self.member.config.group_id, error)
 
-    def _what(self, doing: str) -> str:
+    def _describe(self, doing: str) -> str:
         """For messages."""
         return f"{doing} group {self.member.config.group_id}"

@@ -100,11 +100,11 @@ class RebalanceListener:
     on_revoke: RebalanceCallback | None = None
     on_lost: RebalanceCallback | None = None
 
-    def callback(self, occasion: RebalanceEvent) -> RebalanceCallback | None:
+    def callback(self, event: RebalanceEvent) -> RebalanceCallback | None:
         """Whom to tell."""
-        if occasion is RebalanceEvent.ASSIGNED:
+        if event is RebalanceEvent.ASSIGNED:
             return self.on_assign
-        if occasion is RebalanceEvent.LOST and self.on_lost is not None:
+        if event is RebalanceEvent.LOST and self.on_lost is not None:
             return self.on_lost
         return self.on_revoke
 
@@ -198,7 +198,7 @@ def without(
 OnSequenceEnd = Callable[[BaseException | None], None]
 
 
-def ignore(error: BaseException | None) -> None:
+def no_action(error: BaseException | None) -> None:
     """Where no turn is."""
 
 
@@ -222,96 +222,96 @@ class Rebalance:
         self.subscriptions = subscriptions
         self.assignors = {assignor.name: assignor for assignor in assignors}
         self.protocol = protocol
-        self.turns = ListenerCalls(member, subscriptions, protocol)
+        self.listener_calls = ListenerCalls(member, subscriptions, protocol)
         self.group_metadata = ConsumerGroupMetadata(
             member.config.group_id, group_instance_id=member.config.group_instance_id
         )
         self.joined_subscription: frozenset[str] | None = None
         """What the coordinator was last told that this member wants."""
-        self._turn: CallSequence | None = None
-        self._ended: OnSequenceEnd = ignore
-        self._called: CallListener | None = None
+        self._calls: CallSequence | None = None
+        self._on_calls_end: OnSequenceEnd = no_action
+        self._current_call: CallListener | None = None
         """The call of the turn that is waited for."""
-        self._parting_commit: Commit | None = None
+        self._revocation_commit: Commit | None = None
         """Of what was read of partitions that are about to be given up."""
 
     # Turns of the application.
 
     @property
-    def in_turn(self) -> bool:
+    def is_calling_listener(self) -> bool:
         """Whether a callback of the application is waited for."""
-        return self._turn is not None
+        return self._calls is not None
 
-    def begin(self, turn: CallSequence, ended: OnSequenceEnd) -> None:
+    def call_listener(self, calls: CallSequence, on_end: OnSequenceEnd) -> None:
         """Make the listener's calls; `ended` is told the first error."""
-        assert self._turn is None
-        self._turn, self._ended = turn, ended
+        assert self._calls is None
+        self._calls, self._on_calls_end = calls, on_end
         self.callback_returned(None)
 
     def callback_returned(self, error: BaseException | None) -> None:
         """The listener returned, or raised."""
-        assert self._turn is not None, "no callback is waited for"
+        assert self._calls is not None, "no callback is waited for"
         try:
-            self._called = self._turn.send(error)
-            self.member.effects.append(self._called)
+            self._current_call = self._calls.send(error)
+            self.member.effects.append(self._current_call)
         except StopIteration as end:
-            ended, self._turn, self._called = self._ended, None, None
-            ended(end.value)
+            on_end, self._calls, self._current_call = self._on_calls_end, None, None
+            on_end(end.value)
 
-    def is_called(self, callback: CallListener | None) -> bool:
+    def is_current_call(self, callback: CallListener | None) -> bool:
         """Whether this is the call that is waited for."""
-        return callback is not None and self._called is callback
+        return callback is not None and self._current_call is callback
 
-    def break_off(self) -> None:
+    def abandon_calls(self) -> None:
         """Nothing comes of the turn any more, if there is one: the consumer closes. What its last
         call was to take away, it has taken: the listener is not told of that once more.
         """
-        if self._turn is None or self._called is None:
+        if self._calls is None or self._current_call is None:
             return
-        called = self._called
-        self._turn.close()
-        self._turn, self._called, self._ended = None, None, ignore
-        told_of_loss = called.occasion is not RebalanceEvent.ASSIGNED
-        if told_of_loss and self.subscriptions.is_auto_assigned:
+        call = self._current_call
+        self._calls.close()
+        self._calls, self._current_call, self._on_calls_end = None, None, no_action
+        is_loss = call.event is not RebalanceEvent.ASSIGNED
+        if is_loss and self.subscriptions.is_auto_assigned:
             assigned = sorted(self.subscriptions.assigned_partitions)
-            self.subscriptions.assign_from_subscribed(without(assigned, called.partitions))
+            self.subscriptions.assign_from_subscribed(without(assigned, call.partitions))
 
     # The way.
 
-    def advance(self, *, present: bool = False) -> None:
+    def advance(self, *, in_poll: bool = False) -> None:
         """Go on as far as it goes now. `present`: the application waits."""
-        while self._turn is None and self._wanted():
+        while self._calls is None and self._needs_rebalance():
             if self.joining.assignment is not None:
-                if not self._has_turn(present or self._parting_commit is not None):
+                if not self._require_poll(in_poll or self._revocation_commit is not None):
                     return
                 assignment = self._read_assignment(self.joining.assignment)
                 if assignment is None:
                     continue
-                if not self._revocation_committed(assignment) or not self._has_turn(present):
+                if not self._revocation_committed(assignment) or not self._require_poll(in_poll):
                     return
                 self._take_assignment(assignment)
-            elif not self._may_join(present):
+            elif not self._may_join(in_poll):
                 return
             elif self.member.needs_prepare:
-                if not self._has_turn(present or self._parting_commit is not None):
+                if not self._require_poll(in_poll or self._revocation_commit is not None):
                     return
                 eager = self.protocol is RebalanceProtocol.EAGER
-                parting = self.subscriptions.assigned_partitions if eager else []
-                if not self._committed(parting) or not self._has_turn(present):
+                revoked = self.subscriptions.assigned_partitions if eager else []
+                if not self._commit_done(revoked) or not self._require_poll(in_poll):
                     return
                 self.member.needs_prepare = False
-                self.begin(self.turns.prepare(), self._parted)
+                self.call_listener(self.listener_calls.prepare(), self._prepared)
             else:
                 self._join()
                 return
 
-    def _has_turn(self, present: bool) -> bool:
+    def _require_poll(self, in_poll: bool) -> bool:
         """Whether the application is there; if not, it is called for."""
-        if not present:
-            self.member.want_poll()
-        return present
+        if not in_poll:
+            self.member.request_poll()
+        return in_poll
 
-    def _wanted(self) -> bool:
+    def _needs_rebalance(self) -> bool:
         """Whether there is something to do about the assignment."""
         if not self.subscriptions.is_auto_assigned:
             return False
@@ -322,48 +322,48 @@ class Rebalance:
             member.request_rejoin_if_necessary("subscription has changed since the last join")
         return self.membership.rejoin_needed_or_pending
 
-    def _may_join(self, present: bool) -> bool:
+    def _may_join(self, in_poll: bool) -> bool:
         """Whether nothing stands in the way of joining; what can be done about it is begun."""
         joining, member = self.joining, self.member
-        if joining.under_way or joining.halted or member.now_ms < joining.retry_ms:
+        if joining.in_progress or joining.halted or member.now_ms < joining.retry_ms:
             return False
         stayed_away = self.membership.heartbeat.poll_expired(member.now_ms)
-        if (self.joined_subscription is None or stayed_away) and not self._has_turn(present):
+        if (self.joined_subscription is None or stayed_away) and not self._require_poll(in_poll):
             return False  # Only the application's poll brings a member in, or in again.
         if member.coordinator is None:
-            self.membership.lookup.start(self._looked)
+            self.membership.lookup.start(self._lookup_done)
             return False
         by_pattern = self.subscriptions.type is SubscriptionType.AUTO_PATTERN
         return self.topics.pattern_is_known or not by_pattern
 
-    def _looked(self, error: KafkaError | None) -> None:
+    def _lookup_done(self, error: KafkaError | None) -> None:
         """The coordinator was looked for in order to join."""
         if error is not None and not error.retriable:
             self.joining.halted = True
             self.member.fail(error)
 
-    def _committed(self, parting: Collection[TopicPartition]) -> bool:
+    def _commit_done(self, revoked: Collection[TopicPartition]) -> bool:
         """Whether what was read has been committed, or cannot be. `parting`: of these the
         application gets no more."""
         config = self.member.config
         if not config.enable_auto_commit:
             return True
-        if self._parting_commit is None:
-            self.subscriptions.mark_pending_revocation(parting)
+        if self._revocation_commit is None:
+            self.subscriptions.mark_pending_revocation(revoked)
             deadline_ms = self.member.now_ms + config.max_poll_interval_ms
-            self._parting_commit = self.commits.auto_commit(deadline_ms)
-        return self._parting_commit not in self.commits.requests
+            self._revocation_commit = self.commits.auto_commit(deadline_ms)
+        return self._revocation_commit not in self.commits.requests
 
-    def _parted(self, error: BaseException | None) -> None:
+    def _prepared(self, error: BaseException | None) -> None:
         """The listener knows what it loses."""
-        self._parting_commit = None
+        self._revocation_commit = None
         if self.joining.leader.is_leader:
             self.joining.leader.is_leader = False
             self.subscriptions.reset_group_subscription()
             self.topics.watch()
         if error is not None:
             self.member.effects.append(Raise(error))
-        self.advance(present=True)
+        self.advance(in_poll=True)
 
     def _join(self) -> None:
         wanted = self.joined_subscription = self.subscriptions.subscription
@@ -396,7 +396,7 @@ class Rebalance:
             member.request_rejoin("received an assignment that cannot be used")
             member.fail(error)
             return None
-        if not self.subscriptions.assignment_fits(assignment.partitions):
+        if not self.subscriptions.matches_subscription(assignment.partitions):
             self.joining.assignment = None
             member.needs_prepare = True
             member.request_rejoin("received assignment does not match the current subscription")
@@ -409,11 +409,11 @@ class Rebalance:
         if self.protocol is RebalanceProtocol.EAGER:
             return True
         lost = without(self.subscriptions.assigned_partitions, assignment.partitions)
-        return not lost or self._committed(lost)
+        return not lost or self._commit_done(lost)
 
     def _take_assignment(self, assignment: Assignment) -> None:
         member, generation = self.member, self.member.generation
-        self._parting_commit = None
+        self._revocation_commit = None
         if not self.joining.leader.is_leader:
             self.topics.assigned = None
         self.group_metadata = ConsumerGroupMetadata(
@@ -425,8 +425,8 @@ class Rebalance:
         self._follow_leader(assignment.partitions)
         self.commits.restart_interval()
         assignor = self.assignors[generation.protocol_name or ""]
-        turn = self.turns.complete(assignment, assignor, self.group_metadata)
-        self.begin(turn, self._completed)
+        calls = self.listener_calls.complete(assignment, assignor, self.group_metadata)
+        self.call_listener(calls, self._completed)
 
     def _follow_leader(self, partitions: Collection[TopicPartition]) -> None:
         """The leader may have seen topics that match the pattern before this member did."""
@@ -444,8 +444,8 @@ class Rebalance:
         next poll, as in Java: it is called again, with nothing new."""
         if error is not None:
             self.member.effects.append(Raise(error))
-            self.member.want_poll()
+            self.member.request_poll()
             return
         self.joining.assignment = None
         self.member.needs_prepare = True
-        self.advance(present=True)
+        self.advance(in_poll=True)

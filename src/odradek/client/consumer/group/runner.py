@@ -79,13 +79,13 @@ class GroupRunner:
 
     # Of the application's thread.
 
-    def polls_seen(self) -> None:
+    def application_polled(self) -> None:
         """The application polled, and needed nothing of the engine."""
         self.heartbeat.last_poll_ms = self.engine.env.clock.monotonic_ms()
 
-    def waits(self, waiting: bool) -> None:
+    def set_waiting(self, waiting: bool) -> None:
         """The application begins or ends waiting inside a poll."""
-        self.polls_seen()
+        self.application_polled()
         self.heartbeat.application_waits = waiting
 
     # What a face asks for.
@@ -252,10 +252,10 @@ class NoGroup:
         self._wanted = wanted
         engine.metadata.listen(self._image_changed)
 
-    def polls_seen(self) -> None:
+    def application_polled(self) -> None:
         """Nobody minds how often the application polls."""
 
-    def waits(self, waiting: bool) -> None:
+    def set_waiting(self, waiting: bool) -> None:
         """Nor whether it waits in a poll."""
 
     def poll(self) -> None:

@@ -53,32 +53,32 @@ class DeferredErrors:
         self._post = post
         self._arrived = arrived
 
-    def hold(
+    def defer(
         self, state: PartitionState, error: KafkaError | None, then: Callable[[], object]
     ) -> None:
         """When the application has come here, raise `error` if there is one, and do `then`."""
         position = state.position
         generation = position.generation
-        state.held = True
+        state.deferred = True
 
         def decide() -> None:
             if position.generation == generation:
-                state.held = False
+                state.deferred = False
                 then()
                 self._subscriptions.on_change()
 
-        def turn() -> KafkaError | None:
+        def take() -> KafkaError | None:
             self._post(decide)
             return error
 
         fetch = CompletedFetch(position, b"", 0, 0, state.fetch.offset)
-        fetch.failure = turn
+        fetch.failure = take
         self._incoming.append(fetch)
         self._arrived()
 
-    def failed(self, state: PartitionState, error: KafkaError) -> None:
+    def defer_error(self, state: PartitionState, error: KafkaError) -> None:
         """Raise it in turn, and try again after a while."""
-        self.hold(state, error, lambda: self.back_off(state))
+        self.defer(state, error, lambda: self.back_off(state))
 
     def back_off(self, state: PartitionState) -> None:
         """Leave the partition alone for a while, longer with each failure."""
@@ -97,10 +97,10 @@ class DeferredErrors:
             )
             error = OffsetOutOfRange(text, ErrorCode.OFFSET_OUT_OF_RANGE)
             error.offsets = {partition: offset}
-            self.failed(state, error)
+            self.defer_error(state, error)
             return
         log.info("%s: offset %d is out of range, resetting to %s", partition, offset, reset)
-        self.hold(state, None, lambda: state.request_reset(reset))
+        self.defer(state, None, lambda: state.request_reset(reset))
 
     def truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
         """What was read does not agree with the leader's log, but up to `end_offset`, whose last
@@ -117,11 +117,11 @@ class DeferredErrors:
         if reset == NONE:
             error = LogTruncated(f"{text}. What to do: {RESET_ADVICE}")
             error.offsets = {partition: end_offset}
-            self.failed(state, error)
+            self.defer_error(state, error)
             return
         log.warning("%s", text)
         if end_offset < 0:
-            self.hold(state, None, lambda: state.request_reset(reset))
+            self.defer(state, None, lambda: state.request_reset(reset))
         else:
             there = FetchPosition(end_offset, epoch)
-            self.hold(state, None, lambda: state.seek(there))
+            self.defer(state, None, lambda: state.seek(there))

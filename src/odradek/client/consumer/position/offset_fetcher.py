@@ -53,7 +53,7 @@ from odradek.client.net.alarm import NEVER_MS, Alarm
 from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.consumer import ConsumerConfig
-from odradek.config.offset_reset import OffsetReset, ResetStrategy
+from odradek.config.offset_reset import AutoOffsetResetStrategy, OffsetResetType
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.list_offsets import ListOffsetsResponse
@@ -85,17 +85,17 @@ class OffsetFetcher:
         engine: Engine,
         subscriptions: SubscriptionState,
         config: ConsumerConfig,
-        held: DeferredErrors,
+        deferred: DeferredErrors,
         changed: Callable[[], object],
         failed: Callable[[KafkaError], object],
     ) -> None:
         self._engine = engine
         self._subscriptions = subscriptions
         self._config = config
-        self._held = held
+        self._deferred = deferred
         self._changed = changed
         self._failed = failed
-        self._asked: dict[TopicPartition, PositionGeneration] = {}
+        self._in_flight: dict[TopicPartition, PositionGeneration] = {}
         """For what something is under way."""
         self._alarm = Alarm(engine.timer, self.update_positions)
         self._closed = False
@@ -120,7 +120,7 @@ class OffsetFetcher:
                 groups = validations
             else:
                 continue
-            if self._asked.get(state.topic_partition) == position_generation(state):
+            if self._in_flight.get(state.topic_partition) == position_generation(state):
                 continue
             if state.next_retry_ms > now_ms:
                 wake_ms = min(wake_ms, state.next_retry_ms)
@@ -139,20 +139,22 @@ class OffsetFetcher:
         if wake_ms != NEVER_MS:
             self._alarm.set_for(wake_ms)
 
-    def _begin(self, states: Iterable[PartitionState]) -> dict[TopicPartition, PositionGeneration]:
+    def _mark_in_flight(
+        self, states: Iterable[PartitionState]
+    ) -> dict[TopicPartition, PositionGeneration]:
         """Remember that these are being asked about; what they are now."""
-        begun = {state.topic_partition: position_generation(state) for state in states}
-        self._asked.update(begun)
-        return begun
+        started = {state.topic_partition: position_generation(state) for state in states}
+        self._in_flight.update(started)
+        return started
 
-    def _end(
-        self, begun: dict[TopicPartition, PositionGeneration]
+    def _unmark_in_flight(
+        self, started: dict[TopicPartition, PositionGeneration]
     ) -> dict[TopicPartition, PartitionState]:
         """The request is over: of what it was about, what has not moved."""
         current: dict[TopicPartition, PartitionState] = {}
-        for partition, place in begun.items():
-            if self._asked.get(partition) == place:
-                del self._asked[partition]
+        for partition, place in started.items():
+            if self._in_flight.get(partition) == place:
+                del self._in_flight[partition]
             state = self._subscriptions.get(partition)
             if state is not None and position_generation(state) == place:
                 current[partition] = state
@@ -161,7 +163,7 @@ class OffsetFetcher:
     def _retry(self, states: Iterable[PartitionState], error: KafkaError) -> None:
         """It came to nothing; what cannot be cured by trying is told, and tried all the same."""
         for state in states:
-            self._held.back_off(state)
+            self._deferred.back_off(state)
         log.debug("%s", error)
         if error.refresh_metadata:
             self._engine.metadata.request_update()
@@ -177,14 +179,14 @@ class OffsetFetcher:
             assert state.reset is not None
             epoch = self._engine.metadata.image.leader_epoch(*state.topic_partition)
             wanted[state.topic_partition] = Asked(state.reset.timestamp(wall_ms), epoch)
-        begun = self._begin(states)
+        started = self._mark_in_flight(states)
         waiter = list_offsets.ask(self._engine, node_id, wanted, self._config.read_committed)
-        waiter.add_callback(lambda done: self._reset_answered(begun, done))
+        waiter.add_callback(lambda done: self._reset_answered(started, done))
 
     def _reset_answered(
-        self, begun: dict[TopicPartition, PositionGeneration], done: Waiter[ListOffsetsResponse]
+        self, started: dict[TopicPartition, PositionGeneration], done: Waiter[ListOffsetsResponse]
     ) -> None:
-        current = self._end(begun)
+        current = self._unmark_in_flight(started)
         if self._closed:
             return
         if isinstance(done.error, KafkaError):
@@ -198,16 +200,16 @@ class OffsetFetcher:
                     what = f"looking up the {state.reset} offset of {partition}"
                     self._retry([state], error_for(code, what))
                 else:
-                    self._found(state, found)
+                    self._reset_found(state, found)
         self._changed()
 
-    def _found(self, state: PartitionState, found: ListedOffset) -> None:
+    def _reset_found(self, state: PartitionState, found: ListedOffset) -> None:
         if found.offset < 0:
             assert state.reset is not None
-            if state.reset.strategy is ResetStrategy.BY_DURATION:
-                state.request_reset(OffsetReset(ResetStrategy.LATEST))
+            if state.reset.strategy is OffsetResetType.BY_DURATION:
+                state.request_reset(AutoOffsetResetStrategy(OffsetResetType.LATEST))
             else:
-                self._held.back_off(state)
+                self._deferred.back_off(state)
             return
         log.info(
             "%s: reading from offset %d (%s)", state.topic_partition, found.offset, state.reset
@@ -234,7 +236,7 @@ class OffsetFetcher:
                 state.validated()
             self._changed()
             return
-        begun = self._begin(states)
+        started = self._mark_in_flight(states)
         asked = {state.topic_partition: state.fetch for state in states}
         topics: dict[str, list[OffsetForLeaderPartition]] = {}
         for state in states:
@@ -253,15 +255,15 @@ class OffsetFetcher:
             ),
         )
         waiter = self._engine.call(node_id, request, OffsetForLeaderEpochResponse)
-        waiter.add_callback(lambda done: self._validate_answered(begun, asked, done))
+        waiter.add_callback(lambda done: self._validate_answered(started, asked, done))
 
     def _validate_answered(
         self,
-        begun: dict[TopicPartition, PositionGeneration],
+        started: dict[TopicPartition, PositionGeneration],
         asked: dict[TopicPartition, FetchPosition],
         done: Waiter[OffsetForLeaderEpochResponse],
     ) -> None:
-        current = self._end(begun)
+        current = self._unmark_in_flight(started)
         if self._closed:
             return
         if isinstance(done.error, UnsupportedVersion):
@@ -275,10 +277,10 @@ class OffsetFetcher:
                     partition = TopicPartition(topic.topic, found.partition)
                     unmoved = current.get(partition)
                     if unmoved is not None and unmoved.fetch == asked[partition]:
-                        self._judge(unmoved, found)
+                        self._check_epoch_end(unmoved, found)
         self._changed()
 
-    def _judge(self, state: PartitionState, found: EpochEndOffset) -> None:
+    def _check_epoch_end(self, state: PartitionState, found: EpochEndOffset) -> None:
         """Where the leader's log has its end of the epoch that was read last."""
         if state.state is not FetchState.AWAIT_VALIDATION:
             return
@@ -288,9 +290,9 @@ class OffsetFetcher:
             return
         state.validated()
         if found.end_offset < 0 or found.leader_epoch < 0:
-            self._held.truncated(state, -1, NO_EPOCH)
+            self._deferred.truncated(state, -1, NO_EPOCH)
         elif found.end_offset < state.fetch.offset:
-            self._held.truncated(state, found.end_offset, found.leader_epoch)
+            self._deferred.truncated(state, found.end_offset, found.leader_epoch)
 
 
 def position_generation(state: PartitionState) -> PositionGeneration:
@@ -328,7 +330,7 @@ class OffsetQueries:
             if state.position.offset >= 0:
                 return state.position.offset
             if state.state is FetchState.INITIALIZING and state.uncommitted:
-                raise no_offset([partition])
+                raise no_offset_error([partition])
             watcher: Waiter[None] = Waiter()
             self._watchers.append(watcher)
             await watcher
@@ -404,7 +406,7 @@ class OffsetQueries:
         return ApiTimeout(f"{what} {names} took too long{why}")
 
 
-def no_offset(partitions: Iterable[TopicPartition]) -> NoOffsetForPartition:
+def no_offset_error(partitions: Iterable[TopicPartition]) -> NoOffsetForPartition:
     """The error for partitions without a position, and nothing that says how to find one."""
     names = ", ".join(map(str, partitions))
     return NoOffsetForPartition(

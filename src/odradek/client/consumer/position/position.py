@@ -64,7 +64,7 @@ class Position:
         """Whether nothing is to be handed out, nor fetched, for now."""
         return self.paused or self.pending_revocation
 
-    def settle(self) -> None:
+    def mark_consumed(self) -> None:
         """The application is done with all that was handed out."""
         # The epoch first: an offset with too new an epoch does no harm, one with too old an epoch
         # would look like a log that was truncated.

@@ -44,7 +44,7 @@ from typing import NamedTuple
 
 from odradek.client.consumer.position.position import NO_END, NO_EPOCH, NO_OFFSET, Position
 from odradek.client.errors import IllegalState
-from odradek.config.offset_reset import NONE, OffsetReset
+from odradek.config.offset_reset import NONE, AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
 
 
@@ -82,7 +82,7 @@ class PartitionState:
         "failures",
         "fetch",
         "fetched_bytes",
-        "held",
+        "deferred",
         "high_watermark",
         "last_stable_offset",
         "leader",
@@ -103,7 +103,7 @@ class PartitionState:
         """Where the next fetch begins."""
         self.leader = NO_LEADER
         """The leader that `fetch` was last found to agree with."""
-        self.reset: OffsetReset | None = None
+        self.reset: AutoOffsetResetStrategy | None = None
         """How a new position is being looked up."""
         self.next_retry_ms = 0
         """Nothing is to be asked about this partition before."""
@@ -112,7 +112,7 @@ class PartitionState:
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
-        self.held = False
+        self.deferred = False
         """Something is on its way to the application that decides how to go on."""
         self.uncommitted = False
         """The group has no offset for it, and nothing says where else to begin."""
@@ -129,7 +129,7 @@ class PartitionState:
         position = self.position
         return (
             self.state is FetchState.FETCHING
-            and not self.held
+            and not self.deferred
             and not position.withheld
             and self.fetch.offset < position.end
         )
@@ -146,18 +146,20 @@ class PartitionState:
         self.seek(to)
         self.leader = NO_LEADER
 
-    def request_reset(self, reset: OffsetReset) -> None:
+    def request_reset(self, reset: AutoOffsetResetStrategy) -> None:
         """Look the position up anew."""
         self.position.move(NO_OFFSET, NO_EPOCH)
         self._start_over(FetchState.AWAIT_RESET, FetchPosition(NO_OFFSET), reset)
 
-    def _start_over(self, state: FetchState, at: FetchPosition, reset: OffsetReset | None) -> None:
+    def _start_over(
+        self, state: FetchState, at: FetchPosition, reset: AutoOffsetResetStrategy | None
+    ) -> None:
         self.state = state
         self.fetch = at
         self.reset = reset
         self.next_retry_ms = 0
         self.failures = 0
-        self.held = False
+        self.deferred = False
         self.uncommitted = False
 
     def fetched(self, next_offset: int, epoch: int, size: int) -> None:
@@ -212,7 +214,7 @@ class SubscriptionType(Enum):
 class SubscriptionState:
     """One consumer's. `default_reset` is how positions are found where none is known."""
 
-    def __init__(self, default_reset: OffsetReset) -> None:
+    def __init__(self, default_reset: AutoOffsetResetStrategy) -> None:
         self.default_reset = default_reset
         self.type = SubscriptionType.NONE
         self.subscription: frozenset[str] = frozenset()
@@ -230,12 +232,12 @@ class SubscriptionState:
 
     def subscribe(self, topics: Iterable[str]) -> bool:
         """Topics by name; whether that is another subscription than before."""
-        self._be(SubscriptionType.AUTO_TOPICS)
+        self._set_type(SubscriptionType.AUTO_TOPICS)
         return self._subscribe(topics)
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         """Topics whose whole name the pattern matches; `subscribe_from_pattern` tells which."""
-        self._be(SubscriptionType.AUTO_PATTERN)
+        self._set_type(SubscriptionType.AUTO_PATTERN)
         self.pattern = pattern
 
     def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
@@ -285,7 +287,7 @@ class SubscriptionState:
         self.pattern = None
         self._assign({})
 
-    def _be(self, wanted: SubscriptionType) -> None:
+    def _set_type(self, wanted: SubscriptionType) -> None:
         if self.type not in (SubscriptionType.NONE, wanted):
             raise IllegalState(
                 f"this consumer reads {self.type.value} it was given, and cannot read "
@@ -297,7 +299,7 @@ class SubscriptionState:
 
     def assign_from_user(self, partitions: Iterable[TopicPartition]) -> bool:
         """Exactly these; whether that is another assignment than before."""
-        self._be(SubscriptionType.USER_ASSIGNED)
+        self._set_type(SubscriptionType.USER_ASSIGNED)
         wanted = list(dict.fromkeys(partitions))
         if set(wanted) == self._assigned.keys():
             return False
@@ -310,7 +312,7 @@ class SubscriptionState:
             raise IllegalState("partitions were assigned by a group that is not subscribed to")
         self._assign({p: self._assigned.get(p) or PartitionState(p) for p in partitions})
 
-    def assignment_fits(self, partitions: Iterable[TopicPartition]) -> bool:
+    def matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether all of them are of topics that are subscribed to (a rebalance may be late)."""
         if self.type is SubscriptionType.AUTO_PATTERN:
             return all(self.matches(partition.topic) for partition in partitions)
@@ -390,7 +392,9 @@ class SubscriptionState:
     def paused_partitions(self) -> list[TopicPartition]:
         return [p for p, state in self._assigned.items() if state.position.paused]
 
-    def request_reset(self, partition: TopicPartition, reset: OffsetReset | None = None) -> None:
+    def request_reset(
+        self, partition: TopicPartition, reset: AutoOffsetResetStrategy | None = None
+    ) -> None:
         """Look a position up, by default as the settings say, which must not be `none`."""
         chosen = reset or self.default_reset
         if chosen == NONE:

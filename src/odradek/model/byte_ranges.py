@@ -1,7 +1,7 @@
-"""Stretches of bytes that are passed on without being looked at or copied.
+"""Ranges of bytes that are passed on without being decoded or copied.
 
-`ByteRange` is a stretch of a received frame: what the protocol's decoder yields for record batches.
-`FileSlice` is a stretch of a file: what the log yields for a fetch, and what the network sends with
+`ByteRange` is a range of a received frame: the protocol's decoder returns one for record batches.
+`FileSlice` is a range of a file: the log returns one for a fetch, and the network sends it with
 `sendfile`.
 
 Both are values: never change one. They are neither frozen nor dataclasses because one is made per
