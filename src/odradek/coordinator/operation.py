@@ -63,7 +63,7 @@ class Reply(Generic[R]):
 class OperationResult:
     """See the module. Times are in ms since the epoch."""
 
-    __slots__ = ("answers", "now_ms", "deferred_replies", "records", "steps", "timers")
+    __slots__ = ("answers", "deferred_replies", "now_ms", "records", "steps", "timers")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import LATER, Later
-from odradek.coordinator.group.offsets import told
+from odradek.coordinator.group.offsets import partition_response
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_fetch import (
     OffsetFetchRequest,
@@ -83,7 +83,7 @@ def named(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchRes
         refused.append(
             OffsetFetchResponseTopics(
                 topic_id=topic.topic_id,
-                partitions=[told(number, None, error) for number in topic.partition_indexes],
+                partitions=[partition_response(number, None, error) for number in topic.partition_indexes],
             )
         )
     group.topics = known
@@ -111,7 +111,7 @@ def alone(
         topics = [
             OffsetFetchResponseTopics(
                 name=topic.name,
-                partitions=[told(number, None, error) for number in topic.partition_indexes],
+                partitions=[partition_response(number, None, error) for number in topic.partition_indexes],
             )
             for topic in asked.topics or ()
         ]

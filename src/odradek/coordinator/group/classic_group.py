@@ -12,7 +12,7 @@ Dead: deleted, or this broker no longer coordinates it.
 
 A classic group: who is in it, who leads, and what they agree on.
 
-What is kept is a generation that its leader has assigned, or that has no members: `become` makes
+What is kept is a generation that its leader has assigned, or that has no members: `apply_record` makes
 the group that. All the rest (a rebalance under way, with the members it has so far) is volatile,
 and a crash goes back to the generation before, as in Kafka.
 
@@ -46,7 +46,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
-from odradek.coordinator.group.member import Member, Protocols, loaded_member
+from odradek.coordinator.group.member import Member, Protocols, member_from_record
 from odradek.coordinator.operation import Reply
 from odradek.coordinator.records import (
     CoordinatorRecord,
@@ -79,14 +79,14 @@ NONE: Final = ErrorCode.NONE
 UNKNOWN_MEMBER_ID: Final = ErrorCode.UNKNOWN_MEMBER_ID
 
 
-class InitialWait:
+class InitialRebalanceDelay:
     """The time that a group which was empty gives to members that come together."""
 
-    __slots__ = ("delay_ms", "left_ms", "member_added")
+    __slots__ = ("delay_ms", "member_added", "remaining_ms")
 
     def __init__(self, delay_ms: int, left_ms: int) -> None:
         self.delay_ms = delay_ms
-        self.left_ms = left_ms
+        self.remaining_ms = left_ms
         """What may be added if members come."""
         self.member_added = False
 
@@ -95,11 +95,11 @@ class ClassicGroup:
     """One group; `state_timestamp_ms` is when it came into its state."""
 
     __slots__ = (
-        "_spoken",
+        "_protocol_counts",
         "awaiting_join",
         "generation",
         "id",
-        "initial_wait",
+        "initial_delay",
         "leader",
         "members",
         "pending_joins",
@@ -128,13 +128,13 @@ class ClassicGroup:
         """What this generation reads; None: that is not known."""
         self.pending_joins: set[str] = set()
         self.pending_syncs: dict[str, None] = {}
-        self.initial_wait: InitialWait | None = None
+        self.initial_delay: InitialRebalanceDelay | None = None
         self.awaiting_join = 0
-        self._spoken: Counter[str] = Counter()
+        self._protocol_counts: Counter[str] = Counter()
 
     # -- what is kept ------------------------------------------------------------------------------
 
-    def become(self, value: GroupMetadataValue) -> None:
+    def apply_record(self, value: GroupMetadataValue) -> None:
         """Be the generation that a record says. Members that are known keep what is volatile."""
         known = self.members
         state = GroupState.STABLE if value.members else GroupState.EMPTY
@@ -144,7 +144,7 @@ class ClassicGroup:
         self.protocol = value.protocol
         self.leader = value.leader
         self.members = {
-            each.member_id: loaded_member(each, value.protocol, known.get(each.member_id))
+            each.member_id: member_from_record(each, value.protocol, known.get(each.member_id))
             for each in value.members
         }
         self.static_members = {
@@ -152,10 +152,12 @@ class ClassicGroup:
             for each in self.members.values()
             if each.group_instance_id is not None
         }
-        self._spoken = Counter(name for each in self.members.values() for name in each.spoken)
+        self._protocol_counts = Counter(
+            name for each in self.members.values() for name in each.protocol_names
+        )
         self.awaiting_join = sum(each.join is not None for each in self.members.values())
         if not self.members:
-            self.note_subscriptions()
+            self.update_subscribed_topics()
 
     def generation_record(
         self, members: Sequence[MemberMetadata], leader: str | None
@@ -196,7 +198,7 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.id
         self.members[member.id] = member
-        self._spoken.update(member.spoken)
+        self._protocol_counts.update(member.protocol_names)
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members, member.group_instance_id
             self.static_members[member.group_instance_id] = member.id
@@ -209,7 +211,7 @@ class ClassicGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._spoken.subtract(member.spoken)
+        self._protocol_counts.subtract(member.protocol_names)
         self.awaiting_join -= member.join is not None
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
@@ -237,9 +239,9 @@ class ClassicGroup:
 
     def update(self, member: Member, request: JoinGroupRequest) -> None:
         """A member joins again: what it speaks now, and the time it wants."""
-        self._spoken.subtract(member.spoken)
+        self._protocol_counts.subtract(member.protocol_names)
         member.protocols = request.protocols
-        self._spoken.update(member.spoken)
+        self._protocol_counts.update(member.protocol_names)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
@@ -248,7 +250,7 @@ class ClassicGroup:
         self.awaiting_join += member.join is None
         member.await_join(reply)
 
-    def take_join(self, member: Member) -> Reply[JoinGroupResponse] | None:
+    def pop_join(self, member: Member) -> Reply[JoinGroupResponse] | None:
         """The request that waits is about to be answered."""
         reply, member.join = member.join, None
         self.awaiting_join -= reply is not None
@@ -288,20 +290,22 @@ class ClassicGroup:
             self.leader = leader
         return True
 
-    def begin_generation(self, now_ms: int) -> None:
+    def init_next_generation(self, now_ms: int) -> None:
         """The members that are there are the next generation; they wait for the assignment."""
         self.generation += 1
-        self.protocol = selected([each.protocols for each in self.members.values()])
-        self.note_subscriptions()
+        self.protocol = select_protocol([each.protocols for each in self.members.values()])
+        self.update_subscribed_topics()
         self.transition_to(GroupState.COMPLETING_REBALANCE, now_ms)
         self.pending_syncs = dict.fromkeys(self.members)
 
-    def note_subscriptions(self) -> None:
+    def update_subscribed_topics(self) -> None:
         """What the members say now is what the group reads, until the next generation."""
         members = self.members.values()
-        self.subscribed_topics = topics_read(self.protocol_type, self.protocol, members)
+        self.subscribed_topics = decode_subscribed_topics(
+            self.protocol_type, self.protocol, members
+        )
 
-    def reads(self, topic: str) -> bool:
+    def is_subscribed_to(self, topic: str) -> bool:
         """Whether the group reads a topic; of consumers of whom that is not known it is assumed."""
         if self.subscribed_topics is None:
             return self.protocol_type == PROTOCOL_TYPE
@@ -315,11 +319,11 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self._spoken[each.name] == everybody for each in protocols
+            self._protocol_counts[each.name] == everybody for each in protocols
         )
 
 
-def selected(spoken: Sequence[Protocols]) -> str:
+def select_protocol(spoken: Sequence[Protocols]) -> str:
     """The protocol that most members like best of those that all of them speak.
 
     Of several the one that Java's hash map would give first: a group that moves from one broker to
@@ -366,7 +370,7 @@ class Groups:
         if value is None:
             self._groups.pop(key.group, None)
             return
-        self.get_or_create(key.group, value.current_state_timestamp).become(value)
+        self.get_or_create(key.group, value.current_state_timestamp).apply_record(value)
 
     def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
         """The group, or an empty one that has no record: it keeps offsets only."""
@@ -385,7 +389,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
 
 
-def topics_read(
+def decode_subscribed_topics(
     protocol_type: str | None, protocol: str | None, members: Iterable[Member]
 ) -> set[str] | None:
     """The topics of all members; None: that is not known."""

@@ -19,11 +19,11 @@ from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.heartbeat import heartbeat
 from odradek.coordinator.group.join import join
 from odradek.coordinator.group.leave import leave
-from odradek.coordinator.group.listing import Wanted, describe, described_error
+from odradek.coordinator.group.listing import GroupFilter, describe_error, describe_group
 from odradek.coordinator.group.member import Caller
-from odradek.coordinator.group.offset_commit import all_refused, commit
-from odradek.coordinator.group.offset_deletion import delete_offsets, refused
-from odradek.coordinator.group.offsets import fetch, group_refused
+from odradek.coordinator.group.offset_commit import commit_error, commit_offsets
+from odradek.coordinator.group.offset_deletion import delete_offsets, deletion_error
+from odradek.coordinator.group.offsets import fetch_error, fetch_offsets
 from odradek.coordinator.group.rebalance import join_error, sync_error
 from odradek.coordinator.group.sync import sync
 from odradek.coordinator.operation import OperationResult, Reply
@@ -69,7 +69,7 @@ class GroupCoordinator:
         respond: Callable[[JoinGroupResponse], None],
     ) -> None:
         """Answers when the generation begins that this member is part of."""
-        error = self._fault_of_join(request)
+        error = self._validate_join(request)
         if error is not ErrorCode.NONE:
             respond(join_error(error, request.member_id))
             return
@@ -80,7 +80,7 @@ class GroupCoordinator:
             reply.refuse,
         )
 
-    def _fault_of_join(self, request: JoinGroupRequest) -> ErrorCode:
+    def _validate_join(self, request: JoinGroupRequest) -> ErrorCode:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         config = self.config
@@ -117,7 +117,7 @@ class GroupCoordinator:
         if not request.group_id:
             respond(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             return
-        reply = Reply(respond, heartbeat_refused)
+        reply = Reply(respond, heartbeat_error)
         self.runtime.run(
             request.group_id,
             lambda shard, result: heartbeat(shard.groups, result, request, reply),
@@ -147,16 +147,16 @@ class GroupCoordinator:
         respond: Callable[[DescribeGroupsResponse], None],
     ) -> None:
         """Each group as its shard sees it, in the order of the request."""
-        gathering: Gathering[DescribedGroup] = Gathering(
+        combined: CombinedReply[DescribedGroup] = CombinedReply(
             len(request.groups), lambda groups: respond(DescribeGroupsResponse(groups=groups))
         )
         for index, group_id in enumerate(request.groups):
-            part = gathering.part(index, partial(described_error, group_id))
+            part = combined.reply(index, partial(describe_error, group_id))
             self._describe(group_id, version, part)
 
     def _describe(self, group_id: str, version: int, reply: Reply[DescribedGroup]) -> None:
         def operation(shard: GroupShard, result: OperationResult) -> None:
-            result.answer(reply, describe(shard.groups, group_id, version))
+            result.answer(reply, describe_group(shard.groups, group_id, version))
 
         self.runtime.run(group_id, operation, reply.refuse)
 
@@ -165,9 +165,9 @@ class GroupCoordinator:
     ) -> None:
         """The groups of all shards that are here; an error while one of them is loading."""
         numbers = self.runtime.partitions
-        wanted = Wanted(request.states_filter, request.types_filter)
+        group_filter = GroupFilter(request.states_filter, request.types_filter)
 
-        def whole(parts: list[ListGroupsResponse]) -> None:
+        def respond_all(parts: list[ListGroupsResponse]) -> None:
             errors = [part.error_code for part in parts if part.error_code]
             groups = [group for part in parts for group in part.groups]
             if errors:
@@ -175,13 +175,15 @@ class GroupCoordinator:
             else:
                 respond(ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
 
-        gathering: Gathering[ListGroupsResponse] = Gathering(len(numbers), whole)
+        combined: CombinedReply[ListGroupsResponse] = CombinedReply(len(numbers), respond_all)
         for index, number in enumerate(numbers):
-            self._list(number, wanted, gathering.part(index, list_refused))
+            self._list(number, group_filter, combined.reply(index, list_groups_error))
 
-    def _list(self, number: int, wanted: Wanted, reply: Reply[ListGroupsResponse]) -> None:
+    def _list(
+        self, number: int, group_filter: GroupFilter, reply: Reply[ListGroupsResponse]
+    ) -> None:
         def operation(shard: GroupShard, result: OperationResult) -> None:
-            groups = wanted.of(shard.groups)
+            groups = group_filter.select(shard.groups)
             result.answer(reply, ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
 
         self.runtime.run_on(number, operation, reply.refuse)
@@ -191,15 +193,15 @@ class GroupCoordinator:
     ) -> None:
         """Each group by itself: some may be deleted and others not."""
         names = list(dict.fromkeys(request.groups_names))
-        gathering: Gathering[DeletableGroupResult] = Gathering(
+        combined: CombinedReply[DeletableGroupResult] = CombinedReply(
             len(names), lambda results: respond(DeleteGroupsResponse(results=results))
         )
         for index, name in enumerate(names):
-            self._delete(name, gathering.part(index, partial(deletion, name)))
+            self._delete(name, combined.reply(index, partial(group_deletion, name)))
 
     def _delete(self, group_id: str, reply: Reply[DeletableGroupResult]) -> None:
         def operation(shard: GroupShard, result: OperationResult) -> None:
-            result.answer(reply, deletion(group_id, shard.delete_group(result, group_id)))
+            result.answer(reply, group_deletion(group_id, shard.delete_group(result, group_id)))
 
         self.runtime.run(group_id, operation, reply.refuse)
 
@@ -212,10 +214,10 @@ class GroupCoordinator:
         respond: Callable[[OffsetCommitResponse], None],
     ) -> None:
         """For partitions that exist. A group without a name may commit, as it always could."""
-        reply = Reply(respond, partial(all_refused, request))
+        reply = Reply(respond, partial(commit_error, request))
         self.runtime.run(
             request.group_id,
-            lambda shard, result: commit(shard.groups, result, request, version, reply),
+            lambda shard, result: commit_offsets(shard.groups, result, request, version, reply),
             reply.refuse,
         )
 
@@ -225,16 +227,16 @@ class GroupCoordinator:
         respond: Callable[[list[OffsetFetchResponseGroup]], None],
     ) -> None:
         """Each group as its shard has it, in the order of the request."""
-        gathering: Gathering[OffsetFetchResponseGroup] = Gathering(len(groups), respond)
+        combined: CombinedReply[OffsetFetchResponseGroup] = CombinedReply(len(groups), respond)
         for index, group in enumerate(groups):
-            part = gathering.part(index, partial(group_refused, group.group_id))
+            part = combined.reply(index, partial(fetch_error, group.group_id))
             self._fetch(group, part)
 
     def _fetch(
         self, group: OffsetFetchRequestGroup, reply: Reply[OffsetFetchResponseGroup]
     ) -> None:
         def operation(shard: GroupShard, result: OperationResult) -> None:
-            result.answer(reply, fetch(shard.offsets, group))
+            result.answer(reply, fetch_offsets(shard.offsets, group))
 
         self.runtime.run(group.group_id, operation, reply.refuse)
 
@@ -243,9 +245,9 @@ class GroupCoordinator:
     ) -> None:
         """Of partitions that exist."""
         if not request.group_id:
-            respond(refused(ErrorCode.INVALID_GROUP_ID))
+            respond(deletion_error(ErrorCode.INVALID_GROUP_ID))
             return
-        reply = Reply(respond, refused)
+        reply = Reply(respond, deletion_error)
         self.runtime.run(
             request.group_id,
             lambda shard, result: delete_offsets(
@@ -258,21 +260,23 @@ class GroupCoordinator:
         """What was committed for it goes. A shard that does not serve does so when it is loaded."""
         for number in self.runtime.partitions:
             self.runtime.run_on(
-                number, lambda shard, result: shard.forget_topic(result, topic), lambda error: None
+                number,
+                lambda shard, result: shard.delete_topic_offsets(result, topic),
+                lambda error: None,
             )
 
 
-def heartbeat_refused(error: ErrorCode) -> HeartbeatResponse:
+def heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
     loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error)
 
 
-def list_refused(error: ErrorCode) -> ListGroupsResponse:
+def list_groups_error(error: ErrorCode) -> ListGroupsResponse:
     """A shard that is not here has no groups."""
     return ListGroupsResponse(error_code=ErrorCode.NONE if error in NOT_HERE else error, groups=[])
 
 
-def deletion(group_id: str, error: ErrorCode) -> DeletableGroupResult:
+def group_deletion(group_id: str, error: ErrorCode) -> DeletableGroupResult:
     message = None if error is ErrorCode.NONE else error.text
     return DeletableGroupResult(group_id=group_id, error_code=error, error_message=message)
 
@@ -280,22 +284,22 @@ def deletion(group_id: str, error: ErrorCode) -> DeletableGroupResult:
 T = TypeVar("T")
 
 
-class Gathering(Generic[T]):
-    """Calls `whole` once, with the parts in the order in which they were asked for."""
+class CombinedReply(Generic[T]):
+    """Calls `respond_all` once, with the parts in the order in which they were asked for."""
 
-    def __init__(self, count: int, whole: Callable[[list[T]], None]) -> None:
-        self._parts: list[T | None] = [None] * count
+    def __init__(self, count: int, respond_all: Callable[[list[T]], None]) -> None:
+        self._responses: list[T | None] = [None] * count
         self._missing = count
-        self._whole = whole
+        self._respond = respond_all
         if count == 0:
-            whole([])
+            respond_all([])
 
-    def part(self, index: int, refusal: Callable[[ErrorCode], T]) -> Reply[T]:
+    def reply(self, index: int, refusal: Callable[[ErrorCode], T]) -> Reply[T]:
         """The way back for one part."""
         return Reply(lambda response: self._arrived(index, response), refusal)
 
     def _arrived(self, index: int, response: T) -> None:
-        self._parts[index] = response
+        self._responses[index] = response
         self._missing -= 1
         if self._missing == 0:
-            self._whole([part for part in self._parts if part is not None])
+            self._respond([part for part in self._responses if part is not None])

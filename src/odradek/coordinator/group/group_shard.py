@@ -7,16 +7,16 @@ from functools import partial
 
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.classic_group import Groups, GroupState, group_tombstone
-from odradek.coordinator.group.heartbeat import HEARTBEAT, forget, watch
-from odradek.coordinator.group.leave import session_over
-from odradek.coordinator.group.offset_deletion import expired, orphans, write_some
+from odradek.coordinator.group.heartbeat import HEARTBEAT, cancel_session, reset_session
+from odradek.coordinator.group.leave import session_expired
+from odradek.coordinator.group.offset_deletion import expired_offsets, orphaned_offsets, write_batch
 from odradek.coordinator.group.offsets import Offsets, TopicId
 from odradek.coordinator.group.rebalance import (
     JOIN,
     SYNC,
+    fail_all_waiting,
     join_timed_out,
-    prepare,
-    refuse_all,
+    prepare_rebalance,
     sync_timed_out,
 )
 from odradek.coordinator.operation import OperationResult, TimerKey
@@ -65,42 +65,44 @@ class GroupShard:
         result.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
         self.expired((ORPHANS,), result)
         for group in self.groups:
-            group.note_subscriptions()
+            group.update_subscribed_topics()
             for member in group.members.values():
-                watch(result, group, member)
+                reset_session(result, group, member)
             if len(group.members) > self.groups.config.group_max_size:
-                prepare(self.groups, result, group)
+                prepare_rebalance(self.groups, result, group)
 
     def expired(self, key: TimerKey, result: OperationResult) -> None:
         """The time of a join, a sync or a session is over, or offsets are to be looked through."""
         if key[0] == EXPIRE:
             result.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
-            found = expired(self.groups, self.offsets, result.now_ms, self._topic_id)
-            self._let_go(result, key, found)
+            found = expired_offsets(self.groups, self.offsets, result.now_ms, self._topic_id)
+            self._write_batches(result, key, found)
             return
         if key[0] == ORPHANS:
-            self._let_go(result, key, orphans(self.offsets, self._topic_id))
+            self._write_batches(result, key, orphaned_offsets(self.offsets, self._topic_id))
             return
         group = self.groups.get(key[1])
         if group is None:
             return
         if key[0] == HEARTBEAT:
-            session_over(self.groups, result, group, key[2])
+            session_expired(self.groups, result, group, key[2])
         elif key[0] == JOIN:
             join_timed_out(self.groups, result, group)
         elif key[0] == SYNC:
             sync_timed_out(self.groups, result, group)
 
-    def _let_go(
+    def _write_batches(
         self, result: OperationResult, key: TimerKey, records: Iterable[CoordinatorRecord]
     ) -> None:
         """As many as go into one batch, the rest soon. What is refused goes when offsets expire."""
-        if write_some(result, records):
+        if write_batch(result, records):
             result.after_append(lambda: result.schedule(key, SOON_MS))
 
-    def forget_topic(self, result: OperationResult, topic: str) -> None:
+    def delete_topic_offsets(self, result: OperationResult, topic: str) -> None:
         """A topic was deleted: what was committed for it goes."""
-        self._let_go(result, (ORPHANS,), orphans(self.offsets, self._topic_id, topic))
+        self._write_batches(
+            result, (ORPHANS,), orphaned_offsets(self.offsets, self._topic_id, topic)
+        )
 
     def delete_group(self, result: OperationResult, group_id: str) -> ErrorCode:
         """Let a group go that has no members, with its offsets."""
@@ -113,10 +115,10 @@ class GroupShard:
             result.write(record)
         result.write(group_tombstone(group_id))
         for member_id in sorted(group.pending_joins):
-            result.after_append(partial(forget, result, group, member_id))
+            result.after_append(partial(cancel_session, result, group, member_id))
         return ErrorCode.NONE
 
     def unloaded(self, error: ErrorCode) -> None:
         """Nobody is served here any more."""
         for group in self.groups:
-            refuse_all(group, error)
+            fail_all_waiting(group, error)

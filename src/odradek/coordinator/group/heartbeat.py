@@ -22,24 +22,24 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 comes again under another id, the old one must not wait for ever."""
 
 
-def watch(result: OperationResult, group: ClassicGroup, member: Member) -> None:
+def reset_session(result: OperationResult, group: ClassicGroup, member: Member) -> None:
     """The member was heard of: its session begins anew."""
     result.schedule((HEARTBEAT, group.id, member.id), member.session_timeout_ms)
 
 
-def watch_new(result: OperationResult, group: ClassicGroup, member: Member) -> None:
+def start_join_session(result: OperationResult, group: ClassicGroup, member: Member) -> None:
     """The member joins for the first time."""
     result.schedule((HEARTBEAT, group.id, member.id), NEW_MEMBER_JOIN_TIMEOUT_MS)
 
 
-def watch_pending(
+def start_pending_session(
     result: OperationResult, group: ClassicGroup, member_id: str, timeout_ms: int
 ) -> None:
     """An id was given out; its owner has a session's time to join with it."""
     result.schedule((HEARTBEAT, group.id, member_id), timeout_ms)
 
 
-def forget(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
+def cancel_session(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
     """The member is gone."""
     result.cancel((HEARTBEAT, group.id, member_id))
 
@@ -59,10 +59,12 @@ def heartbeat(
     reply: Reply[HeartbeatResponse],
 ) -> None:
     """The operation of a Heartbeat."""
-    result.answer(reply, HeartbeatResponse(error_code=heard_of(groups, result, request)))
+    result.answer(reply, HeartbeatResponse(error_code=check_heartbeat(groups, result, request)))
 
 
-def heard_of(groups: Groups, result: OperationResult, request: HeartbeatRequest) -> ErrorCode:
+def check_heartbeat(
+    groups: Groups, result: OperationResult, request: HeartbeatRequest
+) -> ErrorCode:
     """Set the session anew, if it is one of the generation there is; what the member is told."""
     group = groups.get(request.group_id)
     if group is None:
@@ -72,7 +74,7 @@ def heard_of(groups: Groups, result: OperationResult, request: HeartbeatRequest)
         return error
     if request.generation_id != group.generation:
         return ILLEGAL_GENERATION
-    watch(result, group, group.members[request.member_id])
+    reset_session(result, group, group.members[request.member_id])
     if group.state is PREPARING_REBALANCE:
         return REBALANCE_IN_PROGRESS
     return NONE

@@ -14,14 +14,18 @@ Order of the checks as in Kafka: the group, its size, the protocols, who asks.
 from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
-from odradek.coordinator.group.heartbeat import forget, watch_new, watch_pending
+from odradek.coordinator.group.heartbeat import (
+    cancel_session,
+    start_join_session,
+    start_pending_session,
+)
 from odradek.coordinator.group.member import Caller, Member
 from odradek.coordinator.group.rebalance import (
     NO_MEMBER_ID,
-    complete_if_all_joined,
-    generation_response,
     join_error,
-    prepare_or_complete,
+    join_response,
+    maybe_complete_join,
+    prepare_or_complete_join,
 )
 from odradek.coordinator.group.static_members import replace_static_member
 from odradek.coordinator.operation import OperationResult, Reply
@@ -76,12 +80,12 @@ def join_group(
     reply: JoinReply,
 ) -> None:
     member_id = request.member_id
-    if not accepts(groups, group, member_id):
+    if not has_room_for(groups, group, member_id):
         if member_id != NO_MEMBER_ID:
             group.remove(member_id)
-            forget(result, group, member_id)
+            cancel_session(result, group, member_id)
         result.answer(reply, join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        complete_if_all_joined(result, group)
+        maybe_complete_join(result, group)
     elif not group.supports(request.protocol_type, request.protocols):
         result.answer(reply, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif member_id == NO_MEMBER_ID:
@@ -96,7 +100,7 @@ def join_group(
         join_known_member(groups, result, group, request, reply)
 
 
-def accepts(groups: Groups, group: ClassicGroup, member_id: str) -> bool:
+def has_room_for(groups: Groups, group: ClassicGroup, member_id: str) -> bool:
     """Whether there is room. While a rebalance is prepared, those count who have joined so far: so
     the last to come are left out if the group has to shrink."""
     most = groups.config.group_max_size
@@ -134,7 +138,7 @@ def join_new_member(
         add_member(groups, result, group, new_id, request, caller, reply)
         return
     group.pending_joins.add(new_id)
-    watch_pending(result, group, new_id, request.session_timeout_ms)
+    start_pending_session(result, group, new_id, request.session_timeout_ms)
     result.answer(reply, join_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
 
 
@@ -158,14 +162,14 @@ def add_member(
         protocols=request.protocols,
     )
     member.is_new = True
-    if group.initial_wait is not None:
-        group.initial_wait.member_added = True
+    if group.initial_delay is not None:
+        group.initial_delay.member_added = True
     if not group.members:
         group.protocol_type = request.protocol_type
     group.add(member)
     group.await_join(member, reply)
-    watch_new(result, group, member)
-    prepare_or_complete(groups, result, group)
+    start_join_session(result, group, member)
+    prepare_or_complete_join(groups, result, group)
 
 
 # -- members that are known ------------------------------------------------------------------------
@@ -184,15 +188,15 @@ def join_known_member(
         result.answer(reply, join_error(error, member_id))
         return
     member = group.members[member_id]
-    if is_news(group, member, request):
+    if needs_rebalance(group, member, request):
         group.update(member, request)
         group.await_join(member, reply)
-        prepare_or_complete(groups, result, group)
+        prepare_or_complete_join(groups, result, group)
     else:
-        result.answer(reply, generation_response(group, member))
+        result.answer(reply, join_response(group, member))
 
 
-def is_news(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
+def needs_rebalance(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
     """Whether this join asks for a generation to come, not for the one there is.
 
     The leader of a stable group asks for one when something changed that only it has seen, like the
@@ -201,4 +205,4 @@ def is_news(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> b
     if group.state is GroupState.PREPARING_REBALANCE:
         return True
     leads_stable = group.state is GroupState.STABLE and group.leader == member.id
-    return leads_stable or not member.speaks_the_same(request.protocols)
+    return leads_stable or not member.has_same_protocols(request.protocols)

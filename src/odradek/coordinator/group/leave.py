@@ -7,15 +7,15 @@ complete now. From a stable group, or one that waits for its assignment, a rebal
 from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
-from odradek.coordinator.group.heartbeat import forget
+from odradek.coordinator.group.heartbeat import cancel_session
 from odradek.coordinator.group.member import Member
 from odradek.coordinator.group.rebalance import (
     NO_MEMBER_ID,
-    complete,
-    complete_if_all_joined,
+    complete_join,
     join_error,
-    no_longer_pending,
-    prepare_or_complete,
+    maybe_complete_join,
+    prepare_or_complete_join,
+    remove_pending_sync,
     sync_error,
 )
 from odradek.coordinator.operation import OperationResult, Reply
@@ -41,17 +41,17 @@ def leave(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
             error_code=(
-                ErrorCode.UNKNOWN_MEMBER_ID if group is None else let_go(result, group, each)
+                ErrorCode.UNKNOWN_MEMBER_ID if group is None else remove_named(result, group, each)
             ),
         )
         for each in request.members
     ]
     if group is not None and any(each.error_code == ErrorCode.NONE for each in members):
-        gone(groups, result, group)
+        rebalance_after_leave(groups, result, group)
     result.answer(reply, LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
 
 
-def let_go(result: OperationResult, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
+def remove_named(result: OperationResult, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
     """Take one out. Without a member id it is the static member with this instance id."""
     member_id = who.member_id
     if member_id == NO_MEMBER_ID:
@@ -63,23 +63,23 @@ def let_go(result: OperationResult, group: ClassicGroup, who: MemberIdentity) ->
         error = member_error(group, member_id, who.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
-    forget(result, group, member_id)
-    take_out(result, group, member_id)
+    cancel_session(result, group, member_id)
+    remove_member(result, group, member_id)
     return ErrorCode.NONE
 
 
-def take_out(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
+def remove_member(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
     """Remove a member or a pending id. Should its client still wait, it may come as a new one."""
     member = group.members.get(member_id)
     if member is not None:
-        answer_waiting(result, group, member)
-    no_longer_pending(result, group, member_id)
+        fail_waiting_requests(result, group, member)
+    remove_pending_sync(result, group, member_id)
     group.remove(member_id)
 
 
-def answer_waiting(result: OperationResult, group: ClassicGroup, member: Member) -> None:
+def fail_waiting_requests(result: OperationResult, group: ClassicGroup, member: Member) -> None:
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
-    join = group.take_join(member)
+    join = group.pop_join(member)
     if join is not None:
         result.answer(join, join_error(unknown))
     if member.sync is not None:
@@ -87,24 +87,24 @@ def answer_waiting(result: OperationResult, group: ClassicGroup, member: Member)
         member.sync = None
 
 
-def gone(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
+def rebalance_after_leave(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """What follows when somebody went."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_or_complete(groups, result, group)
+        prepare_or_complete_join(groups, result, group)
     else:
-        complete_if_all_joined(result, group)
+        maybe_complete_join(result, group)
 
 
-def session_over(
+def session_expired(
     groups: Groups, result: OperationResult, group: ClassicGroup, member_id: str
 ) -> None:
     """A member was silent for too long, or nobody came with the id that was given out."""
     member = group.members.get(member_id)
     if member is not None and member.is_alive_without_heartbeat:
         return
-    take_out(result, group, member_id)
+    remove_member(result, group, member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         if group.all_joined:
-            complete(result, group)
+            complete_join(result, group)
     elif member is not None:
-        prepare_or_complete(groups, result, group)
+        prepare_or_complete_join(groups, result, group)

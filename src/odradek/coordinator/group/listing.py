@@ -14,24 +14,24 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 CLASSIC = "classic"
 
 
-def describe(groups: Groups, group_id: str, version: int) -> DescribedGroup:
+def describe_group(groups: Groups, group_id: str, version: int) -> DescribedGroup:
     """One group. Of one that does not exist older clients are told that it is dead (KIP-1043)."""
     group = groups.get(group_id)
     if group is None:
         if version < FIRST_VERSION_WITH_NOT_FOUND:
-            return described_without_members(group_id, GroupState.DEAD)
-        return described_error(
+            return describe_without_members(group_id, GroupState.DEAD)
+        return describe_error(
             group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
         )
-    found = described_without_members(group_id, group.state)
+    found = describe_without_members(group_id, group.state)
     found.protocol_type = group.protocol_type or ""
     if group.state is GroupState.STABLE:
         found.protocol_data = group.protocol or ""
-    found.members = [described_member(group, member) for member in group.members.values()]
+    found.members = [describe_member(group, member) for member in group.members.values()]
     return found
 
 
-def described_without_members(group_id: str, state: GroupState) -> DescribedGroup:
+def describe_without_members(group_id: str, state: GroupState) -> DescribedGroup:
     return DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group_id,
@@ -42,9 +42,9 @@ def described_without_members(group_id: str, state: GroupState) -> DescribedGrou
     )
 
 
-def described_error(group_id: str, error: ErrorCode, message: str | None = None) -> DescribedGroup:
+def describe_error(group_id: str, error: ErrorCode, message: str | None = None) -> DescribedGroup:
     """A group that cannot be described, and why. Only version 6 has room for a message."""
-    found = described_without_members(group_id, GroupState.DEAD)
+    found = describe_without_members(group_id, GroupState.DEAD)
     found.error_code = error
     found.error_message = message
     if message is None:
@@ -52,7 +52,7 @@ def described_error(group_id: str, error: ErrorCode, message: str | None = None)
     return found
 
 
-def described_member(group: ClassicGroup, member: Member) -> DescribedGroupMember:
+def describe_member(group: ClassicGroup, member: Member) -> DescribedGroupMember:
     stable = group.state is GroupState.STABLE and group.protocol is not None
     return DescribedGroupMember(
         member_id=member.id,
@@ -64,7 +64,7 @@ def described_member(group: ClassicGroup, member: Member) -> DescribedGroupMembe
     )
 
 
-class Wanted:
+class GroupFilter:
     """Which groups to list: in these states and of these types, in any case of letters; empty: all.
 
     It is made once for all shards, because a request may name very many.
@@ -75,7 +75,7 @@ class Wanted:
         self.states = {state.lower() for state in states}
         self.classic = not kinds or CLASSIC in kinds
 
-    def of(self, groups: Groups) -> list[ListedGroup]:
+    def select(self, groups: Groups) -> list[ListedGroup]:
         """Those among the groups of a shard."""
         if not self.classic:
             return []

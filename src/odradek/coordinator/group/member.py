@@ -15,7 +15,7 @@ from odradek.protocol.api.join_group import JoinGroupRequestProtocol, JoinGroupR
 from odradek.protocol.api.sync_group import SyncGroupResponse
 
 Protocols = Sequence[JoinGroupRequestProtocol]
-ASK_AGAIN = ErrorCode.REBALANCE_IN_PROGRESS
+SUPERSEDED = ErrorCode.REBALANCE_IN_PROGRESS
 """What the oldest is told if a member asks the same over and over."""
 
 
@@ -76,11 +76,11 @@ class Member:
 
     def await_join(self, reply: Reply[JoinGroupResponse]) -> None:
         """It joins, for the first time or again."""
-        self.join = reply if self.join is None else self.join.merge(reply, ASK_AGAIN)
+        self.join = reply if self.join is None else self.join.merge(reply, SUPERSEDED)
 
     def await_sync(self, reply: Reply[SyncGroupResponse]) -> None:
         """It asks for its assignment, for the first time or again."""
-        self.sync = reply if self.sync is None else self.sync.merge(reply, ASK_AGAIN)
+        self.sync = reply if self.sync is None else self.sync.merge(reply, SUPERSEDED)
 
     @property
     def is_static(self) -> bool:
@@ -94,24 +94,26 @@ class Member:
 
     def metadata(self, protocol: str) -> bytes:
         """What it said under a protocol that it speaks."""
-        return metadata_of(self.protocols, protocol)
+        return protocol_metadata(self.protocols, protocol)
 
     @property
-    def spoken(self) -> set[str]:
+    def protocol_names(self) -> set[str]:
         """The names of the protocols that it speaks."""
         return {each.name for each in self.protocols}
 
-    def speaks_the_same(self, protocols: Protocols) -> bool:
+    def has_same_protocols(self, protocols: Protocols) -> bool:
         """Whether a member that joins again says what it said before, in the same order."""
         return list(self.protocols) == list(protocols)
 
 
-def metadata_of(protocols: Protocols, name: str) -> bytes:
+def protocol_metadata(protocols: Protocols, name: str) -> bytes:
     """What a member said under the protocol of this name, which is among them."""
     return next(each.metadata for each in protocols if each.name == name)
 
 
-def loaded_member(stored: MemberMetadata, protocol: str | None, known: Member | None) -> Member:
+def member_from_record(
+    stored: MemberMetadata, protocol: str | None, known: Member | None
+) -> Member:
     """A member as a record has it. One that is known keeps what waits for an answer, and the other
     protocols that it speaks.
     """
@@ -137,7 +139,7 @@ def loaded_member(stored: MemberMetadata, protocol: str | None, known: Member | 
     return known
 
 
-def stored_member(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:
+def member_metadata(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:
     """What a record keeps of a member."""
     return MemberMetadata(
         member_id=member.id,

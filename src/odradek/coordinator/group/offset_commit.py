@@ -18,7 +18,7 @@ OFFSET_METADATA_TOO_LARGE. All that is kept of one request is one batch of recor
 from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
-from odradek.coordinator.group.heartbeat import watch
+from odradek.coordinator.group.heartbeat import reset_session
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
 from odradek.model.errors import ErrorCode
@@ -32,13 +32,13 @@ from odradek.protocol.api.offset_commit import (
 )
 
 FIRST_VERSION_WITH_GROUP_NOT_FOUND = 9
-AS_THE_BROKER_IS_SET = -1
+BROKER_RETENTION = -1
 NEVER = -1
 LATEST_TIME_MS = (1 << 63) - 1
 ALIVE_WHEN_COMMITTING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 
-def commit(
+def commit_offsets(
     groups: Groups,
     result: OperationResult,
     request: OffsetCommitRequest,
@@ -49,14 +49,14 @@ def commit(
     group = groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
         group = ClassicGroup(request.group_id, result.now_ms)  # There when its first record is.
-    error = _fault(group, request, version)
+    error = _validate(group, request, version)
     if error is not ErrorCode.NONE:
-        result.answer(reply, all_refused(request, error))
+        result.answer(reply, commit_error(request, error))
         return
     if group is not None and group.state in ALIVE_WHEN_COMMITTING:
-        watch(result, group, group.members[request.member_id])
+        reset_session(result, group, group.members[request.member_id])
     longest = groups.config.offset_metadata_max_bytes
-    expires_ms = _expiry(result.now_ms, request.retention_time_ms)
+    expires_ms = _expire_timestamp(result.now_ms, request.retention_time_ms)
     topics = []
     for topic in request.topics:
         partitions = []
@@ -79,7 +79,7 @@ def commit(
     result.answer(reply, OffsetCommitResponse(topics=topics))
 
 
-def _fault(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
+def _validate(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
     """Why this request may not commit; NONE if it may."""
     if group is None:
         if version >= FIRST_VERSION_WITH_GROUP_NOT_FOUND:
@@ -100,9 +100,9 @@ def _fault(group: ClassicGroup | None, request: OffsetCommitRequest, version: in
     return ErrorCode.NONE
 
 
-def _expiry(now_ms: int, retention_ms: int) -> int:
+def _expire_timestamp(now_ms: int, retention_ms: int) -> int:
     """When an offset goes; clients before 2.1 could say for how long theirs are to be kept."""
-    if retention_ms == AS_THE_BROKER_IS_SET:
+    if retention_ms == BROKER_RETENTION:
         return NEVER
     return min(now_ms + retention_ms, LATEST_TIME_MS)
 
@@ -126,7 +126,7 @@ def _record(
     return CoordinatorRecord(key, value)
 
 
-def all_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     """The same error for every partition of a request."""
     return OffsetCommitResponse(
         topics=[

@@ -61,15 +61,15 @@ def delete_offsets(
 ) -> None:
     """The operation of an OffsetDelete."""
     group = groups.get(request.group_id)
-    error = _fault(group)
+    error = _validate(group)
     if group is None or error is not ErrorCode.NONE:
-        result.answer(reply, refused(error))
+        result.answer(reply, deletion_error(error))
         return
     topics = [_delete_topic(group, offsets, result, topic) for topic in request.topics]
     result.answer(reply, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics))
 
 
-def _fault(group: ClassicGroup | None) -> ErrorCode:
+def _validate(group: ClassicGroup | None) -> ErrorCode:
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:
@@ -80,7 +80,7 @@ def _fault(group: ClassicGroup | None) -> ErrorCode:
 def _delete_topic(
     group: ClassicGroup, offsets: Offsets, result: OperationResult, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
-    is_read = group.reads(topic.name)
+    is_read = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
     partitions = []
     for partition in topic.partitions:
@@ -91,12 +91,12 @@ def _delete_topic(
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
 
 
-def refused(error: ErrorCode) -> OffsetDeleteResponse:
+def deletion_error(error: ErrorCode) -> OffsetDeleteResponse:
     """An error for the group as a whole."""
     return OffsetDeleteResponse(error_code=error, topics=[])
 
 
-def orphans(
+def orphaned_offsets(
     offsets: Offsets, topic_id: TopicId, only: str | None = None
 ) -> Iterator[CoordinatorRecord]:
     """The end of what was committed for topics that are no more, or for one that had this name."""
@@ -109,7 +109,7 @@ def orphans(
                     yield offset_tombstone(group_id, topic, number)
 
 
-def write_some(result: OperationResult, records: Iterable[CoordinatorRecord]) -> bool:
+def write_batch(result: OperationResult, records: Iterable[CoordinatorRecord]) -> bool:
     """Write as many records as make a batch of bearable size. True: there are more."""
     rest = iter(records)
     for record in islice(rest, RECORDS_AT_ONCE):
@@ -121,7 +121,7 @@ MINUTE_MS = 60_000
 NOT_RECORDED = -1
 
 
-def expired(
+def expired_offsets(
     groups: Groups, offsets: Offsets, now_ms: int, topic_id: TopicId
 ) -> Iterator[CoordinatorRecord]:
     """The end of all whose time is over at `now_ms`."""
@@ -131,7 +131,7 @@ def expired(
         for topic, partitions in offsets.of_group(group.id).items():
             in_use, current = _is_in_use(group, topic), topic_id(topic)
             for number, value in partitions.items():
-                is_old = not in_use and now_ms >= _end_ms(group, value, retention_ms)
+                is_old = not in_use and now_ms >= _expires_at_ms(group, value, retention_ms)
                 if is_old or is_orphan(value, current):
                     yield offset_tombstone(group.id, topic, number)
                 else:
@@ -149,7 +149,7 @@ def _is_in_use(group: ClassicGroup, topic: str) -> bool:
     return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
-def _end_ms(group: ClassicGroup, value: OffsetCommitValue, retention_ms: int) -> int:
+def _expires_at_ms(group: ClassicGroup, value: OffsetCommitValue, retention_ms: int) -> int:
     """Until when an offset that is not in use is kept."""
     if value.expire_timestamp != NOT_RECORDED:
         return value.expire_timestamp

@@ -76,7 +76,7 @@ class Offsets:
                 yield offset_tombstone(group_id, topic, partition)
 
 
-def is_of_another(value: OffsetCommitValue, topic_id: UUID) -> bool:
+def belongs_to_other_topic(value: OffsetCommitValue, topic_id: UUID) -> bool:
     """Whether it was committed for another topic of the same name (KIP-848 gave commits topic ids);
     of older commits that is not known.
     """
@@ -86,7 +86,7 @@ def is_of_another(value: OffsetCommitValue, topic_id: UUID) -> bool:
 
 def is_orphan(value: OffsetCommitValue, topic_id: UUID | None) -> bool:
     """Whether the topic it was committed for is no more; `topic_id` is that of its name now."""
-    return topic_id is None or is_of_another(value, topic_id)
+    return topic_id is None or belongs_to_other_topic(value, topic_id)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
@@ -99,7 +99,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRe
 NO_OFFSET = -1
 
 
-def fetch(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def fetch_offsets(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
     """What one group of a request is told. Topics have names here, in every version."""
     if request.topics is None:
         return OffsetFetchResponseGroup(
@@ -107,7 +107,9 @@ def fetch(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResp
             topics=[
                 OffsetFetchResponseTopics(
                     name=topic,
-                    partitions=[told(number, value) for number, value in partitions.items()],
+                    partitions=[
+                        partition_response(number, value) for number, value in partitions.items()
+                    ],
                 )
                 for topic, partitions in offsets.of_group(request.group_id).items()
             ],
@@ -124,15 +126,15 @@ def _topic(
     partitions = []
     for number in topic.partition_indexes:
         value = offsets.get(group_id, topic.name, number)
-        if value is not None and is_of_another(value, topic.topic_id):
+        if value is not None and belongs_to_other_topic(value, topic.topic_id):
             value = None
-        partitions.append(told(number, value))
+        partitions.append(partition_response(number, value))
     return OffsetFetchResponseTopics(
         name=topic.name, topic_id=topic.topic_id, partitions=partitions
     )
 
 
-def told(
+def partition_response(
     number: int, value: OffsetCommitValue | None, error: ErrorCode = ErrorCode.NONE
 ) -> OffsetFetchResponsePartitions:
     """What is told of one partition; without a value, that nothing was committed."""
@@ -149,6 +151,6 @@ def told(
     )
 
 
-def group_refused(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+def fetch_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
     """An error for a group as a whole."""
     return OffsetFetchResponseGroup(group_id=group_id, topics=[], error_code=error)

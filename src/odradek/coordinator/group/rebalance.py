@@ -14,8 +14,13 @@ The responses that several steps of the protocol give.
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, InitialWait
-from odradek.coordinator.group.heartbeat import forget, watch
+from odradek.coordinator.group.classic_group import (
+    ClassicGroup,
+    Groups,
+    GroupState,
+    InitialRebalanceDelay,
+)
+from odradek.coordinator.group.heartbeat import cancel_session, reset_session
 from odradek.coordinator.group.member import Member
 from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.model.errors import ErrorCode
@@ -40,15 +45,15 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 # -- preparing -------------------------------------------------------------------------------------
 
 
-def prepare_or_complete(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
+def prepare_or_complete_join(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """Begin a rebalance; if one is being prepared, see whether it is complete now."""
     if group.can_rebalance:
-        prepare(groups, result, group)
+        prepare_rebalance(groups, result, group)
     else:
-        complete_if_all_joined(result, group)
+        maybe_complete_join(result, group)
 
 
-def prepare(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
+def prepare_rebalance(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
     """Have all members join again. Whoever waits for an assignment waits in vain."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
@@ -56,30 +61,30 @@ def prepare(groups: Groups, result: OperationResult, group: ClassicGroup) -> Non
             if member.sync is not None:
                 result.answer(member.sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
                 member.sync = None
-                watch(result, group, member)
+                reset_session(result, group, member)
     if group.pending_syncs:
         group.pending_syncs.clear()
         result.cancel(sync_key(group))
     is_initial = group.state is GroupState.EMPTY
     group.transition_to(GroupState.PREPARING_REBALANCE, result.now_ms)
     if is_initial:
-        wait_for_more(groups, result, group, group.rebalance_timeout_ms)
+        start_initial_delay(groups, result, group, group.rebalance_timeout_ms)
     elif group.all_joined:
-        complete(result, group)
+        complete_join(result, group)
     else:
-        wait_for_all(result, group)
+        start_rebalance_timeout(result, group)
 
 
-def wait_for_more(
+def start_initial_delay(
     groups: Groups, result: OperationResult, group: ClassicGroup, most_ms: int
 ) -> None:
     """A group that was empty: members that start together should be in one generation."""
     delay_ms = groups.config.group_initial_rebalance_delay_ms
-    group.initial_wait = InitialWait(delay_ms, max(most_ms - delay_ms, 0))
+    group.initial_delay = InitialRebalanceDelay(delay_ms, max(most_ms - delay_ms, 0))
     result.schedule(join_key(group), delay_ms)
 
 
-def wait_for_all(result: OperationResult, group: ClassicGroup) -> None:
+def start_rebalance_timeout(result: OperationResult, group: ClassicGroup) -> None:
     """Until the last member has joined, at most the rebalance timeout."""
     result.schedule(join_key(group), group.rebalance_timeout_ms)
 
@@ -88,42 +93,44 @@ def join_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup)
     """Go on without those who did not come, unless there is initial delay left for new ones."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
-    wait = group.initial_wait
-    if wait is not None and wait.member_added and wait.left_ms > 0:
-        again_ms = min(groups.config.group_initial_rebalance_delay_ms, wait.left_ms)
-        group.initial_wait = InitialWait(again_ms, max(wait.left_ms - wait.delay_ms, 0))
+    wait = group.initial_delay
+    if wait is not None and wait.member_added and wait.remaining_ms > 0:
+        again_ms = min(groups.config.group_initial_rebalance_delay_ms, wait.remaining_ms)
+        group.initial_delay = InitialRebalanceDelay(
+            again_ms, max(wait.remaining_ms - wait.delay_ms, 0)
+        )
         result.schedule(join_key(group), again_ms)
     else:
-        complete(result, group)
+        complete_join(result, group)
 
 
 # -- completing ------------------------------------------------------------------------------------
 
 
-def complete_if_all_joined(result: OperationResult, group: ClassicGroup) -> None:
+def maybe_complete_join(result: OperationResult, group: ClassicGroup) -> None:
     """The moment the last one has come, but in the initial rebalance, which has its time."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
-        and group.initial_wait is None
+        and group.initial_delay is None
         and group.all_joined
     ):
-        complete(result, group)
+        complete_join(result, group)
 
 
-def complete(result: OperationResult, group: ClassicGroup) -> None:
+def complete_join(result: OperationResult, group: ClassicGroup) -> None:
     """Begin the next generation with those who are there; wait again if nobody could lead it."""
-    group.initial_wait = None
+    group.initial_delay = None
     for member in [*group.members.values()]:
         if member.join is None and not member.is_static:
             group.remove(member.id)
-            forget(result, group, member.id)
+            cancel_session(result, group, member.id)
     if not group.members:
         write_empty_generation(result, group)
     elif not group.elect_joined_leader():
-        wait_for_all(result, group)
+        start_rebalance_timeout(result, group)
     else:
         result.cancel(join_key(group))
-        group.begin_generation(result.now_ms)
+        group.init_next_generation(result.now_ms)
         answer_joins(result, group)
         result.schedule(sync_key(group), group.rebalance_timeout_ms)
 
@@ -139,14 +146,14 @@ def write_empty_generation(result: OperationResult, group: ClassicGroup) -> None
 def answer_joins(result: OperationResult, group: ClassicGroup) -> None:
     """Tell every member the generation, and its leader the members."""
     for member in group.members.values():
-        reply = group.take_join(member)
+        reply = group.pop_join(member)
         if reply is not None:
-            result.answer(reply, generation_response(group, member))
-        watch(result, group, member)
+            result.answer(reply, join_response(group, member))
+        reset_session(result, group, member)
         member.is_new = False
 
 
-def no_longer_pending(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
+def remove_pending_sync(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
     """The member has come for its assignment, or is gone; without others nobody is waited for."""
     if member_id in group.pending_syncs:
         del group.pending_syncs[member_id]
@@ -160,17 +167,17 @@ def sync_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup)
         return
     for member_id in [*group.pending_syncs]:
         group.remove(member_id)
-        forget(result, group, member_id)
-    prepare(groups, result, group)
+        cancel_session(result, group, member_id)
+    prepare_rebalance(groups, result, group)
 
 
 # -- the end ---------------------------------------------------------------------------------------
 
 
-def refuse_all(group: ClassicGroup, error: ErrorCode) -> None:
+def fail_all_waiting(group: ClassicGroup, error: ErrorCode) -> None:
     """The group is no longer served here: whoever waits is told."""
     for member in group.members.values():
-        reply = group.take_join(member)
+        reply = group.pop_join(member)
         if reply is not None:
             reply.send(join_error(error, member.id))
         if member.sync is not None:
@@ -193,7 +200,7 @@ def join_error(error: ErrorCode, member_id: str = NO_MEMBER_ID) -> JoinGroupResp
     )
 
 
-def generation_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
+def join_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
     """The generation as one member is told of it: its leader gets all the members."""
     leads = group.leader == member.id
     return JoinGroupResponse(
@@ -225,7 +232,7 @@ def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
-def assignment_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     """What the member has been assigned."""
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,

@@ -11,17 +11,22 @@ former id leads, which makes it a follower: the assignment there is goes on bein
 
 from __future__ import annotations
 
-from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, selected
-from odradek.coordinator.group.heartbeat import forget, watch
-from odradek.coordinator.group.member import Caller, Member, metadata_of, stored_member
+from odradek.coordinator.group.classic_group import (
+    ClassicGroup,
+    Groups,
+    GroupState,
+    select_protocol,
+)
+from odradek.coordinator.group.heartbeat import cancel_session, reset_session
+from odradek.coordinator.group.member import Caller, Member, member_metadata, protocol_metadata
 from odradek.coordinator.group.rebalance import (
     NO_LEADER,
-    complete_if_all_joined,
-    generation_response,
     join_error,
-    no_longer_pending,
-    prepare,
-    prepare_or_complete,
+    join_response,
+    maybe_complete_join,
+    prepare_or_complete_join,
+    prepare_rebalance,
+    remove_pending_sync,
     sync_error,
 )
 from odradek.coordinator.operation import OperationResult, Reply
@@ -44,17 +49,17 @@ def replace_static_member(
 ) -> None:
     """The next incarnation joins in the place of `old`."""
     if group.state is GroupState.STABLE and keeps_protocol(group, old, request):
-        keep_generation(result, group, old, new_id, request, caller, reply)
+        replace_in_generation(result, group, old, new_id, request, caller, reply)
         return
-    member = take_place(result, group, old, new_id, request)
+    member = fence_and_replace(result, group, old, new_id, request)
     group.await_join(member, reply)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The leader may be assigning to the former id just now.
-        prepare(groups, result, group)
+        prepare_rebalance(groups, result, group)
     elif group.state is GroupState.STABLE:
-        prepare_or_complete(groups, result, group)
+        prepare_or_complete_join(groups, result, group)
     else:
-        complete_if_all_joined(result, group)
+        maybe_complete_join(result, group)
 
 
 def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) -> bool:
@@ -63,10 +68,10 @@ def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) 
         request.protocols if member is old else member.protocols
         for member in group.members.values()
     ]
-    return selected(spoken) == group.protocol
+    return select_protocol(spoken) == group.protocol
 
 
-def take_place(
+def fence_and_replace(
     result: OperationResult,
     group: ClassicGroup,
     old: Member,
@@ -75,20 +80,20 @@ def take_place(
 ) -> Member:
     """Fence the predecessor: whatever it waits for, it is another's now."""
     fenced = ErrorCode.FENCED_INSTANCE_ID
-    waiting = group.take_join(old)
+    waiting = group.pop_join(old)
     if waiting is not None:
         result.answer(waiting, join_error(fenced, old.id))
     if old.sync is not None:
         result.answer(old.sync, sync_error(fenced))
-    no_longer_pending(result, group, old.id)
-    forget(result, group, old.id)
+    remove_pending_sync(result, group, old.id)
+    cancel_session(result, group, old.id)
     member = group.replace(old, new_id)
     group.update(member, request)
-    watch(result, group, member)
+    reset_session(result, group, member)
     return member
 
 
-def keep_generation(
+def replace_in_generation(
     result: OperationResult,
     group: ClassicGroup,
     old: Member,
@@ -100,17 +105,19 @@ def keep_generation(
     """Write the generation with the new id in the place of the old one; nobody else notices."""
     former_leader = group.leader
     leader = new_id if former_leader == old.id else former_leader
-    result.write(group.generation_record(stored_with(group, old, new_id, request), leader))
+    result.write(
+        group.generation_record(members_with_replacement(group, old, new_id, request), leader)
+    )
 
     def replaced() -> None:
         member = group.members[new_id]
         group.update(member, request)
-        forget(result, group, old.id)
-        watch(result, group, member)
+        cancel_session(result, group, old.id)
+        reset_session(result, group, member)
         if old.id in group.pending_syncs:
             del group.pending_syncs[old.id]
             group.pending_syncs[new_id] = None
-        response = generation_response(group, member)
+        response = join_response(group, member)
         if caller.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
             response.skip_assignment = group.leader == new_id
         else:
@@ -121,18 +128,18 @@ def keep_generation(
     result.after_append(replaced, reply)
 
 
-def stored_with(
+def members_with_replacement(
     group: ClassicGroup, old: Member, new_id: str, request: JoinGroupRequest
 ) -> list[MemberMetadata]:
     """The members as they are, but for the one that came back."""
     assert group.protocol is not None
     stored = []
     for member in group.members.values():
-        kept = stored_member(member, group.protocol, member.assignment)
+        kept = member_metadata(member, group.protocol, member.assignment)
         if member is old:
             kept.member_id = new_id
             kept.session_timeout = request.session_timeout_ms
             kept.rebalance_timeout = request.rebalance_timeout_ms
-            kept.subscription = metadata_of(request.protocols, group.protocol)
+            kept.subscription = protocol_metadata(request.protocols, group.protocol)
         stored.append(kept)
     return stored

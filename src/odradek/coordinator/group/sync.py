@@ -8,9 +8,9 @@ Stable a late or repeated request is answered at once.
 from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
-from odradek.coordinator.group.heartbeat import watch
-from odradek.coordinator.group.member import stored_member
-from odradek.coordinator.group.rebalance import assignment_response, no_longer_pending, sync_error
+from odradek.coordinator.group.heartbeat import reset_session
+from odradek.coordinator.group.member import member_metadata
+from odradek.coordinator.group.rebalance import remove_pending_sync, sync_error, sync_response
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -26,22 +26,22 @@ def sync(
     if group is None or group.state is GroupState.EMPTY:
         result.answer(reply, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         return
-    error = error_of(group, request)
+    error = validate_sync(group, request)
     if error is not ErrorCode.NONE:
         result.answer(reply, sync_error(error))
         return
     member = group.members[request.member_id]
     if group.state is GroupState.STABLE:
-        no_longer_pending(result, group, member.id)
-        result.answer(reply, assignment_response(group, member))
+        remove_pending_sync(result, group, member.id)
+        result.answer(reply, sync_response(group, member))
     elif group.leader == member.id:
-        assign(result, group, request, reply)
+        write_assignment(result, group, request, reply)
     else:
-        no_longer_pending(result, group, member.id)
+        remove_pending_sync(result, group, member.id)
         member.await_sync(reply)
 
 
-def error_of(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+def validate_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     error = member_error(group, request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -61,7 +61,7 @@ def differs(said: str | None, known: str | None) -> bool:
     return said is not None and known is not None and said != known
 
 
-def assign(
+def write_assignment(
     result: OperationResult, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply
 ) -> None:
     """Write the generation with its assignments. A member the leader left out has an empty one."""
@@ -71,7 +71,7 @@ def assign(
     result.write(
         group.generation_record(
             [
-                stored_member(member, group.protocol, given.get(member.id, b""))
+                member_metadata(member, group.protocol, given.get(member.id, b""))
                 for member in group.members.values()
             ],
             group.leader,
@@ -79,12 +79,12 @@ def assign(
     )
 
     def assigned() -> None:
-        no_longer_pending(result, group, leader.id)
+        remove_pending_sync(result, group, leader.id)
         leader.await_sync(reply)
         for member in group.members.values():
             if member.sync is not None:
-                result.answer(member.sync, assignment_response(group, member))
+                result.answer(member.sync, sync_response(group, member))
                 member.sync = None
-                watch(result, group, member)
+                reset_session(result, group, member)
 
     result.after_append(assigned, reply)
