@@ -14,7 +14,7 @@ from interop.apache_kafka import ApacheKafka
 from odradek.log import dump
 from odradek.log.fence import Fence
 from odradek.log.files import LocalDisk
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.recovery import open_log
@@ -31,7 +31,7 @@ COMPLAINTS = ("mismatch", "not found", "out of order", "invalid", "isvalid: fals
 
 def open_at(directory: Path, config: LogConfig) -> Log:
     return open_log(
-        LocalDisk(), str(directory), config, Fence(str(directory)), LoadedIndexes(), now_ms=0
+        LocalDisk(), str(directory), config, Fence(str(directory)), IndexCache(), now_ms=0
     )[0]
 
 

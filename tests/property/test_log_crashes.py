@@ -93,7 +93,7 @@ class Lives:
     def checked(self, directory: LogDirectory, key: TopicIdPartition) -> Log:
         """A log as it is found, held against what it may be."""
         expected = self.expected[key]
-        log, found = directory.loading(key, CONFIG, 0)()
+        log, found = directory.open_work(key, CONFIG, 0)()
         directory.adopt(key, log)
         self.recovered += found.truncated_bytes
         assert log.log_end_offset >= expected.durable, (key, found)

@@ -12,7 +12,7 @@ from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.partitions import Partitions
 from odradek.log import recovery, retention, scan
 from odradek.log.durable_ends import DurableEnd
-from odradek.log.flush import LastFlush
+from odradek.log.flush import ShutdownFlush
 from odradek.log.log import Log
 from odradek.log.log_directory import LogDirectory
 from odradek.log.segment import Segment
@@ -54,7 +54,7 @@ def retention_by_size_takes_all_it_can(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletions_are_not_noted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DurableEnd, "note_start", lambda self, log_start: None)
+    patch.setattr(DurableEnd, "write_log_start", lambda self, log_start: None)
 
 
 def deletions_are_answered_before_they_are_synced(patch: pytest.MonkeyPatch) -> None:
@@ -70,19 +70,19 @@ def deleted_topics_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_stop_flushes_nothing_and_says_it_was_clean(patch: pytest.MonkeyPatch) -> None:
-    class NoFlush(LastFlush):
+    class NoFlush(ShutdownFlush):
         def start(self) -> None:
             self._waiting = iter(())
             super().start()
 
-    patch.setattr(shutdown, "LastFlush", NoFlush)
+    patch.setattr(shutdown, "ShutdownFlush", NoFlush)
     close = LogDirectory.close
 
     def without_flush(self: LogDirectory, *, flush: bool = True) -> None:
         close(self, flush=False)
 
     patch.setattr(LogDirectory, "close", without_flush)
-    patch.setattr(LogDirectory, "_all_is_known", lambda self: True)
+    patch.setattr(LogDirectory, "_can_mark_clean", lambda self: True)
 
 
 def recovery_believes_checksums(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def recovery_believes_checksums(patch: pytest.MonkeyPatch) -> None:
 
 
 def damage_is_taken_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recovery.Verification, "_judge", lambda self, *_: None)
+    patch.setattr(recovery.LogVerifier, "_accept_torn_tail", lambda self, *_: None)
 
 
 def as_drawn(plan: Schedule) -> Schedule:

@@ -55,7 +55,7 @@ def test_a_map_that_is_off_by_one_loses_the_last_records(monkeypatch: pytest.Mon
             into.put(key, cursor.offset + 1)
         return header.count
 
-    monkeypatch.setattr(cleaner, "take_keys", off_by_one)
+    monkeypatch.setattr(cleaner, "add_keys", off_by_one)
     assert "was acked" in first_wrong()[0]
 
 

@@ -37,7 +37,7 @@ from odradek.log.compaction.cleaner import (
     Step,
     log_to_clean,
 )
-from odradek.log.compaction.segment_swap import Cut
+from odradek.log.compaction.segment_swap import LogCleaningAborted
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.retention import Deletion
 
@@ -173,7 +173,7 @@ class LogCleaner:
     def _owner_step(self, cleaning: Cleaning, step: OwnerStep) -> None:
         try:
             step(cleaning.log)
-        except (Cut, OSError) as error:
+        except (LogCleaningAborted, OSError) as error:
             self._submit(partial(cleaning.steps.throw, error), self._finished)
         else:
             self._next()
@@ -235,7 +235,7 @@ class LogCleaner:
             logger.error("compaction of %s is put off: %s", key, error)
         elif isinstance(error, (OSError, *UNCLEANABLE)):
             self._leave_alone(key, error)
-        elif not isinstance(error, Cut):
+        elif not isinstance(error, LogCleaningAborted):
             raise error
 
     def _leave_alone(self, key: TopicIdPartition, error: Exception) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from odradek.broker.background import Background
 from odradek.controller.metadata_log import MetadataLog
-from odradek.log.flush import LastFlush
+from odradek.log.flush import ShutdownFlush
 from odradek.log.log_directory import LogDirectory
 from odradek.timing import SystemTimer
 
@@ -54,7 +54,7 @@ class Stopping:
 
     def _flush(self) -> None:
         logs = self._directory.logs.values()
-        self._flushes = LastFlush(logs, self._background, self._flushed)
+        self._flushes = ShutdownFlush(logs, self._background, self._flushed)
         self._limit = self._timer.call_later(FLUSH_TIME_MS, self._out_of_time)
         self._telling = self._timer.call_later(PROGRESS_MS, self._tell)
         self._flushes.start()

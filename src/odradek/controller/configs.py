@@ -21,7 +21,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError, ConfigType
 from odradek.config.settings import DescribedConfig, Settings
 from odradek.config.topic import TopicConfig, TopicConfigs
-from odradek.controller.decision import Decision, Refused, check_topic_name
+from odradek.controller.decision import ApiError, Decision, check_topic_name
 from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, config_record
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy
@@ -39,7 +39,7 @@ NOT_HERE = {8: "broker loggers", 16: "client metrics", 32: "groups"}
 
 
 def resource_of(image: MetadataImage, kind: int, name: str, broker: BrokerConfig) -> ConfigResource:
-    """The resource, which exists. Raises `Refused`.
+    """The resource, which exists. Raises `ApiError`.
 
     Settings of a broker are served by that broker: `broker` is the configuration of this one.
     """
@@ -51,13 +51,13 @@ def resource_of(image: MetadataImage, kind: int, name: str, broker: BrokerConfig
         problem = f"Settings of {NOT_HERE[kind]} (resource type {kind}) are not in this version."
     else:
         problem = f"Unknown resource type {kind}"
-    raise Refused(ErrorCode.INVALID_REQUEST, problem)
+    raise ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _topic(image: MetadataImage, name: str) -> ConfigResource:
     check_topic_name(name)
     if name not in image.topics:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return ConfigResource(ResourceType.TOPIC, name)
 
 
@@ -65,11 +65,11 @@ def _broker(name: str, node_id: int) -> ConfigResource:
     if not name:
         return ConfigResource(ResourceType.BROKER, "")
     if not (name.isascii() and name.isdecimal() and len(name) <= 10):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name[:249]}"
         )
     if int(name) != node_id:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
         )
@@ -97,7 +97,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ResourceRequest:
     """One resource of a request. `replace`: what is not named goes."""
 
     kind: int
@@ -106,8 +106,8 @@ class _Asked:
     replace: bool
 
 
-class _Outcome(NamedTuple):
-    asked: _Asked
+class _ResourceResult(NamedTuple):
+    requested: _ResourceRequest
     error: ErrorCode
     message: str | None
 
@@ -121,8 +121,8 @@ def incremental_alter_configs(
 
     `broker` is this broker's configuration as of the committed image.
     """
-    asked = [
-        _Asked(
+    requested = [
+        _ResourceRequest(
             item.resource_type,
             item.resource_name,
             [Change(each.name, each.config_operation, each.value) for each in item.configs],
@@ -130,13 +130,13 @@ def incremental_alter_configs(
         )
         for item in request.resources
     ]
-    records, outcomes = _alter(image, asked, broker)
+    records, outcomes = _alter(image, requested, broker)
     responses = [
         incremental.AlterConfigsResourceResponse(
             error_code=outcome.error,
             error_message=outcome.message,
-            resource_type=outcome.asked.kind,
-            resource_name=outcome.asked.name,
+            resource_type=outcome.requested.kind,
+            resource_name=outcome.requested.name,
         )
         for outcome in outcomes
     ]
@@ -150,8 +150,8 @@ def alter_configs(
     image: MetadataImage, request: legacy.AlterConfigsRequest, broker: BrokerConfig
 ) -> Decision[legacy.AlterConfigsResponse]:
     """As `incremental_alter_configs`; each resource keeps no setting that is not named."""
-    asked = [
-        _Asked(
+    requested = [
+        _ResourceRequest(
             item.resource_type,
             item.resource_name,
             [Change(each.name, Operation.SET, each.value) for each in item.configs],
@@ -159,13 +159,13 @@ def alter_configs(
         )
         for item in request.resources
     ]
-    records, outcomes = _alter(image, asked, broker)
+    records, outcomes = _alter(image, requested, broker)
     responses = [
         legacy.AlterConfigsResourceResponse(
             error_code=outcome.error,
             error_message=outcome.message,
-            resource_type=outcome.asked.kind,
-            resource_name=outcome.asked.name,
+            resource_type=outcome.requested.kind,
+            resource_name=outcome.requested.name,
         )
         for outcome in outcomes
     ]
@@ -175,36 +175,38 @@ def alter_configs(
 
 
 def _alter(
-    image: MetadataImage, asked: Sequence[_Asked], broker: BrokerConfig
-) -> tuple[list[object], list[_Outcome]]:
-    counts = Counter((item.kind, item.name) for item in asked)
+    image: MetadataImage, requested: Sequence[_ResourceRequest], broker: BrokerConfig
+) -> tuple[list[object], list[_ResourceResult]]:
+    counts = Counter((item.kind, item.name) for item in requested)
     records: list[object] = []
     outcomes = []
-    for item in asked:
+    for item in requested:
         try:
             if counts[item.kind, item.name] > 1:
                 raise _invalid_request("Each resource must appear at most once.")
             records += _records(image, item, broker)
-        except Refused as refused:
-            outcomes.append(_Outcome(item, refused.error, refused.message))
+        except ApiError as refused:
+            outcomes.append(_ResourceResult(item, refused.error, refused.message))
         else:
-            outcomes.append(_Outcome(item, ErrorCode.NONE, None))
+            outcomes.append(_ResourceResult(item, ErrorCode.NONE, None))
     return records, outcomes
 
 
-def _records(image: MetadataImage, asked: _Asked, broker: BrokerConfig) -> list[object]:
-    """Records for one resource. Raises `Refused`."""
-    _check_changes(asked.changes)
-    if asked.kind == ResourceType.TOPIC and not asked.name:
+def _records(
+    image: MetadataImage, requested: _ResourceRequest, broker: BrokerConfig
+) -> list[object]:
+    """Records for one resource. Raises `ApiError`."""
+    _check_changes(requested.changes)
+    if requested.kind == ResourceType.TOPIC and not requested.name:
         raise _invalid_request("Default topic resources are not allowed.")
-    resource = resource_of(image, asked.kind, asked.name, broker)
-    had = image.config(resource)
-    wanted = _wanted(image, resource, asked, broker)
-    _check_wanted(image, resource, had, wanted, broker)
+    resource = resource_of(image, requested.kind, requested.name, broker)
+    current_values = image.config(resource)
+    new_values = _new_values(image, resource, requested, broker)
+    _check_new_values(image, resource, current_values, new_values, broker)
     return [
-        config_record(resource, name, wanted.get(name))
-        for name in sorted(had.keys() | wanted.keys())
-        if had.get(name) != wanted.get(name)
+        config_record(resource, name, new_values.get(name))
+        for name in sorted(current_values.keys() | new_values.keys())
+        if current_values.get(name) != new_values.get(name)
     ]
 
 
@@ -221,12 +223,15 @@ def _check_changes(changes: Sequence[Change]) -> None:
             raise _invalid_request(f"Null value not supported for {change.name}")
 
 
-def _wanted(
-    image: MetadataImage, resource: ConfigResource, asked: _Asked, broker: BrokerConfig
+def _new_values(
+    image: MetadataImage,
+    resource: ConfigResource,
+    requested: _ResourceRequest,
+    broker: BrokerConfig,
 ) -> dict[str, str]:
     """The values that the resource is to have."""
-    values = {} if asked.replace else dict(image.config(resource))
-    for change in asked.changes:
+    values = {} if requested.replace else dict(image.config(resource))
+    for change in requested.changes:
         if change.operation == Operation.DELETE:
             values.pop(change.name, None)
         elif change.operation == Operation.SET:
@@ -239,16 +244,16 @@ def _wanted(
 def _edited(
     image: MetadataImage, resource: ConfigResource, change: Change, broker: BrokerConfig
 ) -> str:
-    """A list with elements appended or taken away. Raises `Refused`."""
+    """A list with elements appended or taken away. Raises `ApiError`."""
     current: Settings = broker
     try:
         if resource.type is ResourceType.TOPIC:
             current = TopicConfig(broker, image.config(resource))
         setting = current.find(change.name)
     except ConfigError as error:
-        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
     if setting.kind is not ConfigType.LIST:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Can't {Operation(change.operation).name} to key {change.name} "
             "because its type is not LIST.",
@@ -262,38 +267,38 @@ def _edited(
     return ",".join(parts)
 
 
-def _check_wanted(
+def _check_new_values(
     image: MetadataImage,
     resource: ConfigResource,
-    had: Mapping[str, str],
-    wanted: Mapping[str, str],
+    current_values: Mapping[str, str],
+    new_values: Mapping[str, str],
     broker: BrokerConfig,
 ) -> None:
-    """Whether the values can stand, one by one and together. Raises `Refused`."""
-    for name, value in wanted.items():
+    """Whether the values can stand, one by one and together. Raises `ApiError`."""
+    for name, value in new_values.items():
         if len(value.encode()) > MAX_VALUE_BYTES:
             raise _invalid_request(
                 f"The value of {name} would be longer than the {MAX_VALUE_BYTES} bytes of a record."
             )
     try:
         if resource.type is ResourceType.TOPIC:
-            TopicConfig(broker, wanted)
+            TopicConfig(broker, new_values)
             return
     except ConfigError as error:
-        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
     for_all = not resource.name
     try:
-        for name, value in wanted.items():
-            if had.get(name) != value:
+        for name, value in new_values.items():
+            if current_values.get(name) != value:
                 BrokerConfig.check_dynamic(name, value)
         cluster, own = image.broker_config(None), image.broker_config(broker.node_id)
-        broker.with_dynamic(wanted if for_all else cluster, own if for_all else wanted)
+        broker.with_dynamic(new_values if for_all else cluster, own if for_all else new_values)
     except ConfigError as error:
         raise _invalid_request(str(error)) from None
 
 
-def _invalid_request(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REQUEST, message)
+def _invalid_request(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 NO_MESSAGE = ""
@@ -321,7 +326,7 @@ def _describe(
     try:
         resource = resource_of(image, item.resource_type, item.resource_name, broker)
         rows = _rows(image, resource, item.configuration_keys or None, broker)
-    except Refused as refused:
+    except ApiError as refused:
         error, message = refused.error, refused.message or NO_MESSAGE
     return DescribeConfigsResult(
         error_code=error,

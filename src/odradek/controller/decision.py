@@ -26,7 +26,7 @@ class Decision(Generic[T]):
     response: T
 
 
-class Refused(Exception):
+class ApiError(Exception):
     """One topic or resource is refused; becomes its error code and message in the response.
 
     The message is None where Kafka gives none: the code says it all. A long one is cut, for it may
@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 def check_topic_name(name: str) -> None:
-    """Raises `Refused` with INVALID_TOPIC_EXCEPTION."""
+    """Raises `ApiError` with INVALID_TOPIC_EXCEPTION."""
     problem = name_problem(name)
     if problem is not None:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)

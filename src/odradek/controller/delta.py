@@ -59,7 +59,7 @@ class MetadataDelta:
         delta.producer_ids = image.next_producer_id > 0
         return delta
 
-    def note(self, image: MetadataImage, record: object) -> None:
+    def add(self, image: MetadataImage, record: object) -> None:
         """Take in a record that is about to be replayed on `image`."""
         if isinstance(record, TopicRecord):
             self.created[record.topic_id] = None
@@ -67,7 +67,7 @@ class MetadataDelta:
             if record.topic_id not in self.created:
                 self.partitions[record.topic_id, record.partition_id] = None
         elif isinstance(record, RemoveTopicRecord):
-            self._note_removal(image, record.topic_id)
+            self._add_removal(image, record.topic_id)
         elif isinstance(record, ConfigRecord):
             kind = ResourceType(record.resource_type)
             self.configs[ConfigResource(kind, record.resource_name)] = None
@@ -80,7 +80,7 @@ class MetadataDelta:
         elif isinstance(record, ProducerIdsRecord):
             self.producer_ids = True
 
-    def _note_removal(self, image: MetadataImage, topic_id: UUID) -> None:
+    def _add_removal(self, image: MetadataImage, topic_id: UUID) -> None:
         topic = image.topic_by_id(topic_id)
         assert topic is not None, f"{topic_id} is removed but was never there"
         self.configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)

@@ -239,7 +239,7 @@ class MetadataImage:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
-        self._alike: dict[str, set[str]] = {}
+        self._colliding_names: dict[str, set[str]] = {}
 
     # Reading
 
@@ -274,9 +274,9 @@ class MetadataImage:
         name = "" if broker_id is None else str(broker_id)
         return self.config(ConfigResource(ResourceType.BROKER, name))
 
-    def colliding(self, name: str) -> str | None:
+    def colliding_topic(self, name: str) -> str | None:
         """Another topic whose name differs only in `.` and `_`, which metrics cannot tell apart."""
-        others = self._alike.get(name.replace(".", "_"), set()) - {name}
+        others = self._colliding_names.get(name.replace(".", "_"), set()) - {name}
         return min(others, default=None)
 
     def partition_count(self) -> int:
@@ -304,7 +304,7 @@ class MetadataImage:
         topic = TopicImage(record.name, record.topic_id)
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
         if "." in topic.name or "_" in topic.name:
-            self._alike.setdefault(topic.name.replace(".", "_"), set()).add(topic.name)
+            self._colliding_names.setdefault(topic.name.replace(".", "_"), set()).add(topic.name)
 
     def _replay_partition(self, record: PartitionRecord) -> None:
         topic = self._topic_of(record.topic_id, record)
@@ -321,11 +321,11 @@ class MetadataImage:
         topic = self._topic_of(record.topic_id, record)
         del self.topics[topic.name], self.topics_by_id[topic.id]
         self.configs.pop(ConfigResource(ResourceType.TOPIC, topic.name), None)
-        alike = self._alike.get(topic.name.replace(".", "_"))
+        alike = self._colliding_names.get(topic.name.replace(".", "_"))
         if alike is not None:
             alike.discard(topic.name)
             if not alike:
-                del self._alike[topic.name.replace(".", "_")]
+                del self._colliding_names[topic.name.replace(".", "_")]
 
     def _replay_config(self, record: ConfigRecord) -> None:
         if record.resource_type not in (ResourceType.TOPIC, ResourceType.BROKER):
@@ -397,7 +397,7 @@ class MetadataImage:
         other.configs = {resource: dict(values) for resource, values in self.configs.items()}
         other.features = dict(self.features)
         other.next_producer_id = self.next_producer_id
-        other._alike = {key: set(names) for key, names in self._alike.items()}
+        other._colliding_names = {key: set(names) for key, names in self._colliding_names.items()}
         return other
 
     def records(self) -> Iterator[object]:

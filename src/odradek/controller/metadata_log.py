@@ -40,14 +40,14 @@ from odradek.config.broker import BrokerConfig
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import MetadataImage, ReplayError
 from odradek.controller.records import batch_of, records_in
-from odradek.controller.snapshots import Loaded, MetadataSnapshots, SnapshotId, load_newest
+from odradek.controller.snapshots import LoadedSnapshot, MetadataSnapshots, SnapshotId, load_newest
 from odradek.log.durable_ends import DurableEnds
 from odradek.log.fence import Fence, LogDamaged, LogDirFailure
 from odradek.log.flush import LogFlush
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.recovery import Known, open_log
+from odradek.log.recovery import RecordedState, open_log
 from odradek.model.env import Disk, Env
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.topics import TopicIdPartition
@@ -97,8 +97,8 @@ class MetadataLog:
             max_bytes_between=max_bytes_between_snapshots,
             max_interval_ms=max_snapshot_interval_ms,
             in_service=lambda: self.failure is None,
-            log_rolled=self._want_flush,
-            put_off=self._put_off,
+            log_rolled=self._schedule_flush,
+            postponed=self._postpone,
         )
         self.committed = committed
         self.pending = committed.copy()
@@ -145,12 +145,12 @@ class MetadataLog:
             self.pending.replay(record)
         self._waiting.append((self.end_offset, records))
         self._snapshots.appended(len(data))
-        self._want_flush()
+        self._schedule_flush()
         return self.end_offset
 
     # Committing
 
-    def _want_flush(self) -> None:
+    def _schedule_flush(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._env.call_soon(self._begin_flush)
@@ -194,7 +194,7 @@ class MetadataLog:
             raise error
         self._commit(durable)
         if self._waiting:
-            self._want_flush()
+            self._schedule_flush()
         self._sync_durable_ends()
         self.snapshot_if_due()
 
@@ -220,7 +220,7 @@ class MetadataLog:
         while self._waiting and self._waiting[0][0] <= offset:
             self.committed_offset, records = self._waiting.popleft()
             for record in records:
-                delta.note(self.committed, record)
+                delta.add(self.committed, record)
                 self.committed.replay(record)
         self._log.high_watermark = self.committed_offset
         for subscriber in list(self.subscribers):
@@ -241,11 +241,11 @@ class MetadataLog:
         """Begin a snapshot now."""
         self._snapshots.begin(self.committed, self.committed_offset)
 
-    def _put_off(self, what: str, error: BaseException) -> None:
+    def _postpone(self, what: str, error: BaseException) -> None:
         """What keeps the log short did not succeed: the disk failed, or has no room now."""
         if not isinstance(error, OSError):
             raise error
-        judged = self._log.fence.judge(error)
+        judged = self._log.fence.classify(error)
         if isinstance(judged, LogDirFailure):
             self._fail(judged)
         else:
@@ -271,7 +271,7 @@ def open_metadata_log(
     config: BrokerConfig,
     *,
     fence: Fence,
-    cache: LoadedIndexes,
+    cache: IndexCache,
     failed: Callable[[OSError], None],
 ) -> tuple[MetadataLog, list[str]]:
     """The metadata log of a data directory, made if there is none; and problems to tell of.
@@ -307,15 +307,15 @@ def _open(
     directory: str,
     config: BrokerConfig,
     fence: Fence,
-    cache: LoadedIndexes,
+    cache: IndexCache,
     ends: DurableEnds,
     now_ms: int,
 ) -> Log:
     key = TopicIdPartition(METADATA_TOPIC_ID, 0)
     known_end = ends.get(key)
-    known = Known()
+    known = RecordedState()
     if known_end is not None:
-        known = Known(
+        known = RecordedState(
             recovery_point=known_end.recovery_point, durable_end=known_end.offset, exact=True
         )
     settings = LogConfig(
@@ -330,7 +330,7 @@ def _open(
     return log
 
 
-def _check_joined(loaded: Loaded, log: Log) -> None:
+def _check_joined(loaded: LoadedSnapshot, log: Log) -> None:
     """The log begins at or before the end of the snapshot, and does not end before it."""
     end = loaded.id.end_offset
     if not log.log_start_offset <= end <= log.log_end_offset:

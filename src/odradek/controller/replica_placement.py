@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.controller.decision import Refused
+from odradek.controller.decision import ApiError
 from odradek.controller.image import (
     NO_LEADER,
     BrokerRegistration,
@@ -24,7 +24,7 @@ from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 
 
-def place(
+def place_replicas(
     brokers: Iterable[BrokerRegistration], partitions: int, factor: int, random: Random
 ) -> list[tuple[int, ...]]:
     """Replicas for each of `partitions`, the preferred leader first.
@@ -67,7 +67,7 @@ def _shuffled(items: Sequence[int], random: Random) -> list[int]:
 def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None) -> int:
     """The replication factor of an assignment; `factor` is that of the partitions before, if any.
 
-    Raises `Refused` with INVALID_REPLICA_ASSIGNMENT.
+    Raises `ApiError` with INVALID_REPLICA_ASSIGNMENT.
     """
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")
@@ -91,8 +91,8 @@ def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | 
     return len(replicas)
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def new_partition(image: MetadataImage, replicas: tuple[int, ...]) -> PartitionRegistration:

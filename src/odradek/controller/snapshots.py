@@ -21,7 +21,7 @@ Snapshots that keep the metadata log short: when one is due, and what may go onc
 The two newest snapshots stay, and the log reaches back to the older of them: if the newest turns
 out to be damaged, a start takes the one before and loses nothing.
 
-Nothing here is needed for an acknowledgement. If the disk fails, or has no room, `put_off` is told
+Nothing here is needed for an acknowledgement. If the disk fails, or has no room, `postponed` is told
 why and the next snapshot that is due tries again. Owner thread.
 """
 
@@ -63,7 +63,7 @@ class SnapshotId(NamedTuple):
         return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
 
-def snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
+def list_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
     """The snapshots in a directory, oldest first."""
     found = (NAME.fullmatch(name) for name in disk.list(directory))
     return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
@@ -117,7 +117,7 @@ def _records(data: bytes) -> Iterator[object]:
         raise BadSnapshot("it does not begin with a header and end with a footer")
 
 
-class Loaded(NamedTuple):
+class LoadedSnapshot(NamedTuple):
     """The newest sound snapshot, or an empty image; and what was wrong with newer ones."""
 
     image: MetadataImage
@@ -125,16 +125,16 @@ class Loaded(NamedTuple):
     problems: list[str]
 
 
-def load_newest(disk: Disk, directory: str, cluster_id: str) -> Loaded:
+def load_newest(disk: Disk, directory: str, cluster_id: str) -> LoadedSnapshot:
     """The image to start from. Raises `OSError` if the disk does."""
     problems: list[str] = []
-    for snapshot in reversed(snapshots(disk, directory)):
+    for snapshot in reversed(list_snapshots(disk, directory)):
         path = f"{directory}/{snapshot.file_name}"
         try:
-            return Loaded(decode(disk.read_file(path), cluster_id), snapshot, problems)
+            return LoadedSnapshot(decode(disk.read_file(path), cluster_id), snapshot, problems)
         except BadSnapshot as error:
             problems.append(f"{path}: {error}")
-    return Loaded(MetadataImage(cluster_id), SnapshotId(0, -1), problems)
+    return LoadedSnapshot(MetadataImage(cluster_id), SnapshotId(0, -1), problems)
 
 
 SNAPSHOTS_KEPT = 2
@@ -154,10 +154,10 @@ class MetadataSnapshots:
         max_interval_ms: int,
         in_service: Callable[[], bool],
         log_rolled: Callable[[], None],
-        put_off: Callable[[str, BaseException], None],
+        postponed: Callable[[str, BaseException], None],
     ) -> None:
         """`in_service`: whether the log may still be changed; `log_rolled`: it wants a flush;
-        `put_off`: what did not succeed, and why.
+        `postponed`: what did not succeed, and why.
         """
         self._env = env
         self._log = log
@@ -167,7 +167,7 @@ class MetadataSnapshots:
         self._max_interval_ms = max_interval_ms
         self._in_service = in_service
         self._log_rolled = log_rolled
-        self._put_off = put_off
+        self._postpone = postponed
         self._begun_ms = env.clock.monotonic_ms()
         self._bytes_since = log.size
         self._writing = False
@@ -208,7 +208,7 @@ class MetadataSnapshots:
         def work() -> list[SnapshotId]:
             disk = self._env.disk
             disk.replace_file(path, encode(image, now_ms))
-            found = snapshots(disk, self._log.directory)
+            found = list_snapshots(disk, self._log.directory)
             for old in found[:-SNAPSHOTS_KEPT]:
                 disk.remove(f"{self._log.directory}/{old.file_name}")
             return found[-SNAPSHOTS_KEPT:]
@@ -216,7 +216,7 @@ class MetadataSnapshots:
         def failed(error: BaseException) -> None:
             self._writing = False
             self._bytes_since += covered
-            self._put_off("snapshot", error)
+            self._postpone("snapshot", error)
 
         self._env.offload.submit(work, lambda kept: self._written(identity, kept), failed)
 
@@ -230,7 +230,7 @@ class MetadataSnapshots:
         try:
             self._log.roll(now_ms)
         except OSError as error:
-            self._put_off("roll", error)
+            self._postpone("roll", error)
             return
         self._log_rolled()
         deletion = delete_old_segments(self._log, now_ms)
@@ -249,6 +249,6 @@ class MetadataSnapshots:
 
         def failed(error: BaseException) -> None:
             self._removing = False
-            self._put_off("removing segments", error)
+            self._postpone("removing segments", error)
 
         self._env.offload.submit(deletion.rename, renamed, failed)

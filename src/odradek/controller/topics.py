@@ -20,8 +20,8 @@ from odradek.config.setting import ConfigError
 from odradek.config.topic import TopicConfig
 from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
+    ApiError,
     Decision,
-    Refused,
     check_topic_name,
 )
 from odradek.controller.image import (
@@ -32,7 +32,7 @@ from odradek.controller.image import (
     TopicImage,
     config_record,
 )
-from odradek.controller.replica_placement import check_replicas, new_partition, place
+from odradek.controller.replica_placement import check_replicas, new_partition, place_replicas
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import METADATA_TOPIC, ZERO_UUID, new_uuid
@@ -73,7 +73,7 @@ def create_topics(
     counts = Counter(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if counts[topic.name] == 1]
     results = [
-        _refusal(name, Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        _refusal(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in counts.items()
         if count > 1
     ]
@@ -100,14 +100,14 @@ def _partitions_asked_for(topics: Sequence[CreatableTopic], broker: BrokerConfig
     )
 
 
-def _refusal(name: str, refused: Refused) -> CreatableTopicResult:
+def _refusal(name: str, refused: ApiError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=refused.error, error_message=refused.message)
 
 
 def _all_refused(
     topics: Sequence[CreatableTopic], results: list[CreatableTopicResult], message: str
 ) -> CreateTopicsResponse:
-    refused = Refused(ErrorCode.POLICY_VIOLATION, message)
+    refused = ApiError(ErrorCode.POLICY_VIOLATION, message)
     return CreateTopicsResponse(
         topics=[_refusal(topic.name, refused) for topic in topics] + results
     )
@@ -130,7 +130,7 @@ class _Creation:
             values = _values(topic)
             configs = self._configs(values)
             partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
-        except Refused as refused:
+        except ApiError as refused:
             return _refusal(topic.name, refused)
         topic_id = self._new_id()
         self._add_records(topic.name, topic_id, values, partitions)
@@ -147,14 +147,14 @@ class _Creation:
     def _check_name(self, name: str) -> None:
         check_topic_name(name)
         if name == METADATA_TOPIC:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
             )
         if name in self.image.topics:
-            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = self.image.colliding(name) or self._names.get(name.replace(".", "_"))
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self.image.colliding_topic(name) or self._names.get(name.replace(".", "_"))
         if other is not None:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {other}",
             )
@@ -166,7 +166,7 @@ class _Creation:
             try:
                 self._settings[key] = _described(TopicConfig(self.broker, values), values)
             except ConfigError as error:
-                raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+                raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
         return self._settings[key]
 
     def _assigned(self, topic: CreatableTopic) -> list[PartitionRegistration]:
@@ -176,7 +176,7 @@ class _Creation:
                 if topic.replication_factor != DEFAULT
                 else "number of partitions"
             )
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
@@ -184,7 +184,7 @@ class _Creation:
         factor: int | None = None
         for assignment in topic.assignments:
             if assignment.partition_index in by_number:
-                raise Refused(
+                raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     "Found multiple manual partition assignments for partition "
                     f"{assignment.partition_index}",
@@ -192,7 +192,7 @@ class _Creation:
             by_number[assignment.partition_index] = assignment
             factor = check_replicas(self.image, assignment.broker_ids, factor)
         if set(by_number) != set(range(len(by_number))):
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "partitions should be a consecutive 0-based integer sequence",
             )
@@ -203,12 +203,12 @@ class _Creation:
 
     def _placed(self, topic: CreatableTopic) -> list[PartitionRegistration]:
         if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Replication factor must be larger than 0, or -1 to use the default value.",
             )
         if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
                 "Number of partitions was set to an invalid non-positive value.",
             )
@@ -219,10 +219,10 @@ class _Creation:
             if topic.replication_factor == DEFAULT
             else topic.replication_factor
         )
-        check_factor(self.image, factor)
+        check_replication_factor(self.image, factor)
         return [
             new_partition(self.image, replicas)
-            for replicas in place(self.image.brokers.values(), count, factor, self.random)
+            for replicas in place_replicas(self.image.brokers.values(), count, factor, self.random)
         ]
 
     def _new_id(self) -> UUID:
@@ -247,16 +247,16 @@ class _Creation:
         ]
 
 
-def check_factor(image: MetadataImage, factor: int) -> None:
-    """Raises `Refused` unless there are brokers for this many replicas."""
+def check_replication_factor(image: MetadataImage, factor: int) -> None:
+    """Raises `ApiError` unless there are brokers for this many replicas."""
     if factor > len(image.brokers):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): the target replication factor "
             f"cannot be reached because only {len(image.brokers)} broker(s) are registered.",
         )
     if all(broker.fenced for broker in image.brokers.values()):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): all brokers are fenced.",
         )
@@ -266,7 +266,7 @@ def _values(topic: CreatableTopic) -> dict[str, str]:
     values: dict[str, str] = {}
     for item in topic.configs:
         if item.value is None:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {item.name}"
             )
         values[item.name] = item.value
@@ -293,7 +293,7 @@ def create_partitions(
     counts = Counter(topic.name for topic in request.topics)
     records: list[object] = []
     results = [
-        _result(name, Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        _result(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in counts.items()
         if count > 1
     ]
@@ -302,7 +302,7 @@ def create_partitions(
             continue
         try:
             added = _add(image, topic, random, MAX_RECORDS_PER_DECISION - len(records))
-        except Refused as refused:
+        except ApiError as refused:
             results.append(_result(topic.name, refused))
         else:
             records += added
@@ -312,7 +312,7 @@ def create_partitions(
     )
 
 
-def _result(name: str, refused: Refused | None) -> CreatePartitionsTopicResult:
+def _result(name: str, refused: ApiError | None) -> CreatePartitionsTopicResult:
     if refused is None:
         return CreatePartitionsTopicResult(name=name, error_code=ErrorCode.NONE)
     return CreatePartitionsTopicResult(
@@ -321,52 +321,52 @@ def _result(name: str, refused: Refused | None) -> CreatePartitionsTopicResult:
 
 
 def _add(
-    image: MetadataImage, asked: CreatePartitionsTopic, random: Random, room: int
+    image: MetadataImage, requested: CreatePartitionsTopic, random: Random, room: int
 ) -> list[object]:
-    topic = image.topic(asked.name)
+    topic = image.topic(requested.name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
     present = len(topic.partitions)
-    if asked.count == present:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
-    if asked.count < present:
-        raise Refused(
+    if requested.count == present:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if requested.count < present:
+        raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {asked.name} currently has {present} partition(s); "
-            f"{asked.count} would not be an increase.",
+            f"The topic {requested.name} currently has {present} partition(s); "
+            f"{requested.count} would not be an increase.",
         )
-    extra = asked.count - present
+    extra = requested.count - present
     if extra > room:
-        raise Refused(
+        raise ApiError(
             ErrorCode.POLICY_VIOLATION,
             f"A request may add {MAX_RECORDS_PER_DECISION} partitions at most.",
         )
     return [
         new_partition(image, replicas).record(topic.id, present + number)
-        for number, replicas in enumerate(_replicas(image, topic, asked, extra, random))
+        for number, replicas in enumerate(_replicas(image, topic, requested, extra, random))
     ]
 
 
 def _replicas(
     image: MetadataImage,
     topic: TopicImage,
-    asked: CreatePartitionsTopic,
+    requested: CreatePartitionsTopic,
     extra: int,
     random: Random,
 ) -> list[tuple[int, ...]]:
     factor = len(topic.partitions[0].replicas)
-    if asked.assignments is None:
-        check_factor(image, factor)
-        return place(image.brokers.values(), extra, factor, random)
-    if len(asked.assignments) != extra:
-        raise Refused(
+    if requested.assignments is None:
+        check_replication_factor(image, factor)
+        return place_replicas(image.brokers.values(), extra, factor, random)
+    if len(requested.assignments) != extra:
+        raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {extra} additional partition(s), but {len(asked.assignments)} "
+            f"Attempted to add {extra} additional partition(s), but {len(requested.assignments)} "
             "assignment(s) were specified.",
         )
-    for assignment in asked.assignments:
+    for assignment in requested.assignments:
         check_replicas(image, assignment.broker_ids, factor)
-    return [tuple(assignment.broker_ids) for assignment in asked.assignments]
+    return [tuple(assignment.broker_ids) for assignment in requested.assignments]
 
 
 TOPIC_DELETION_DISABLED_SINCE = 3
@@ -381,21 +381,21 @@ def delete_topics(
     `version` is that of the request; `enabled` is `delete.topic.enable`. A topic that is named
     twice, also once by name and once by id, is not deleted.
     """
-    asked = (
+    requested = (
         list(request.topics)
         if version >= TOPICS_SINCE
         else [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
     )
     if not enabled:
-        return Decision([], _disabled(asked, version))
+        return Decision([], _disabled(requested, version))
     records: list[object] = []
     responses: list[DeletableTopicResult] = []
-    for states, topic in _grouped(image, asked):
-        if isinstance(topic, Refused):
+    for states, topic in _grouped(image, requested):
+        if isinstance(topic, ApiError):
             twice = len(states) > 1 and topic.error is not ErrorCode.INVALID_REQUEST
             responses.append(_answer(states[0], _duplicate(states[0]) if twice else topic))
         elif len(states) > 1:
-            responses.append(_twice(topic, states))
+            responses.append(_duplicate_result(topic, states))
         else:
             records.append(RemoveTopicRecord(topic_id=topic.id))
             responses.append(
@@ -405,33 +405,33 @@ def delete_topics(
 
 
 def _grouped(
-    image: MetadataImage, asked: Iterable[DeleteTopicState]
-) -> list[tuple[list[DeleteTopicState], TopicImage | Refused]]:
+    image: MetadataImage, requested: Iterable[DeleteTopicState]
+) -> list[tuple[list[DeleteTopicState], TopicImage | ApiError]]:
     """What was asked for, with all that mean the same topic in one group."""
-    groups: dict[object, tuple[list[DeleteTopicState], TopicImage | Refused]] = {}
-    for state in asked:
+    groups: dict[object, tuple[list[DeleteTopicState], TopicImage | ApiError]] = {}
+    for state in requested:
         found = _find(image, state)
         key = found.id if isinstance(found, TopicImage) else (state.name, state.topic_id)
         groups.setdefault(key, ([], found))[0].append(state)
     return list(groups.values())
 
 
-def _find(image: MetadataImage, state: DeleteTopicState) -> TopicImage | Refused:
+def _find(image: MetadataImage, state: DeleteTopicState) -> TopicImage | ApiError:
     invalid = ErrorCode.INVALID_REQUEST
     if state.name is None and state.topic_id == ZERO_UUID:
-        return Refused(invalid, "Neither topic name nor id were specified.")
+        return ApiError(invalid, "Neither topic name nor id were specified.")
     if state.name is not None and state.topic_id != ZERO_UUID:
-        return Refused(invalid, "You may not specify both topic name and topic id.")
+        return ApiError(invalid, "You may not specify both topic name and topic id.")
     if state.name is None:
         return image.topic_by_id(state.topic_id) or _unknown(ErrorCode.UNKNOWN_TOPIC_ID)
     return image.topic(state.name) or _unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _unknown(error: ErrorCode) -> Refused:
-    return Refused(error, error.text)
+def _unknown(error: ErrorCode) -> ApiError:
+    return ApiError(error, error.text)
 
 
-def _answer(state: DeleteTopicState, refused: Refused) -> DeletableTopicResult:
+def _answer(state: DeleteTopicState, refused: ApiError) -> DeletableTopicResult:
     return DeletableTopicResult(
         name=state.name,
         topic_id=state.topic_id,
@@ -440,12 +440,14 @@ def _answer(state: DeleteTopicState, refused: Refused) -> DeletableTopicResult:
     )
 
 
-def _duplicate(state: DeleteTopicState) -> Refused:
+def _duplicate(state: DeleteTopicState) -> ApiError:
     named = "id" if state.name is None else "name"
-    return Refused(ErrorCode.INVALID_REQUEST, f"Duplicate topic {named}.")
+    return ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {named}.")
 
 
-def _twice(topic: TopicImage, states: Iterable[DeleteTopicState]) -> DeletableTopicResult:
+def _duplicate_result(
+    topic: TopicImage, states: Iterable[DeleteTopicState]
+) -> DeletableTopicResult:
     """The answer for a topic named more than once; it says no more of it than the request did."""
     names = {state.name for state in states}
     if None not in names:
@@ -465,10 +467,10 @@ def _twice(topic: TopicImage, states: Iterable[DeleteTopicState]) -> DeletableTo
     )
 
 
-def _disabled(asked: Iterable[DeleteTopicState], version: int) -> DeleteTopicsResponse:
+def _disabled(requested: Iterable[DeleteTopicState], version: int) -> DeleteTopicsResponse:
     if version < TOPIC_DELETION_DISABLED_SINCE:
         error = ErrorCode.INVALID_REQUEST
     else:
         error = ErrorCode.TOPIC_DELETION_DISABLED
-    refused = Refused(error, "Topic deletion is disabled: delete.topic.enable is false.")
-    return DeleteTopicsResponse(responses=[_answer(state, refused) for state in asked])
+    refused = ApiError(error, "Topic deletion is disabled: delete.topic.enable is false.")
+    return DeleteTopicsResponse(responses=[_answer(state, refused) for state in requested])

@@ -72,17 +72,17 @@ class DurableEnd:
         self.generation = 0
 
     @property
-    def is_noted(self) -> bool:
+    def is_written(self) -> bool:
         """Whether a half of it was read, or written by this process."""
         return self._serial > 0
 
-    def take(self, serial: int, offset: int, recovery_point: int, log_start: int) -> None:
+    def update(self, serial: int, offset: int, recovery_point: int, log_start: int) -> None:
         """Become what a half says, if it is newer."""
         if serial > self._serial:
             self._serial, self.log_start = serial, log_start
             self.offset, self.recovery_point = offset, recovery_point
 
-    def note(self, offset: int, recovery_point: int, generation: int) -> None:
+    def write(self, offset: int, recovery_point: int, generation: int) -> None:
         """The log is durable up to `offset`. From any thread, one at a time per log.
 
         `generation` is the one in which that work began; after a truncation it says nothing.
@@ -91,7 +91,7 @@ class DurableEnd:
             if generation == self.generation:
                 self._write(offset, recovery_point)
 
-    def note_start(self, log_start: int) -> None:
+    def write_log_start(self, log_start: int) -> None:
         """The log starts here. Owner thread; `sync` makes it durable."""
         with self._ends.lock:
             before, self.log_start = self.log_start, log_start
@@ -106,7 +106,7 @@ class DurableEnd:
         self._ends.sync()
 
     def _write(self, offset: int, recovery_point: int) -> None:
-        self.take(self._serial + 1, offset, recovery_point, self.log_start)
+        self.update(self._serial + 1, offset, recovery_point, self.log_start)
         body = HALF.pack(
             self.key.topic_id.bytes,
             self.key.partition,
@@ -159,13 +159,13 @@ class DurableEnds:
         end = self._slots.setdefault(key, DurableEnd(self, position, key))
         if end.position != position:
             return False
-        end.take(serial, offset, recovery_point, log_start)
+        end.update(serial, offset, recovery_point, log_start)
         return True
 
     def get(self, key: TopicIdPartition) -> DurableEnd | None:
         """The slot of a log; None if it has none that can be believed."""
         end = self._slots.get(key)
-        return end if end is not None and end.is_noted else None
+        return end if end is not None and end.is_written else None
 
     def slot(self, key: TopicIdPartition) -> DurableEnd:
         """The slot of a log, made if it has none. Owner thread."""

@@ -65,7 +65,7 @@ class Fence:
             self.failure = LogDirFailure(self.path, cause)
         return self.failure
 
-    def judge(self, error: OSError) -> OSError:
+    def classify(self, error: OSError) -> OSError:
         """A failed append: the error to raise, which fences the directory unless it may pass."""
         if error.errno in REFUSED_FOR_NOW:
             return error

@@ -49,7 +49,7 @@ SNAPSHOTS_KEPT = 2
 class LogFlush:
     """The captured work.
 
-    `succeeded` after `run` has returned; `put_off` if the recovery point could not be moved; `void`
+    `succeeded` after `run` has returned; `checkpoint_postponed` if the recovery point could not be moved; `void`
     if the log was truncated meanwhile, `abandoned` if it was deleted.
     """
 
@@ -57,6 +57,7 @@ class LogFlush:
         "_disk",
         "_fence",
         "abandoned",
+        "checkpoint_postponed",
         "directory",
         "durable",
         "end_offset",
@@ -64,7 +65,6 @@ class LogFlush:
         "files",
         "generation",
         "moves_recovery_point",
-        "put_off",
         "recovery_point",
         "snapshot",
         "succeeded",
@@ -96,7 +96,7 @@ class LogFlush:
         self.moves_recovery_point = False
         self.snapshot: list[SnapshotEntry] | None = None
         self.succeeded = False
-        self.put_off = False
+        self.checkpoint_postponed = False
         self.void = False
         self.abandoned = False
         for number, file in enumerate(files):
@@ -117,7 +117,7 @@ class LogFlush:
                 self._disk.sync_directory(directory)
             self._move_recovery_point()
             if self.durable is not None:
-                self.durable.note(self.end_offset, self.recovery_point, self.generation)
+                self.durable.write(self.end_offset, self.recovery_point, self.generation)
         except OSError as error:
             if self.abandoned:
                 return
@@ -134,9 +134,9 @@ class LogFlush:
             if self.moves_recovery_point:
                 self.recovery_point = self.end_offset
         except OSError as error:
-            if self.abandoned or isinstance(self._fence.judge(error), LogDirFailure):
+            if self.abandoned or isinstance(self._fence.classify(error), LogDirFailure):
                 raise
-            self.put_off = True
+            self.checkpoint_postponed = True
 
     def _write_snapshot(self, entries: list[SnapshotEntry]) -> None:
         """The snapshot at the end; of older ones the last is kept."""
@@ -158,7 +158,7 @@ AT_ONCE = 32
 """More would need more descriptors, and gain little: what runs together shares its waits."""
 
 
-class LastFlush:
+class ShutdownFlush:
     """Of the logs given. `done` is called once, on the owner thread, when no flush is under way and
     none is to come.
     """
@@ -180,17 +180,17 @@ class LastFlush:
         self._done = done
         self._at_once = at_once
         self._in_flight = 0
-        self._told = False
+        self._finished = False
 
     def start(self) -> None:
-        self._go_on()
+        self._begin_flushes()
 
     def give_up(self) -> None:
         """Begin no more flushes."""
         self.gave_up = True
-        self._go_on()
+        self._begin_flushes()
 
-    def _go_on(self) -> None:
+    def _begin_flushes(self) -> None:
         while self._in_flight < self._at_once and not self.gave_up:
             log = next(self._waiting, None)
             if log is None:
@@ -206,8 +206,8 @@ class LastFlush:
                 self.ended += 1
             else:
                 self._submit(log, flush)
-        if self._in_flight == 0 and not self._told:
-            self._told = True
+        if self._in_flight == 0 and not self._finished:
+            self._finished = True
             self._done()
 
     def _submit(self, log: Log, flush: LogFlush) -> None:
@@ -218,6 +218,6 @@ class LastFlush:
             self.ended += 1
             with suppress(LogDirFailure):  # the fence keeps it, and the next flush does not begin
                 log.end_flush(flush)
-            self._go_on()
+            self._begin_flushes()
 
         self._offload.submit(flush.run, ended, ended)

@@ -18,7 +18,7 @@ indexed one. The time index gets a last entry when its segment stops being the a
 In memory an index is what its file is: a `bytearray` of entries, searched by bisection. The active
 segment's entries are appended there and written to the file later (by a checkpoint, a roll, a
 close): nothing but speed depends on the file, so an append neither waits for it nor fails with it,
-and there is no mmap. Those of older segments are loaded on first use and kept by a `LoadedIndexes`
+and there is no mmap. Those of older segments are loaded on first use and kept by a `IndexCache`
 of bounded size.
 
 Kafka's formats have no room for a checksum. Instead an entry is believed only after the batch it
@@ -40,7 +40,7 @@ TIMESTAMP_AT = Struct(">q")
 DEFAULT_LOADED_BYTES = 64 << 20
 
 
-class LoadedIndexes:
+class IndexCache:
     """Which indexes of inactive segments are in memory: the most recently used, up to a limit."""
 
     def __init__(self, limit_bytes: int = DEFAULT_LOADED_BYTES) -> None:
@@ -48,18 +48,18 @@ class LoadedIndexes:
         self.bytes = 0
         self._indexes: dict[SparseIndex, int] = {}
 
-    def loaded(self, index: SparseIndex) -> None:
+    def add(self, index: SparseIndex) -> None:
         """`index` has come into memory, or has been used again."""
-        self.forget(index)
+        self.remove(index)
         size = len(index.entries)
         self._indexes[index] = size
         self.bytes += size
         while self.bytes > self.limit_bytes and len(self._indexes) > 1:
             oldest = next(iter(self._indexes))
-            self.forget(oldest)
+            self.remove(oldest)
             oldest.unload()
 
-    def forget(self, index: SparseIndex) -> None:
+    def remove(self, index: SparseIndex) -> None:
         """`index` need not be counted any longer."""
         self.bytes -= self._indexes.pop(index, 0)
 
@@ -105,7 +105,7 @@ class SparseIndex:
         self.written = len(data)
         return True
 
-    def ascends(self) -> bool:
+    def is_ascending(self) -> bool:
         """Whether every entry is above the one before it, in both fields, and none below 0."""
         entries = self.entry.iter_unpack(self.entries)
         return all(
@@ -119,13 +119,13 @@ class SparseIndex:
         self.entries = bytearray()
         self.loaded = False
 
-    def distrust(self) -> None:
+    def discard(self) -> None:
         """Forget the entries, written or not: the next use reads the file."""
         self.entries = bytearray()
         self.written = 0
         self.loaded = False
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Cut to the first `count` entries."""
         del self.entries[count * self.entry.size :]
         if self.written > len(self.entries):
@@ -195,11 +195,11 @@ class OffsetIndex(SparseIndex):
         slot = self.slot_at(position)
         return self.at(slot)[1] if slot >= 0 else 0
 
-    def cut(self, position: int) -> None:
+    def truncate_from(self, position: int) -> None:
         """Drop the entries of batches that start at or after `position`."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 8)
-        self.keep(
+        self.truncate(
             bisect_right(slots, position - 1, key=lambda slot: read(entries, slot * 8 + 4)[0])
         )
 
@@ -250,6 +250,6 @@ class TimeIndex(SparseIndex):
         relative = offset - self.base_offset - 1
         return bisect_right(slots, relative, key=lambda slot: read(entries, slot * 12 + 8)[0]) - 1
 
-    def cut(self, offset: int) -> None:
+    def truncate_from(self, offset: int) -> None:
         """Drop the entries of offsets at or after `offset`."""
-        self.keep(self.slot_before(offset) + 1)
+        self.truncate(self.slot_before(offset) + 1)

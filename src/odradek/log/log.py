@@ -16,7 +16,7 @@ from odradek.log.flush import LogFlush
 from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from odradek.log.log_config import LogConfig
 from odradek.log.log_reader import LogOffsetMetadata, LogRead, LogReader
-from odradek.log.log_segments import Segments, remove_segment, truncate_segment
+from odradek.log.log_segments import LogSegments, remove_segment, truncate_segment
 from odradek.log.producer_state import ProducerState
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
@@ -111,7 +111,7 @@ class Log:
         *,
         fence: Fence,
         durable: DurableEnd | None,
-        segments: Segments,
+        segments: LogSegments,
         epochs: LeaderEpochs,
         producers: ProducerState,
         log_start_offset: int,
@@ -183,8 +183,8 @@ class Log:
             parts = [head + data[start + STAMP_BYTES : batch.end]]
         else:
             parts = [head, memoryview(data)[start + STAMP_BYTES : batch.end]]
-        self.write(active, parts, size, now_ms)
-        self.note(active, header, base_offset, active.size - size, leader_epoch)
+        self.write_batch(active, parts, size, now_ms)
+        self.update_after_append(active, header, base_offset, active.size - size, leader_epoch)
         return AppendInfo(
             NONE,
             base_offset,
@@ -194,16 +194,16 @@ class Log:
             False,
         )
 
-    def write(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
+    def write_batch(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
         try:
             active.append(parts, size)
         except OSError as error:
-            raise self.fence.judge(error) from error
+            raise self.fence.classify(error) from error
         self.checkpointed_bytes += size
         if self.unflushed_since_ms < 0:
             self.unflushed_since_ms = now_ms
 
-    def note(
+    def update_after_append(
         self,
         active: Segment,
         header: RecordBatchHeader,
@@ -213,7 +213,9 @@ class Log:
     ) -> None:
         """A batch is in the file: indexes, epochs, producers, log end offset."""
         last_offset = base_offset + header.last_offset_delta
-        active.note(base_offset, last_offset, position, header.size, header.max_timestamp)
+        active.update_after_append(
+            base_offset, last_offset, position, header.size, header.max_timestamp
+        )
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
@@ -278,7 +280,7 @@ class Log:
             self.segments.active.seal()
             segment = Segment(self.disk, self.directory, self.log_end_offset, create=True)
         except OSError as error:
-            raise self.fence.judge(error) from error
+            raise self.fence.classify(error) from error
         segment.created_ms = now_ms
         segment.index_interval_bytes = self.config.index_interval_bytes
         self.sealed.append(self.segments.active)
@@ -355,10 +357,10 @@ class Log:
         number = self.segments.number_of(offset)
         segment = self.segments.loaded(number)
         position = segment.position_of(offset) if offset > segment.base_offset else 0
-        for later in self.segments.take_after(number):
+        for later in self.segments.remove_after(number):
             remove_segment(later)
         truncate_segment(segment, offset, position)
-        self.reader.forget()
+        self.reader.clear_position()
         # Durable before anything is appended: else a power loss may bring back what was cut.
         segment.file.sync()
         self.disk.sync_directory(self.directory)
@@ -419,25 +421,25 @@ class Log:
         if offset < 0 or offset > self.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if offset > self.log_start_offset:
-            self._note_log_start(offset)
+            self._write_log_start(offset)
             self.raise_log_start(offset)
-        elif offset > max(self.noted_log_start, self.durable_log_start):
+        elif offset > max(self.written_log_start, self.durable_log_start):
             # It starts there already, and nothing says so but the files that are left.
-            self._note_log_start(self.log_start_offset)
+            self._write_log_start(self.log_start_offset)
         return ErrorCode.NONE
 
     @property
-    def noted_log_start(self) -> int:
+    def written_log_start(self) -> int:
         """What `sync_log_start` would make durable."""
         return self.log_start_offset if self.durable is None else self.durable.log_start
 
-    def _note_log_start(self, offset: int) -> None:
+    def _write_log_start(self, offset: int) -> None:
         self.fence.check()
         if self.durable is not None:
             try:
-                self.durable.note_start(offset)
+                self.durable.write_log_start(offset)
             except OSError as error:
-                raise self.fence.judge(error) from error
+                raise self.fence.classify(error) from error
 
     def sync_log_start(self) -> None:
         """Make durable what DeleteRecords did, to this log and all others of the directory. Blocks;
@@ -456,15 +458,15 @@ class Log:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
 
-    def take(self, count: int) -> list[Segment]:
+    def remove_oldest_segments(self, count: int) -> list[Segment]:
         """Take the oldest `count` segments out of the log (all but the active one at most).
 
         Where it starts then is noted first; `OSError` from that: nothing was taken.
         """
         start = self.segments.end_of(count - 1)
         if start > self.log_start_offset:
-            self._note_log_start(start)
-        taken = self.segments.take_first(count)
+            self._write_log_start(start)
+        taken = self.segments.remove_first(count)
         self.raise_log_start(self.segments.first_offset)
         return taken
 
@@ -538,7 +540,7 @@ class Log:
                 self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
             )
         except OSError as error:
-            raise self.fence.judge(error) from error
+            raise self.fence.classify(error) from error
         self.unsynced_segments = []
         self.sealed = []
         flush.sync_directories = self._unsynced_directories
@@ -555,7 +557,7 @@ class Log:
             self.rolled = False
         return flush
 
-    def keeps_producers_without(self, offset: int) -> bool:
+    def ensure_producers_snapshotted(self, offset: int) -> bool:
         """Whether the batches before `offset` may go, as far as idempotent producers are concerned:
         a start finds their sequences in a snapshot. If not, the next flush makes one.
         """
@@ -587,7 +589,7 @@ class Log:
                         index.write_out()
                         files.append(index.file())
         except OSError as error:
-            judged = self.fence.judge(error)
+            judged = self.fence.classify(error)
             if isinstance(judged, LogDirFailure):
                 raise judged from error
             self.rolled = True  # due again
@@ -604,9 +606,9 @@ class Log:
             assert flush.succeeded, "ended before it was run"
             self.flushed_offset = flush.end_offset
             self.recovery_point = flush.recovery_point
-            if flush.snapshot is not None and not flush.put_off:
+            if flush.snapshot is not None and not flush.checkpoint_postponed:
                 self.snapshot_offset = flush.end_offset
-            if flush.put_off:
+            if flush.checkpoint_postponed:
                 self.epochs.dirty = True
                 self.rolled = True
                 self.snapshot_base = NO_SEGMENT

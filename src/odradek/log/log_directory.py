@@ -68,10 +68,10 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.durable_ends import DurableEnd, DurableEnds
 from odradek.log.fence import Fence, LogDamaged
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.recovery import Known, Recovery, open_log
+from odradek.log.recovery import RecordedState, RecoveryStats, open_log
 from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
@@ -228,11 +228,13 @@ class DirectoryOffsets:
             if key not in partitions:
                 self._durable_ends.forget(key)
 
-    def known(self, key: TopicIdPartition, clean: bool) -> tuple[Known, DurableEnd]:
+    def recorded_state(
+        self, key: TopicIdPartition, clean: bool
+    ) -> tuple[RecordedState, DurableEnd]:
         """What is known of a log before it is read, and its slot."""
         known_end = self._durable_ends.get(key)
         durable = self._durable_ends.slot(key)
-        known = Known(clean=clean, compacted=key in self.first_dirty)
+        known = RecordedState(clean=clean, compacted=key in self.first_dirty)
         if self._starts_known:
             known.log_start_offset = self._log_starts.get(key, 0)
         if known_end is not None and (known.log_start_offset or 0) > max(
@@ -297,7 +299,7 @@ class DirectoryOffsets:
                         self._disk.replace_file(f"{self._path}/{name}", data)
                         self._written[name] = data
             except OSError as error:
-                raise self._fence.judge(error) from error
+                raise self._fence.classify(error) from error
 
         return work
 
@@ -334,7 +336,7 @@ class LogDirectory:
         self.disk = disk
         self.path = path
         self.fence = Fence(path)
-        self.cache = LoadedIndexes()
+        self.cache = IndexCache()
         self.logs: dict[TopicIdPartition, Log] = {}
         self.problems: list[str] = []
         self.unreadable: list[tuple[Log, Exception]] = []
@@ -395,9 +397,9 @@ class LogDirectory:
         """An opened log."""
         return self.logs.get(key)
 
-    def loading(
+    def open_work(
         self, key: TopicIdPartition, config: LogConfig, now_ms: int
-    ) -> Callable[[], tuple[Log, Recovery]]:
+    ) -> Callable[[], tuple[Log, RecoveryStats]]:
         """The work of opening a log, or making a new one. For a worker; hand the log to `adopt`.
 
         The work raises `LogDamaged`, or `OSError`.
@@ -405,12 +407,12 @@ class LogDirectory:
         self.fence.check()
         self._remove_marker()
         directory = self.directory_of(key)
-        known, durable = self.offsets.known(key, self.was_clean)
+        known, durable = self.offsets.recorded_state(key, self.was_clean)
         if key not in self.partitions:
             self.disk.make_directory(directory)
             self.partitions[key] = None
 
-        def work() -> tuple[Log, Recovery]:
+        def work() -> tuple[Log, RecoveryStats]:
             return open_log(
                 self.disk,
                 directory,
@@ -446,7 +448,7 @@ class LogDirectory:
         """The log of a partition, opened or made now. Blocks as long as its recovery takes."""
         log = self.logs.get(key)
         if log is None:
-            log = self.adopt(key, self.loading(key, config, now_ms)()[0])
+            log = self.adopt(key, self.open_work(key, config, now_ms)()[0])
         return log
 
     def delete_log(self, key: TopicIdPartition) -> Work:
@@ -546,13 +548,13 @@ class LogDirectory:
                 log.close(flush=flush)
             if self.fence.failure is None:
                 self.checkpoint()()
-                if self._all_is_known():
+                if self._can_mark_clean():
                     marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
                     self.disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
         finally:
             self.release()
 
-    def _all_is_known(self) -> bool:
+    def _can_mark_clean(self) -> bool:
         recovered = self.was_clean or all(key in self.logs for key in self.partitions)
         return recovered and all(
             log.recovery_point == log.log_end_offset and not log.epochs.dirty

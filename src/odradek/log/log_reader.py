@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from odradek.log.log_segments import Segments
+from odradek.log.log_segments import LogSegments
 from odradek.log.segment import Segment
 from odradek.model.byte_ranges import FileSlice
 from odradek.model.errors import ErrorCode
@@ -86,11 +86,11 @@ class LogReader:
 
     __slots__ = ("_known_base", "_known_end", "_known_position", "_segments")
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
-        self.forget()
+        self.clear_position()
 
-    def forget(self) -> None:
+    def clear_position(self) -> None:
         """Positions have changed (the log was cut)."""
         self._known_base = self._known_end = self._known_position = -1
 

@@ -28,12 +28,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from odradek.log.fence import LogDamaged
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.scan import BadBatch, walk
 from odradek.log.segment import Segment
 
 
-def load(segment: Segment, cache: LoadedIndexes, next_base: int) -> None:
+def load_indexes(segment: Segment, cache: IndexCache, next_base: int) -> None:
     """Have the indexes of this inactive segment in memory, and see that its end is there.
 
     `next_base`: base offset of the segment after this one. Raises `LogDamaged` if this one does
@@ -46,11 +46,11 @@ def load(segment: Segment, cache: LoadedIndexes, next_base: int) -> None:
             check_end(segment, next_base)
         except BaseException:
             for index in (segment.offset_index, segment.time_index):
-                cache.forget(index)
-                index.distrust()
+                cache.remove(index)
+                index.discard()
             raise
-    cache.loaded(segment.offset_index)
-    cache.loaded(segment.time_index)
+    cache.add(segment.offset_index)
+    cache.add(segment.time_index)
 
 
 def check_end(segment: Segment, next_base: int) -> None:
@@ -60,7 +60,7 @@ def check_end(segment: Segment, next_base: int) -> None:
         for _, header in segment.headers_from(next_base - 1):
             end = header.next_offset
             latest = max(latest, header.max_timestamp)
-        if segment.time_index.last()[0] < latest or not last_time_agrees(segment):
+        if segment.time_index.last()[0] < latest or not last_time_entry_matches(segment):
             segment.rebuild_indexes()
     except BadBatch as bad:
         raise LogDamaged(segment.file.path, str(bad)) from bad
@@ -71,58 +71,58 @@ def check_end(segment: Segment, next_base: int) -> None:
     segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
 
 
-def reload_active(segment: Segment) -> int:
+def load_active(segment: Segment) -> int:
     """Make this the active segment after a clean stop; returns the log end offset.
 
     Raises `BadBatch` if what follows the last index entry is not sound.
     """
     there = segment.offset_index.load() and segment.time_index.load()
-    if not (there and last_time_agrees(segment)):
+    if not (there and last_time_entry_matches(segment)):
         return segment.rebuild_indexes(active=True)
     segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
     end, start = segment.base_offset, -1
     for position, header in segment.headers_from((1 << 63) - 1):
         if start < 0:
             start = position
-        segment.remember_timestamp(header)
+        segment.update_max_timestamp(header)
         end = header.next_offset
     segment.unindexed_bytes = segment.size - max(start, 0)
     return end
 
 
-def seal_again(segment: Segment) -> None:
+def complete_indexes(segment: Segment) -> None:
     """Complete the indexes of an inactive segment, in case its last entries were lost.
 
     They are written when the segment is closed, and synced with the next flush. A log that was
     rolled exactly where its recovery point is reads nothing of the segment before it again.
     """
-    if segment.offset_index.load() and segment.time_index.load() and indexes_agree(segment):
+    if segment.offset_index.load() and segment.time_index.load() and indexes_match(segment):
         segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
         for _, header in segment.headers_from(segment.max_timestamp_offset):
-            segment.remember_timestamp(header)
+            segment.update_max_timestamp(header)
         segment.seal()
     else:
         segment.rebuild_indexes()
     segment.unload_indexes()
 
 
-def indexes_agree(segment: Segment) -> bool:
+def indexes_match(segment: Segment) -> bool:
     """Whether the indexes ascend from 0 and their last entries are true of the log.
 
     What was synced is a prefix of the file; the rest may be anything after a power loss.
     """
     for index in (segment.offset_index, segment.time_index):
-        if not index.ascends():
+        if not index.is_ascending():
             return False
     slot = len(segment.offset_index) - 1
-    if slot >= 0 and not segment.agrees(*segment.offset_index.at(slot)):
+    if slot >= 0 and not segment.entry_matches(*segment.offset_index.at(slot)):
         return False
-    return last_time_agrees(segment)
+    return last_time_entry_matches(segment)
 
 
-def last_time_agrees(segment: Segment) -> bool:
+def last_time_entry_matches(segment: Segment) -> bool:
     """Whether there is a batch that ends where the time index's last entry says, that late."""
-    return len(segment.time_index) == 0 or segment.time_agrees(*segment.time_index.last())
+    return len(segment.time_index) == 0 or segment.time_entry_matches(*segment.time_index.last())
 
 
 def truncate_segment(segment: Segment, offset: int, position: int) -> None:
@@ -130,12 +130,12 @@ def truncate_segment(segment: Segment, offset: int, position: int) -> None:
     if segment.size > position:
         segment.file.truncate(position)
     segment.size = position
-    segment.recent.cut(position)
+    segment.recent.truncate(position)
     segment.clear_indexes(position, offset)
     slot = segment.offset_index.lookup(offset)
     start = segment.offset_index.at(slot)[1] if slot >= 0 else 0
     for _, header in walk(segment.file, start, position, segment.base_offset):
-        segment.remember_timestamp(header)
+        segment.update_max_timestamp(header)
 
 
 def remove_segment(segment: Segment) -> None:
@@ -146,12 +146,12 @@ def remove_segment(segment: Segment) -> None:
             segment.disk.remove(path)
 
 
-class Segments:
+class LogSegments:
     """At least one segment, by ascending base offset."""
 
     __slots__ = ("_bases", "_cache", "active", "items")
 
-    def __init__(self, items: list[Segment], cache: LoadedIndexes) -> None:
+    def __init__(self, items: list[Segment], cache: IndexCache) -> None:
         self.items = items
         self.active = items[-1]
         self._bases = [segment.base_offset for segment in items]
@@ -185,7 +185,7 @@ class Segments:
         """A segment whose indexes are in memory. Raises `LogDamaged` if its end is missing."""
         segment = self.items[number]
         if segment is not self.active:
-            load(segment, self._cache, self._bases[number + 1])
+            load_indexes(segment, self._cache, self._bases[number + 1])
         return segment
 
     def each(self) -> Iterator[Segment]:
@@ -195,13 +195,13 @@ class Segments:
 
     def add(self, segment: Segment) -> None:
         """A new active segment."""
-        self._cache.loaded(self.active.offset_index)
-        self._cache.loaded(self.active.time_index)
+        self._cache.add(self.active.offset_index)
+        self._cache.add(self.active.time_index)
         self.items.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
 
-    def take_first(self, count: int) -> list[Segment]:
+    def remove_first(self, count: int) -> list[Segment]:
         """Remove the first `count`, not the active one."""
         assert count < len(self.items), "the active segment is not for deletion"
         taken = self.items[:count]
@@ -210,7 +210,7 @@ class Segments:
         self._forget(taken)
         return taken
 
-    def take_after(self, number: int) -> list[Segment]:
+    def remove_after(self, number: int) -> list[Segment]:
         """Remove those after `number`, which becomes the active one."""
         taken = self.items[number + 1 :]
         del self.items[number + 1 :]
@@ -229,8 +229,8 @@ class Segments:
 
     def _forget(self, segments: list[Segment]) -> None:
         for segment in segments:
-            self._cache.forget(segment.offset_index)
-            self._cache.forget(segment.time_index)
+            self._cache.remove(segment.offset_index)
+            self._cache.remove(segment.time_index)
 
     def close(self) -> None:
         self._forget(self.items)

@@ -130,7 +130,7 @@ def restore(
     """
     start = max(load_newest(disk, directory, names, end, state), segments[0].base_offset)
     if len(state) > 0:
-        state.recall(_headers_before(segments, start))
+        state.restore_earlier_batches(_headers_before(segments, start))
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end
         if following <= start or segment.base_offset >= end:
@@ -181,6 +181,6 @@ def _start_near(segment: Segment, position: int, limit: int) -> int:
         last_offset, start = index.at(slot) if slot >= 0 else (-1, 0)
         if start > limit:
             break
-        if slot < 0 or segment.agrees(last_offset, start):
+        if slot < 0 or segment.entry_matches(last_offset, start):
             return start
     return 0

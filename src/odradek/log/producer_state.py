@@ -13,7 +13,7 @@ For every producer id: its epoch, and sequences and offsets of its last five bat
 
 State changes only in `append`, called for what is in the log: in service and in recovery alike.
 Recovery begins at a snapshot (see `producer_snapshot`), which holds the last batch of each; the
-ones before it are `recall`ed from the log.
+ones before it are `restore_earlier_batches`ed from the log.
 
 A producer is forgotten when it has been silent for `producer.id.expiration.ms`. Silence is counted
 on the monotonic clock from pass to pass, so neither old record timestamps nor a clock that somebody
@@ -171,7 +171,7 @@ class ProducerState:
             entry.add(header, base_offset)
         self.end_offset = base_offset + header.last_offset_delta + 1
 
-    def recall(self, headers: Iterable[RecordBatchHeader]) -> None:
+    def restore_earlier_batches(self, headers: Iterable[RecordBatchHeader]) -> None:
         """Remember again what came before each producer's last batch, from the log's own headers.
 
         A snapshot has the last batch only, and a client may have five under way when the broker

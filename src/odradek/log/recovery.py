@@ -77,19 +77,19 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from odradek.log import producer_snapshot
-from odradek.log.compaction.segment_swap import complete
+from odradek.log.compaction.segment_swap import complete_swaps
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence, LogDamaged
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_segments import (
-    Segments,
-    indexes_agree,
-    reload_active,
+    LogSegments,
+    complete_indexes,
+    indexes_match,
+    load_active,
     remove_segment,
-    seal_again,
     truncate_segment,
 )
 from odradek.log.producer_state import ProducerState
@@ -99,7 +99,7 @@ from odradek.model.env import Disk
 
 
 @dataclass(slots=True)
-class Recovery:
+class RecoveryStats:
     """What opening a log took, for the broker's log and tests."""
 
     scanned_bytes: int = 0
@@ -109,7 +109,7 @@ class Recovery:
 
 
 @dataclass(slots=True)
-class Known:
+class RecordedState:
     """What is known of a log before it is read. `log_start_offset` None: not recorded.
 
     `deleted_before`: DeleteRecords or retention noted that the log starts there; 0: neither did.
@@ -128,15 +128,15 @@ class Known:
     exact: bool = False
 
 
-class Opening:
+class LogLoader:
     """The log that is being opened: what is known of it, and what becomes its parts."""
 
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, known: Known) -> None:
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, known: RecordedState) -> None:
         self.disk = disk
         self.directory = directory
         self.config = config
         self.known = known
-        self.found = Recovery()
+        self.stats = RecoveryStats()
         self.epochs = LeaderEpochs(directory)
         self.producers = ProducerState()
         self.names: list[str] = []
@@ -147,7 +147,7 @@ class Opening:
 
         A replacement that had come far enough is completed: see `swap_files`.
         """
-        complete(self.disk, self.directory)
+        complete_swaps(self.disk, self.directory)
         names = list(self.disk.list(self.directory))
         logs = [name for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]
         stems = {name[:20] for name in logs}
@@ -162,9 +162,13 @@ class Opening:
         start = self._recorded_start()
         if segments:
             if self.known.log_start_offset is not None and segments[0].base_offset > start:
-                self.damaged(f"begins with offset {segments[0].base_offset} instead of {start}")
+                self.raise_damaged(
+                    f"begins with offset {segments[0].base_offset} instead of {start}"
+                )
         elif self.known.durable_end > start:
-            self.damaged(f"has no segments, though offset {self.known.durable_end} was reached")
+            self.raise_damaged(
+                f"has no segments, though offset {self.known.durable_end} was reached"
+            )
         for segment in segments:
             segment.index_interval_bytes = self.config.index_interval_bytes
         return segments
@@ -177,19 +181,21 @@ class Opening:
         segment.index_interval_bytes = self.config.index_interval_bytes
         return segment
 
-    def damaged(self, what: str) -> NoReturn:
+    def raise_damaged(self, what: str) -> NoReturn:
         """What was durable is not there."""
         raise LogDamaged(self.directory, what)
 
-    def check_reached(self, start: int, offset: int, end: int) -> None:
+    def check_durable_end(self, start: int, offset: int, end: int) -> None:
         """Raise unless the batches from `start` to `end` reach the durable end, which is exactly at
         `offset`, where one of them ends. Base offsets are not under the checksum.
         """
         durable = self.known.durable_end
         if end < durable:
-            self.damaged(f"ends at offset {end}, but {durable} was durable")
+            self.raise_damaged(f"ends at offset {end}, but {durable} was durable")
         if self.known.exact and start <= durable != offset:
-            self.damaged(f"has no batch that ends at offset {durable}, which was the durable end")
+            self.raise_damaged(
+                f"has no batch that ends at offset {durable}, which was the durable end"
+            )
 
     def from_recovery_point(self, segments: list[Segment]) -> list[Segment]:
         """The segments that recovery reads: the one that holds R, and those after it."""
@@ -206,34 +212,34 @@ class Opening:
     def _recorded_start(self) -> int:
         return max(self.known.log_start_offset or 0, self.known.deleted_before)
 
-    def begin_at_log_start(self, segments: list[Segment], end: int, now_ms: int) -> int:
+    def restart_at_log_start(self, segments: list[Segment], end: int, now_ms: int) -> int:
         """The log ends before it starts: it begins anew at its start, which is returned.
 
         Not because of what only the checkpoint says, which has no checksum, if there are bytes.
         """
         start = self.log_start(segments)
         if start > self.known.deleted_before and any(segment.size for segment in segments):
-            self.damaged(f"ends at offset {end}, before its start, {start}")
-        self.found.torn = f"{self.directory}: what was before its start, {start}, is lost"
+            self.raise_damaged(f"ends at offset {end}, before its start, {start}")
+        self.stats.torn = f"{self.directory}: what was before its start, {start}, is lost"
         for segment in segments:
-            self.found.truncated_bytes += segment.size
-            self.found.removed_segments += 1
+            self.stats.truncated_bytes += segment.size
+            self.stats.removed_segments += 1
             remove_segment(segment)
         segments[:] = [self.first_segment(now_ms)]
         self.epochs.truncate_from_end(0)
         self.producers.reset(end_offset=start)
         return start
 
-    def reload(self, segments: list[Segment]) -> int:
+    def load_clean(self, segments: list[Segment]) -> int:
         """After a clean stop: active segment and producers as they were; the log end offset."""
         try:
-            end = reload_active(segments[-1])
-            self.check_reached(segments[0].base_offset, end, end)
+            end = load_active(segments[-1])
+            self.check_durable_end(segments[0].base_offset, end, end)
             self.restore_producers(segments, end)
             known_epochs = self.epochs.load(self.disk)
             self.epochs.truncate_from_end(end)
-            if not known_epochs or self.epochs_missing(segments, end):
-                self.all_epochs(segments)
+            if not known_epochs or self.epochs_incomplete(segments, end):
+                self.rebuild_epochs(segments)
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
         return end
@@ -244,7 +250,7 @@ class Opening:
             self.disk, self.directory, self.producers, segments, end, self.names
         )
 
-    def epochs_missing(self, segments: list[Segment], end: int) -> bool:
+    def epochs_incomplete(self, segments: list[Segment], end: int) -> bool:
         """Whether the file begins later than the log, whose start was not recorded in time.
 
         What counts is the first batch: compaction may have left a gap before it.
@@ -260,7 +266,7 @@ class Opening:
                     return not entries or entries[0][1] > header.base_offset
         return False
 
-    def all_epochs(self, segments: list[Segment]) -> None:
+    def rebuild_epochs(self, segments: list[Segment]) -> None:
         """Make the summary of leader epochs anew from all batches."""
         self.epochs.truncate_from_end(0)
         for segment in segments:
@@ -275,30 +281,32 @@ and that is no reason to read all of it.
 """
 
 
-class Verification:
+class LogVerifier:
     """Of one log, once."""
 
-    def __init__(self, opening: Opening, segments: list[Segment]) -> None:
+    def __init__(self, loader: LogLoader, segments: list[Segment]) -> None:
         """`segments` loses those that are cut away."""
-        self.opening = opening
+        self.loader = loader
         self.segments = segments
-        self.known = opening.known
-        self.found = opening.found
-        self.unproven: list[tuple[Segment, int]] = []  # from where on a segment is above K
-        self.reached = -1  # where the last batch below K ends, once there was one above it
+        self.known = loader.known
+        self.stats = loader.stats
+        self.unsynced: list[tuple[Segment, int]] = []  # from where on a segment is above K
+        self.end_below_durable = (
+            -1
+        )  # where the last batch below K ends, once there was one above it
 
     def recover(self) -> int:
         """Verify from R on, cut a torn tail, make everything derived again; the end offset."""
-        known_epochs = self.opening.epochs.load(self.opening.disk)
-        self.opening.epochs.truncate_from_end(self.known.recovery_point)
+        known_epochs = self.loader.epochs.load(self.loader.disk)
+        self.loader.epochs.truncate_from_end(self.known.recovery_point)
         try:
             end = self._verify_all()
-            self._write_unproven()
+            self._rewrite_unsynced()
             read_all = self.known.recovery_point <= self.segments[0].base_offset
-            if not (known_epochs or read_all) or self.opening.epochs_missing(self.segments, end):
-                self.opening.all_epochs(self.segments)
+            if not (known_epochs or read_all) or self.loader.epochs_incomplete(self.segments, end):
+                self.loader.rebuild_epochs(self.segments)
         except BadBatch as bad:  # below R, where nothing is cut
-            raise LogDamaged(self.opening.directory, str(bad)) from bad
+            raise LogDamaged(self.loader.directory, str(bad)) from bad
         for segment in self.segments[:-1]:
             if segment.offset_index.loaded:
                 segment.seal()
@@ -307,18 +315,18 @@ class Verification:
 
     def _verify_all(self) -> int:
         point = self.known.recovery_point
-        reading = self.opening.from_recovery_point(self.segments)
+        reading = self.loader.from_recovery_point(self.segments)
         position, offset = self._begin(reading[0])
         start = offset
         before = len(self.segments) - len(reading)
         if before > 0 and reading[0].base_offset == point:
-            seal_again(self.segments[before - 1])
-            self.opening.sealed.append(self.segments[before - 1])
-        self.opening.restore_producers(self.segments[: before + 1], point)
+            complete_indexes(self.segments[before - 1])
+            self.loader.sealed.append(self.segments[before - 1])
+        self.loader.restore_producers(self.segments[: before + 1], point)
         for segment in reading:
             if segment is not reading[0]:
                 if segment.base_offset != offset:
-                    self._judge(
+                    self._accept_torn_tail(
                         segment, start, offset, f"the next segment is {segment.base_offset}"
                     )
                     return self._cut(segment, 0, offset)
@@ -327,9 +335,9 @@ class Verification:
             try:
                 offset = self._verify(segment, position, offset)
             except BadBatch as bad:
-                self._judge(segment, start, bad.offset, str(bad))
+                self._accept_torn_tail(segment, start, bad.offset, str(bad))
                 return self._cut(segment, bad.position, bad.offset)
-        self._check_reached(start, offset)
+        self._check_durable_end(start, offset)
         return offset
 
     def _begin(self, segment: Segment) -> tuple[int, int]:
@@ -357,7 +365,7 @@ class Verification:
         if self.known.exact and segment.base_offset <= point != end:
             raise LogDamaged(path, f"has a batch up to offset {end}, but one ended at {point}")
         segment.clear_indexes(position, point)
-        if not indexes_agree(segment):
+        if not indexes_match(segment):
             segment.clear_indexes(0, segment.base_offset)
             return 0, segment.base_offset
         self._take_timestamps(segment, position)
@@ -367,11 +375,11 @@ class Verification:
         """The largest timestamp of the batches after the last index entry, up to `position`."""
         start = segment.offset_index.floor(position)
         for _, header in walk(segment.file, start, position, segment.base_offset):
-            segment.remember_timestamp(header)
+            segment.update_max_timestamp(header)
 
     def _verify(self, segment: Segment, position: int, offset: int) -> int:
         """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
-        epochs, producers = self.opening.epochs, self.opening.producers
+        epochs, producers = self.loader.epochs, self.loader.producers
         point, durable = self.known.recovery_point, self.known.durable_end
         for start, header in walk(
             segment.file,
@@ -380,45 +388,47 @@ class Verification:
             offset,
             base_offset=segment.base_offset,
             verify=True,
-            gaps=self.opening.config.compact or self.known.compacted,
+            gaps=self.loader.config.compact or self.known.compacted,
             chunk_bytes=SCAN_BYTES,
         ):
             size = header.size
             segment.index(header.last_offset, start, size, header.max_timestamp)
             epoch = header.partition_leader_epoch
             if header.base_offset >= durable:
-                if self.reached < 0:
-                    self.reached = offset
-                self.unproven.append((segment, start))
+                if self.end_below_durable < 0:
+                    self.end_below_durable = offset
+                self.unsynced.append((segment, start))
                 durable = MAX_OFFSET
             if epoch != epochs.latest and header.base_offset >= point:
                 epochs.assign(epoch, header.base_offset)
             if header.producer_id >= 0 and header.base_offset >= producers.end_offset:
                 producers.append(header, header.base_offset)
             offset = header.next_offset
-            self.found.scanned_bytes += size
+            self.stats.scanned_bytes += size
         producers.end_offset = max(producers.end_offset, offset)
         return offset
 
-    def _write_unproven(self) -> None:
+    def _rewrite_unsynced(self) -> None:
         """Make dirty again what may be in the cache only, and there marked clean."""
-        for segment, start in self.unproven:
+        for segment, start in self.unsynced:
             if segment in self.segments:
                 for position in range(start, segment.size, SCAN_BYTES):
                     count = min(SCAN_BYTES, segment.size - position)
                     segment.file.write(position, segment.file.read(position, count))
 
-    def _check_reached(self, start: int, end: int) -> None:
-        self.opening.check_reached(start, end if self.reached < 0 else self.reached, end)
+    def _check_durable_end(self, start: int, end: int) -> None:
+        self.loader.check_durable_end(
+            start, end if self.end_below_durable < 0 else self.end_below_durable, end
+        )
 
-    def _judge(self, segment: Segment, start: int, offset: int, what: str) -> None:
+    def _accept_torn_tail(self, segment: Segment, start: int, offset: int, what: str) -> None:
         """Damage below K; a torn tail at or above it, if what was read from `start` on did."""
         if offset < self.known.durable_end:
             raise LogDamaged(
                 segment.file.path, f"{what}; offsets below {self.known.durable_end} were durable"
             )
-        self._check_reached(start, offset)
-        self.found.torn = f"{segment.file.path}: {what}"
+        self._check_durable_end(start, offset)
+        self.stats.torn = f"{segment.file.path}: {what}"
 
     def _cut(self, segment: Segment, position: int, offset: int) -> int:
         """Cut the log at `position` of `segment`, where `offset` would have been."""
@@ -426,11 +436,11 @@ class Verification:
         if position == 0 and number > 0 and segment.base_offset != offset:
             number -= 1  # this segment does not follow: it goes as a whole
         else:
-            self.found.truncated_bytes += segment.size - position
+            self.stats.truncated_bytes += segment.size - position
             truncate_segment(segment, offset, position)
         for later in self.segments[number + 1 :]:
-            self.found.truncated_bytes += later.size
-            self.found.removed_segments += 1
+            self.stats.truncated_bytes += later.size
+            self.stats.removed_segments += 1
             remove_segment(later)
         del self.segments[number + 1 :]
         return offset
@@ -444,30 +454,30 @@ def open_log(
     directory: str,
     config: LogConfig,
     fence: Fence,
-    cache: LoadedIndexes,
+    cache: IndexCache,
     *,
     now_ms: int,
-    known: Known | None = None,
+    known: RecordedState | None = None,
     durable: DurableEnd | None = None,
-) -> tuple[Log, Recovery]:
+) -> tuple[Log, RecoveryStats]:
     """Open the log in `directory`, or make a new one there if it has no files.
 
     Blocks; may run on a worker, for it touches nothing but this log's files. Raises `LogDamaged`,
     `OSError`.
     """
-    opening = Opening(disk, directory, config, known if known is not None else Known())
-    segments = opening.find_segments()
+    loader = LogLoader(disk, directory, config, known if known is not None else RecordedState())
+    segments = loader.find_segments()
     is_new = not segments
     if is_new:
-        segments = [opening.first_segment(now_ms)]
-    with _pinned(segments[-1:] if opening.known.clean else opening.from_recovery_point(segments)):
+        segments = [loader.first_segment(now_ms)]
+    with _pinned(segments[-1:] if loader.known.clean else loader.from_recovery_point(segments)):
         end = (
-            opening.reload(segments)
-            if opening.known.clean
-            else Verification(opening, segments).recover()
+            loader.load_clean(segments)
+            if loader.known.clean
+            else LogVerifier(loader, segments).recover()
         )
-        if end < opening.log_start(segments):
-            end = opening.begin_at_log_start(segments, end, now_ms)
+        if end < loader.log_start(segments):
+            end = loader.restart_at_log_start(segments, end, now_ms)
             is_new = True
         log = Log(
             disk,
@@ -475,32 +485,32 @@ def open_log(
             config,
             fence=fence,
             durable=durable,
-            segments=Segments(segments, cache),
-            epochs=opening.epochs,
-            producers=opening.producers,
-            log_start_offset=opening.log_start(segments),
+            segments=LogSegments(segments, cache),
+            epochs=loader.epochs,
+            producers=loader.producers,
+            log_start_offset=loader.log_start(segments),
             log_end_offset=end,
         )
-        log.durable_log_start = opening.known.log_start_offset or 0
+        log.durable_log_start = loader.known.log_start_offset or 0
         log.segments.active.created_ms = now_ms
-        log.recovery_point = log.flushed_offset = min(opening.known.durable_end, end)
-        if is_new or not opening.known.clean:
+        log.recovery_point = log.flushed_offset = min(loader.known.durable_end, end)
+        if is_new or not loader.known.clean:
             # Files made, or cut, before the end may be so in the cache only.
-            log.unsynced_segments = opening.from_recovery_point(segments)
-            never_flushed = is_new or opening.known.durable_end == 0
+            log.unsynced_segments = loader.from_recovery_point(segments)
+            never_flushed = is_new or loader.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
-            log.recovery_point = min(opening.known.recovery_point, end)
-            log.sealed = opening.sealed
-        _note_snapshot(log)
-        changed = opening.found.truncated_bytes or opening.found.removed_segments
-        if 0 < opening.found.scanned_bytes <= SYNC_AT_ONCE_BYTES or changed:
+            log.recovery_point = min(loader.known.recovery_point, end)
+            log.sealed = loader.sealed
+        _set_snapshot_position(log)
+        changed = loader.stats.truncated_bytes or loader.stats.removed_segments
+        if 0 < loader.stats.scanned_bytes <= SYNC_AT_ONCE_BYTES or changed:
             log.flush(checkpoint=True)
         else:
-            log.checkpointed_bytes = opening.found.scanned_bytes
-    return log, opening.found
+            log.checkpointed_bytes = loader.stats.scanned_bytes
+    return log, loader.stats
 
 
-def _note_snapshot(log: Log) -> None:
+def _set_snapshot_position(log: Log) -> None:
     """What the newest producer snapshot covers of the active segment; without one, the log's own
     beginning does.
     """

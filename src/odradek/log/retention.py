@@ -136,7 +136,7 @@ def delete_old_segments(log: Log, now_ms: int) -> Deletion | None:
     count = _deletable(log, now_ms)
     if count == 0:
         return None
-    segments = log.take(count)
+    segments = log.remove_oldest_segments(count)
     return Deletion(
         log.disk, log.directory, segments, log.log_start_offset, log.config.file_delete_delay_ms
     )
@@ -175,7 +175,7 @@ def _deletable(log: Log, now_ms: int) -> int:
 
 def _producers_outlive(log: Log, offset: int) -> bool:
     """Whether idempotent producers are known without what is before `offset`."""
-    return log.keeps_producers_without(offset)
+    return log.ensure_producers_snapshotted(offset)
 
 
 def _expired(log: Log, segment: Segment, now_ms: int) -> bool:

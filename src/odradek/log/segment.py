@@ -43,9 +43,9 @@ class RecentBatches:
     __slots__ = ("_offsets", "_positions")
 
     def __init__(self) -> None:
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Know nothing any more."""
         self._offsets = array("q")
         self._positions = array("q")
@@ -59,7 +59,7 @@ class RecentBatches:
         offsets.append(base_offset)
         self._positions.append(position)
 
-    def cut(self, position: int) -> None:
+    def truncate(self, position: int) -> None:
         """The segment now ends there."""
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
@@ -155,7 +155,7 @@ class Segment:
         assert self.size == position + size, f"{self.file.path}: {self.size} bytes"
         return position
 
-    def note(
+    def update_after_append(
         self, base_offset: int, last_offset: int, position: int, size: int, max_timestamp: int
     ) -> None:
         """Take a batch that is in the file into the indexes and the memory of recent positions."""
@@ -179,7 +179,7 @@ class Segment:
         """Stop being the active segment: last entry of the time index, indexes to their files."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_indexes()
-        self.recent.forget()
+        self.recent.clear()
 
     def unload_indexes(self) -> None:
         """Forget the indexes of a sealed segment until they are needed."""
@@ -225,26 +225,26 @@ class Segment:
         if slot < 0:
             return 0
         last_offset, position = self.offset_index.at(slot)
-        return position if self.agrees(last_offset, position) else -1
+        return position if self.entry_matches(last_offset, position) else -1
 
-    def all_earlier_before(self, timestamp: int) -> int:
+    def offset_before_timestamp(self, timestamp: int) -> int:
         """An offset before which every record is earlier than `timestamp`, by the time index."""
         slot = self.time_index.lookup(timestamp)
         if slot < 0:
             return self.base_offset
-        if not self.time_agrees(*self.time_index.at(slot)):
+        if not self.time_entry_matches(*self.time_index.at(slot)):
             self.rebuild_indexes()
-            return self.all_earlier_before(timestamp)
+            return self.offset_before_timestamp(timestamp)
         return self.time_index.at(slot)[1]
 
-    def time_agrees(self, timestamp: int, offset: int) -> bool:
+    def time_entry_matches(self, timestamp: int, offset: int) -> bool:
         """Whether a batch that ends with `offset` has the largest timestamp `timestamp`."""
         for _, header in self.headers_from(offset):
             if header.last_offset >= offset:
                 return header.last_offset == offset and header.max_timestamp == timestamp
         return False
 
-    def agrees(self, last_offset: int, position: int) -> bool:
+    def entry_matches(self, last_offset: int, position: int) -> bool:
         """Whether a sound batch that ends with `last_offset` starts at `position`."""
         if not 0 <= position < self.size:
             return False
@@ -270,7 +270,7 @@ class Segment:
         if slot < 0:
             return 0
         last_offset, start = self.offset_index.at(slot)
-        if self.agrees(last_offset, start):
+        if self.entry_matches(last_offset, start):
             return start
         self.rebuild_indexes()
         return self.align(position)
@@ -287,7 +287,7 @@ class Segment:
                 break
         return end
 
-    def remember_timestamp(self, header: RecordBatchHeader) -> None:
+    def update_max_timestamp(self, header: RecordBatchHeader) -> None:
         """Take the largest timestamp of a batch that is in the segment."""
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
@@ -317,12 +317,12 @@ class Segment:
         """Forget what the indexes say from `position`, which is where `offset` starts."""
         self.offset_index.loaded = self.time_index.loaded = True
         if position == 0:
-            self.offset_index.keep(0)
-            self.time_index.keep(0)
+            self.offset_index.truncate(0)
+            self.time_index.truncate(0)
             self.first_timestamp = None
         else:
-            self.offset_index.cut(position)
-            self.time_index.cut(offset)
+            self.offset_index.truncate_from(position)
+            self.time_index.truncate_from(offset)
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         self.unindexed_bytes = position - self.offset_index.floor(position)
 

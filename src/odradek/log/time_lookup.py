@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.log.log_segments import Segments
+from odradek.log.log_segments import LogSegments
 from odradek.log.segment import Segment
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
 
 
-class Found(NamedTuple):
+class TimestampedBatch(NamedTuple):
     """A batch, and the largest timestamp in it."""
 
     timestamp: int
@@ -34,7 +34,7 @@ def first_at_or_after(
     for segment in segments:
         if segment.max_timestamp < timestamp:
             continue
-        begin = segment.all_earlier_before(timestamp)
+        begin = segment.offset_before_timestamp(timestamp)
         for position, header in segment.headers_from(max(begin, start_offset)):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
@@ -44,12 +44,12 @@ def first_at_or_after(
     return None
 
 
-def latest(segments: Segments, end_offset: int) -> tuple[int, int] | None:
+def latest(segments: LogSegments, end_offset: int) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record with the largest timestamp before `end_offset`.
 
     From the last segment back: where timestamps ascend, one look at the last one is all.
     """
-    best: Found | None = None
+    best: TimestampedBatch | None = None
     for number in reversed(range(segments.number_of(end_offset - 1) + 1)):
         segment = segments.loaded(number)
         if best is not None and segment.max_timestamp < best.timestamp:
@@ -62,7 +62,7 @@ def latest(segments: Segments, end_offset: int) -> tuple[int, int] | None:
     return _in_batch(best.segment, best.position, best.header, best.timestamp, 0)
 
 
-def _latest_of(segment: Segment, end_offset: int) -> Found | None:
+def _latest_of(segment: Segment, end_offset: int) -> TimestampedBatch | None:
     """The first batch of a segment with the largest timestamp of those that have records."""
     timestamp, offset = segment.max_timestamp, segment.max_timestamp_offset
     if offset >= end_offset:
@@ -72,7 +72,7 @@ def _latest_of(segment: Segment, end_offset: int) -> Found | None:
     for position, header in segment.headers_from(offset):
         if header.last_offset >= offset:
             if header.count > 0:
-                return Found(timestamp, segment, position, header)
+                return TimestampedBatch(timestamp, segment, position, header)
             break
     return _latest_by_header(segment, end_offset)
 
@@ -85,7 +85,7 @@ def _latest_before(segment: Segment, end_offset: int) -> tuple[int, int]:
     """
     slot = segment.time_index.slot_before(end_offset)
     timestamp, offset = segment.time_index.at(slot) if slot >= 0 else (-1, segment.base_offset)
-    if timestamp >= 0 and not segment.time_agrees(timestamp, offset):
+    if timestamp >= 0 and not segment.time_entry_matches(timestamp, offset):
         segment.rebuild_indexes()
         return _latest_before(segment, end_offset)
     for _, header in segment.headers_from(offset):
@@ -96,15 +96,15 @@ def _latest_before(segment: Segment, end_offset: int) -> tuple[int, int]:
     return timestamp, offset
 
 
-def _latest_by_header(segment: Segment, end_offset: int) -> Found | None:
+def _latest_by_header(segment: Segment, end_offset: int) -> TimestampedBatch | None:
     """The same by every header, where compaction has emptied the batch that was the latest."""
-    best: Found | None = None
+    best: TimestampedBatch | None = None
     for position, header in segment.headers_from(segment.base_offset):
         if header.last_offset >= end_offset:
             break
         timestamp = header.max_timestamp
         if header.count > 0 and timestamp > (-1 if best is None else best.timestamp):
-            best = Found(timestamp, segment, position, header)
+            best = TimestampedBatch(timestamp, segment, position, header)
     return best
 
 

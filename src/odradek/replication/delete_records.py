@@ -86,7 +86,7 @@ class LogStarts:
         self._scheduled = False
         if self._under_way or not self._waiting:
             return
-        starts = {partition: partition.log.noted_log_start for partition in self._waiting}
+        starts = {partition: partition.log.written_log_start for partition in self._waiting}
         work = next(iter(starts)).log.sync_log_start  # one file has them all
         self._waiting = {}
         self._under_way = True

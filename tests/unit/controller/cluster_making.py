@@ -140,7 +140,7 @@ class SteppedOffload:
 
 
 class SteppedEnv:
-    """An environment in which nothing happens but what `step` and `settle` let happen."""
+    """An environment in which nothing happens but what `step` and `run_until_idle` let happen."""
 
     def __init__(self, disk: Disk | None = None) -> None:
         self.clock = SteppedClock()
@@ -170,7 +170,7 @@ class SteppedEnv:
         self.end_event()
         return True
 
-    def settle(self) -> None:
+    def run_until_idle(self) -> None:
         """Until nothing is left to do."""
         while self.step():
             pass

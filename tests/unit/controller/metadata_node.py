@@ -9,7 +9,7 @@ from odradek.controller.brokers import bootstrap
 from odradek.controller.metadata_log import METADATA_DIRECTORY, MetadataLog, open_metadata_log
 from odradek.controller.topics import create_topics, delete_topics
 from odradek.log.fence import Fence
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
@@ -35,7 +35,7 @@ class MetadataNode:
             CLUSTER,
             self.config,
             fence=Fence("data"),
-            cache=LoadedIndexes(),
+            cache=IndexCache(),
             failed=self.failures.append,
         )
 
@@ -43,7 +43,7 @@ class MetadataNode:
         """Register a broker, as a first start does."""
         records = [*bootstrap(self.log.pending), *broker_records(self.log.pending, 1)]
         self.log.submit(records)
-        self.steps.settle()
+        self.steps.run_until_idle()
         return self
 
     def restart(self) -> MetadataNode:

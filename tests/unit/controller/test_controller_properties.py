@@ -17,7 +17,7 @@ from metadata_node import DIRECTORY, MetadataNode
 from odradek.controller.brokers import allocate_producer_ids, register_broker
 from odradek.controller.configs import incremental_alter_configs
 from odradek.controller.image import MetadataImage
-from odradek.controller.snapshots import snapshots
+from odradek.controller.snapshots import list_snapshots
 from odradek.controller.topics import create_partitions, create_topics, delete_topics
 from odradek.model.topics import new_uuid
 from odradek.protocol.api import incremental_alter_configs as incremental
@@ -137,8 +137,8 @@ class Metadata(RuleBasedStateMachine):
         self.node.steps.step()
 
     @rule()
-    def settle(self) -> None:
-        self.node.steps.settle()
+    def run_until_idle(self) -> None:
+        self.node.steps.run_until_idle()
         assert self.node.log.committed == self.model
 
     @precondition(lambda self: self.node.log.idle)
@@ -158,13 +158,13 @@ class Metadata(RuleBasedStateMachine):
         assert self.node.log.committed_offset <= self.node.log.end_offset
 
     def teardown(self) -> None:
-        self.node.steps.settle()
+        self.node.steps.run_until_idle()
         assert self.node.log.committed == self.model
         again = MetadataImage(CLUSTER)
         for record in self.model.records():
             again.replay(record)
         assert again == self.model
-        assert len(snapshots(self.node.disk, DIRECTORY)) <= 2
+        assert len(list_snapshots(self.node.disk, DIRECTORY)) <= 2
         assert self.node.restart().log.committed == self.model
 
 

@@ -8,7 +8,7 @@ import pytest
 from cluster_making import CONFIG, a_topic, an_image, create
 
 from odradek.config.broker import BrokerConfig
-from odradek.controller.replica_placement import place
+from odradek.controller.replica_placement import place_replicas
 from odradek.controller.topics import create_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -82,7 +82,7 @@ def test_names(name: str, error: ErrorCode) -> None:
 def test_a_name_is_free_again_when_its_lookalike_is_gone() -> None:
     image = an_image()
     create(image, a_topic("x.y"))
-    assert image.colliding("x_y") == "x.y"
+    assert image.colliding_topic("x_y") == "x.y"
     assert create(image, a_topic("p_q"), a_topic("p.q"))["p.q"].error_code == (
         ErrorCode.INVALID_TOPIC_EXCEPTION
     )
@@ -208,7 +208,7 @@ def test_the_records_of_a_topic_are_in_kafkas_order() -> None:
 def test_replicas_are_distinct_spread_over_racks_and_lead_evenly(seed: int) -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     image = an_image(*racks, racks=racks)
-    placed = place(image.brokers.values(), 60, 3, random.Random(seed))
+    placed = place_replicas(image.brokers.values(), 60, 3, random.Random(seed))
     assert all(len(set(replicas)) == 3 for replicas in placed)
     assert all(len({racks[broker] for broker in replicas[:2]}) == 2 for replicas in placed[:6])
     leads = [sum(replicas[0] == broker for replicas in placed) for broker in racks]

@@ -99,12 +99,12 @@ def a_life(*, clean: bool) -> tuple[MemoryDisk, MetadataImage]:
     node = MetadataNode(metadata_log_segment_bytes="8388608").begin()
     for number in range(12):
         assert node.create(f"t{number}") == 0
-        node.steps.settle()
+        node.steps.run_until_idle()
         if number in (3, 6, 9):
             node.log.snapshot()
-            node.steps.settle()
+            node.steps.run_until_idle()
     assert node.delete("t5") == 0
-    node.steps.settle()
+    node.steps.run_until_idle()
     if clean:
         node.log.close()
     return node.disk, node.log.committed

@@ -158,7 +158,7 @@ def test_records_survive_the_batch_they_are_written_in() -> None:
 def delta_of(image: MetadataImage, *records: object) -> MetadataDelta:
     delta = MetadataDelta()
     for record in records:
-        delta.note(image, record)
+        delta.add(image, record)
         image.replay(record)
     return delta
 

@@ -11,7 +11,7 @@ from metadata_node import DIRECTORY, MetadataNode
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import RecordsTooLarge
-from odradek.controller.snapshots import decode, snapshots
+from odradek.controller.snapshots import decode, list_snapshots
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -26,7 +26,7 @@ def test_what_is_submitted_is_pending_at_once_and_committed_when_it_is_on_disk()
     assert "t" in node.log.pending.topics
     assert "t" not in node.log.committed.topics
     assert node.log.committed_offset == committed < wanted
-    node.steps.settle()
+    node.steps.run_until_idle()
     assert "t" in node.log.committed.topics
     assert node.log.committed_offset == wanted
     assert node.log.idle
@@ -60,7 +60,7 @@ def test_what_is_submitted_during_a_sync_is_committed_by_the_next() -> None:
     node.create("b")
     node.steps.step()
     assert list(node.log.committed.topics) == ["a"]
-    node.steps.settle()
+    node.steps.run_until_idle()
     assert list(node.log.committed.topics) == ["a", "b"]
 
 
@@ -75,7 +75,7 @@ def test_subscribers_get_the_delta_after_the_image_has_moved() -> None:
     node.log.subscribers.append(subscriber)
     node.create("a")
     node.create("b")
-    node.steps.settle()
+    node.steps.run_until_idle()
     assert seen == [(["a", "b"], node.log.end_offset)]
 
 
@@ -84,7 +84,7 @@ def test_a_restart_finds_what_was_committed_in_a_new_epoch() -> None:
     node.create("a")
     node.create("b")
     node.delete("a")
-    node.steps.settle()
+    node.steps.run_until_idle()
     again = node.restart()
     assert again.log.committed == again.log.pending == node.log.committed
     assert again.log.committed_offset == node.log.committed_offset
@@ -95,7 +95,7 @@ def test_a_restart_finds_what_was_committed_in_a_new_epoch() -> None:
 def test_a_restart_after_a_clean_close_finds_the_same() -> None:
     node = MetadataNode().begin()
     node.create("a")
-    node.steps.settle()
+    node.steps.run_until_idle()
     node.log.close()
     assert node.restart().log.committed == node.log.committed
 
@@ -107,7 +107,7 @@ def newest_segment(disk: MemoryDisk) -> str:
 def test_a_batch_cut_short_before_it_was_on_disk_takes_its_whole_decision_with_it() -> None:
     node = MetadataNode().begin()
     node.create("a")
-    node.steps.settle()
+    node.steps.run_until_idle()
     node.create("b")
     file = node.disk.open(newest_segment(node.disk))
     file.truncate(file.size() - 1)
@@ -119,7 +119,7 @@ def test_a_batch_cut_short_before_it_was_on_disk_takes_its_whole_decision_with_i
 def test_damage_to_what_was_committed_stops_the_start() -> None:
     node = MetadataNode().begin()
     node.create("a")
-    node.steps.settle()
+    node.steps.run_until_idle()
     file = node.disk.open(newest_segment(node.disk))
     file.write(file.size() - 1, bytes([file.read(file.size() - 1, 1)[0] ^ 1]))
     with pytest.raises(LogDamaged):
@@ -130,7 +130,7 @@ def test_the_epoch_goes_on_after_a_restart() -> None:
     node = MetadataNode().begin()
     again = node.restart()
     again.create("t")
-    again.steps.settle()
+    again.steps.run_until_idle()
     assert again.restart().log.epoch == again.log.epoch + 1
 
 
@@ -138,8 +138,8 @@ def test_a_snapshot_is_taken_after_so_many_bytes_and_old_segments_go() -> None:
     node = MetadataNode(metadata_log_max_record_bytes_between_snapshots="500").begin()
     for number in range(30):
         node.create(f"t{number}")
-        node.steps.settle()
-    kept = snapshots(node.disk, DIRECTORY)
+        node.steps.run_until_idle()
+    kept = list_snapshots(node.disk, DIRECTORY)
     assert len(kept) == 2
     segments = [name for name in node.disk.list(DIRECTORY) if name.endswith(".log")]
     bases = [int(name.removesuffix(".log")) for name in segments]
@@ -154,7 +154,7 @@ def test_a_snapshot_is_taken_after_so_much_time_if_there_is_anything_new() -> No
     node = MetadataNode().begin()
     node.steps.clock.now_ms += 3_600_000
     assert node.log.snapshot_if_due()
-    node.steps.settle()
+    node.steps.run_until_idle()
     node.steps.clock.now_ms += 3_600_000
     assert not node.log.snapshot_if_due()
 
@@ -162,15 +162,15 @@ def test_a_snapshot_is_taken_after_so_much_time_if_there_is_anything_new() -> No
 def test_a_snapshot_has_what_was_committed_when_it_was_begun_and_nothing_else() -> None:
     node = MetadataNode().begin()
     node.create("a")
-    node.steps.settle()
+    node.steps.run_until_idle()
     node.create("b")
     node.steps.end_event()
     node.log.snapshot()
     node.steps.step()
     assert list(node.log.committed.topics) == ["a", "b"], "the sync ran before the snapshot's work"
     node.create("c")
-    node.steps.settle()
-    (written,) = snapshots(node.disk, DIRECTORY)
+    node.steps.run_until_idle()
+    (written,) = list_snapshots(node.disk, DIRECTORY)
     loaded = decode(node.disk.read_file(f"{DIRECTORY}/{written.file_name}"), CLUSTER)
     assert list(loaded.topics) == ["a"]
     assert node.restart().log.committed == node.log.committed
@@ -180,8 +180,8 @@ def test_if_the_newest_snapshot_is_damaged_the_one_before_and_the_log_say_the_sa
     node = MetadataNode(metadata_log_max_record_bytes_between_snapshots="500").begin()
     for number in range(30):
         node.create(f"t{number}")
-        node.steps.settle()
-    newest = f"{DIRECTORY}/{snapshots(node.disk, DIRECTORY)[-1].file_name}"
+        node.steps.run_until_idle()
+    newest = f"{DIRECTORY}/{list_snapshots(node.disk, DIRECTORY)[-1].file_name}"
     node.disk.replace_file(newest, node.disk.read_file(newest)[:-1])
     again = node.restart()
     assert len(again.problems) == 1
@@ -191,7 +191,7 @@ def test_if_the_newest_snapshot_is_damaged_the_one_before_and_the_log_say_the_sa
 def test_a_log_that_ends_before_its_snapshot_stops_the_start() -> None:
     node = MetadataNode().begin()
     node.log.snapshot()
-    node.steps.settle()
+    node.steps.run_until_idle()
     for name in node.disk.list(DIRECTORY):
         if not name.endswith(".checkpoint"):
             node.disk.remove(f"{DIRECTORY}/{name}")
@@ -206,7 +206,7 @@ def test_a_log_with_a_record_that_makes_no_sense_stops_the_start() -> None:
     node.log.committed.replay = lambda record: None  # type: ignore[method-assign]
     topic_id = node.log.pending.topics["t"].id
     node.log.submit([TopicRecord(name="t", topic_id=topic_id)])
-    node.steps.settle()
+    node.steps.run_until_idle()
     with pytest.raises(LogDamaged, match="cannot be replayed"):
         node.restart()
 
@@ -239,7 +239,7 @@ def test_a_disk_that_fails_commits_nothing_and_takes_nothing_more() -> None:
     node.log.subscribers.append(lambda delta, image: published.append(delta))
     disk.failing = True
     node.create("t")
-    node.steps.settle()
+    node.steps.run_until_idle()
     assert "t" not in node.log.committed.topics
     assert not published
     assert [type(failure) for failure in node.failures] == [LogDirFailure]

@@ -11,8 +11,8 @@ from odradek.controller.snapshots import (
     SnapshotId,
     decode,
     encode,
+    list_snapshots,
     load_newest,
-    snapshots,
 )
 from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.record_batch import batches
@@ -70,7 +70,7 @@ def test_names_sort_by_offset_and_other_files_are_none() -> None:
     for name in (SnapshotId(30, 1).file_name, SnapshotId(4, 0).file_name, "00.log", "x.checkpoint"):
         disk.replace_file(f"d/{name}", b"")
     assert SnapshotId(4, 0).file_name == "00000000000000000004-0000000000.checkpoint"
-    assert snapshots(disk, "d") == [(4, 0), (30, 1)]
+    assert list_snapshots(disk, "d") == [(4, 0), (30, 1)]
 
 
 def test_a_damaged_snapshot_is_told_and_the_one_before_is_taken() -> None:

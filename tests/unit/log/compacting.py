@@ -51,7 +51,7 @@ def write(log: Log, *batches: Sequence[Keyed], timestamp: int = 1000) -> None:
         log.append(keyed(records, timestamp), 0, now_ms=0)
 
 
-def settle(log: Log) -> None:
+def roll_and_commit(log: Log) -> None:
     """Begin a new segment, and have everything before it durable and committed."""
     log.roll(0)
     log.flush(checkpoint=True)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.recovery import Known, Recovery, open_log
+from odradek.log.recovery import RecordedState, RecoveryStats, open_log
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Disk
 from odradek.protocol.record_batch import RecordBatchHeader, batches
@@ -63,9 +63,9 @@ def reopen(
     deleted_before: int = 0,
     durable: DurableEnd | None = None,
     fence: Fence | None = None,
-) -> tuple[Log, Recovery]:
+) -> tuple[Log, RecoveryStats]:
     """The log that is on the disk, knowing this much about it."""
-    known = Known(
+    known = RecordedState(
         clean,
         recovery_point,
         recovery_point if durable_end is None else durable_end,
@@ -74,7 +74,7 @@ def reopen(
     )
     fence = fence if fence is not None else Fence("data")
     return open_log(
-        disk, DIRECTORY, config, fence, LoadedIndexes(), now_ms=0, known=known, durable=durable
+        disk, DIRECTORY, config, fence, IndexCache(), now_ms=0, known=known, durable=durable
     )
 
 

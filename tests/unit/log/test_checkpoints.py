@@ -121,7 +121,7 @@ def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
     for key, offset in ((ZERO, 100), (SEVEN, 200)):
-        ends.slot(key).note(offset, offset - 10, generation=0)
+        ends.slot(key).write(offset, offset - 10, generation=0)
     again = DurableEnds(disk, "d")
     for key, offset in ((ZERO, 100), (SEVEN, 200)):
         found = again.get(key)
@@ -142,7 +142,7 @@ def test_a_slot_that_nothing_was_noted_in_says_nothing_yet():
     slot.offset = 40  # by the checkpoint, perhaps
     assert ends.get(ZERO) is None
     assert ends.slot(ZERO) is slot
-    slot.note(42, 0, slot.generation)
+    slot.write(42, 0, slot.generation)
     assert ends.get(ZERO) is slot
 
 
@@ -153,7 +153,7 @@ def test_a_torn_note_leaves_the_one_before_it():
     before = b""
     for offset in (10, 20, 30, 40):
         before = disk.read_file("d/durable-ends")
-        end.note(offset, offset, generation=0)
+        end.write(offset, offset, generation=0)
     after = disk.read_file("d/durable-ends")
     for torn in range(len(after)):
         disk.files["d/durable-ends"].content[:] = after[:torn] + before[torn:]
@@ -166,7 +166,7 @@ def test_a_freed_slot_is_used_again():
     disk = MemoryDisk()
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
-    ends.slot(ZERO).note(5, 5, 0)
+    ends.slot(ZERO).write(5, 5, 0)
     ends.forget(ZERO)
     assert ends.slot(SEVEN).offset == 0
     assert disk.files["d/durable-ends"].size() == SLOT_BYTES
@@ -178,13 +178,13 @@ def test_lowering_is_synced_and_makes_notes_of_work_that_began_before_void():
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
     end = ends.slot(ZERO)
-    end.note(100, 80, generation=end.generation)
+    end.write(100, 80, generation=end.generation)
     before = end.generation
     effects: list[str] = []
     disk.effect = lambda kind, path: effects.append(kind)  # type: ignore[method-assign]
     end.lower(60)
     assert effects == ["write", "sync"]
-    end.note(100, 80, generation=before)
+    end.write(100, 80, generation=before)
     assert (end.offset, end.recovery_point) == (60, 60)
 
 
@@ -193,10 +193,10 @@ def test_a_noted_log_start_stays_with_every_later_note_and_goes_with_the_log():
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
     end = ends.slot(ZERO)
-    end.note(100, 80, generation=0)
-    end.note_start(60)
-    end.note(110, 80, generation=0)
-    end.note(120, 110, generation=0)
+    end.write(100, 80, generation=0)
+    end.write_log_start(60)
+    end.write(110, 80, generation=0)
+    end.write(120, 110, generation=0)
     found = DurableEnds(disk, "d").get(ZERO)
     assert found is not None
     assert (found.offset, found.recovery_point, found.log_start) == (120, 110, 60)

@@ -65,7 +65,7 @@ def test_the_marker_stays_until_a_log_is_opened():
     started(disk).abandon()
     directory = started(disk)
     assert directory.was_clean and disk.exists(MARKER)
-    directory.loading(SOUND, LogConfig(), 0)
+    directory.open_work(SOUND, LogConfig(), 0)
     assert not disk.exists(MARKER)
     assert directory.was_clean
 
@@ -82,7 +82,7 @@ def test_no_log_is_opened_before_the_removal_of_the_marker_is_durable(monkeypatc
     monkeypatch.setattr(disk, "sync_directory", failing)
     for _ in range(2):
         with pytest.raises(OSError, match="does not answer"):
-            directory.loading(SOUND, LogConfig(), 0)
+            directory.open_work(SOUND, LogConfig(), 0)
     monkeypatch.setattr(disk, "sync_directory", synced)
-    directory.loading(SOUND, LogConfig(), 0)
+    directory.open_work(SOUND, LogConfig(), 0)
     assert not disk.exists(MARKER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacting import COMPACTED, clean, settle, write
+from compacting import COMPACTED, clean, roll_and_commit, write
 from log_making import new_log
 
 from odradek.log.compaction.cleaner import LogToClean, log_to_clean
@@ -21,7 +21,7 @@ def a_log(config=ONE_BATCH, batches: int = 10) -> Log:
     log = new_log(MemoryDisk(), config)
     for number in range(batches):
         write(log, [(A, b"%d" % number)], timestamp=1000 * number)
-    settle(log)
+    roll_and_commit(log)
     return log
 
 
@@ -84,7 +84,7 @@ def test_what_has_waited_too_long_is_cleaned_however_little_it_is():
 def test_a_segment_in_which_a_pass_was_cut_short_counts_as_clean_and_as_dirty():
     log = new_log(MemoryDisk(), replace(COMPACTED, segment_bytes=10_000))
     write(log, *[[(A, b"%d" % n)] for n in range(10)])
-    settle(log)
+    roll_and_commit(log)
     found = plan(log, 6)
     assert (found.clean_bytes, found.cleanable_bytes) == (log.size, log.size)
     assert found.cleanable_ratio == 0.5

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacting import COMPACTED, a_pass, clean, keyed, records, run, settle, shown, table, write
+from compacting import (
+    COMPACTED,
+    a_pass,
+    clean,
+    keyed,
+    records,
+    roll_and_commit,
+    run,
+    shown,
+    table,
+    write,
+)
 from log_making import files, headers, log_files, new_log, offsets, read, reopen
 
 from odradek.log.compaction.cleaner import log_to_clean
@@ -27,7 +38,7 @@ def a_log(config=COMPACTED) -> Log:
 def test_the_last_record_of_every_key_stays_where_it_is():
     log = a_log()
     write(log, [(A, b"1"), (B, b"1")], [(A, b"2"), (C, b"1")], [(B, b"2")])
-    settle(log)
+    roll_and_commit(log)
     assert clean(log) == 5
     assert shown(log) == [(2, A, b"2"), (3, C, b"1"), (4, B, b"2")]
     assert [r.timestamp for r in records(log)] == [1000, 1001, 1000]
@@ -36,7 +47,7 @@ def test_the_last_record_of_every_key_stays_where_it_is():
 def test_the_active_segment_is_never_touched_and_what_is_dirty_there_stays():
     log = a_log()
     write(log, [(A, b"1")], [(A, b"2")])
-    settle(log)
+    roll_and_commit(log)
     write(log, [(A, b"3")], [(A, b"4")])
     assert clean(log) == 2
     assert shown(log) == [(1, A, b"2"), (2, A, b"3"), (3, A, b"4")]
@@ -61,10 +72,10 @@ def test_what_is_not_committed_and_what_a_recovery_would_read_is_left_alone():
 def test_a_second_pass_compares_what_came_since_with_what_was_left():
     log = a_log()
     write(log, [(A, b"1"), (B, b"1")], [(A, b"2")])
-    settle(log)
+    roll_and_commit(log)
     first_dirty = clean(log)
     write(log, [(B, b"2")], [(C, b"1")])
-    settle(log)
+    roll_and_commit(log)
     assert clean(log, first_dirty) == 5
     assert shown(log) == [(2, A, b"2"), (3, B, b"2"), (4, C, b"1")]
 
@@ -72,7 +83,7 @@ def test_a_second_pass_compares_what_came_since_with_what_was_left():
 def test_offsets_that_are_gone_read_as_the_next_one_that_is_there():
     log = a_log()
     write(log, *[[(A, b"%d" % n)] for n in range(40)])
-    settle(log)
+    roll_and_commit(log)
     clean(log)
     for offset in range(40):
         assert [r.offset for r in records(log, offset)] == [39]
@@ -85,7 +96,7 @@ def test_the_largest_timestamp_is_that_of_a_record_that_is_left():
     log.append(keyed([(A, b"1")], 9000, producer=(7, 0, 0)), 0, now_ms=0)
     write(log, [(B, b"1")], timestamp=8000)
     write(log, [(A, b"2")], timestamp=7000)
-    settle(log)
+    roll_and_commit(log)
     clean(log)
     assert [h.max_timestamp for h in headers(read(log, 0))] == [9000, 8000, 7000]
     found = log.offset_for_max_timestamp(3)
@@ -96,7 +107,7 @@ def test_the_largest_timestamp_is_that_of_a_record_that_is_left():
 def test_small_segments_become_one_and_a_segment_is_never_larger_than_they_were():
     log = a_log(replace(COMPACTED, segment_bytes=300))
     write(log, *[[(b"%d" % (n % 7), b"%d" % n)] for n in range(60)])
-    settle(log)
+    roll_and_commit(log)
     counts = [len(log.segments)]
     log.configure(COMPACTED)
     first_dirty = None
@@ -112,7 +123,7 @@ class TestTombstones:
     def test_one_stays_until_its_horizon_and_hides_what_was_before(self):
         log = a_log(replace(COMPACTED, delete_retention_ms=100))
         write(log, [(A, b"1"), (B, b"1")], [(A, None)])
-        settle(log)
+        roll_and_commit(log)
         first_dirty = clean(log, now_ms=5000)
         assert shown(log) == [(1, B, b"1"), (2, A, None)]
         (tombstone,) = [h for h in headers(read(log, 0)) if h.last_offset == 2]
@@ -126,10 +137,10 @@ class TestTombstones:
     def test_a_horizon_that_was_set_is_not_set_again(self):
         log = a_log(replace(COMPACTED, delete_retention_ms=100))
         write(log, [(A, None), (B, b"1")], [(C, b"1")])
-        settle(log)
+        roll_and_commit(log)
         clean(log, now_ms=5000)
         write(log, [(B, b"2")])
-        settle(log)
+        roll_and_commit(log)
         clean(log, 3, now_ms=5050)
         assert headers(read(log, 0))[0].base_timestamp == 5100
         assert [(r.offset, r.timestamp) for r in records(log)] == [(0, 1000), (2, 1000), (3, 1000)]
@@ -137,7 +148,7 @@ class TestTombstones:
     def test_a_retention_beyond_all_time_keeps_them_for_good(self):
         log = a_log(replace(COMPACTED, delete_retention_ms=(1 << 63) - 1))
         write(log, [(A, None)], [(B, b"1")])
-        settle(log)
+        roll_and_commit(log)
         clean(log, now_ms=5000)
         clean(log, 2, now_ms=1 << 60)
         assert shown(log) == [(0, A, None), (1, B, b"1")]
@@ -146,7 +157,7 @@ class TestTombstones:
     def test_timestamps_survive_the_horizon_in_every_codec(self, codec: int):
         log = a_log()
         log.append(keyed([(A, None), (B, b"b" * 50), (C, b"c")], 7777, codec=codec), 0, now_ms=0)
-        settle(log)
+        roll_and_commit(log)
         clean(log, now_ms=123_456)
         assert [(r.key, r.value, r.timestamp) for r in records(log)] == [
             (A, None, 7777),
@@ -164,7 +175,7 @@ class TestProducers:
         log.append(keyed([(A, b"1"), (B, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
         log.append(keyed([(A, b"2"), (B, b"2")], producer=(7, 0, 2)), 0, now_ms=0)
         write(log, [(A, b"3"), (B, b"3")])
-        settle(log)
+        roll_and_commit(log)
         clean(log)
         kept = headers(read(log, 0))
         assert [(h.base_offset, h.last_offset, h.count, h.last_sequence) for h in kept] == [
@@ -178,7 +189,7 @@ class TestProducers:
         log = new_log(disk, COMPACTED)
         log.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
         write(log, [(A, b"2")])
-        settle(log)
+        roll_and_commit(log)
         clean(log)
         for name in files(disk, ".snapshot"):
             disk.remove(f"data/partition/{name}")
@@ -191,7 +202,7 @@ class TestProducers:
         log = a_log()
         log.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
         write(log, [(A, b"2")])
-        settle(log)
+        roll_and_commit(log)
         log.producers.expire(0, 10)
         log.producers.expire(10, 10)
         clean(log)
@@ -201,7 +212,7 @@ class TestProducers:
 def test_a_segment_always_ends_where_the_next_one_begins():
     log = a_log(replace(COMPACTED, segment_bytes=150))
     write(log, *[[(A, b"%d" % n)] for n in range(10)])
-    settle(log)
+    roll_and_commit(log)
     clean(log)
     kept = headers(read(log, 0))
     assert [h.count for h in kept] == [0] * (len(kept) - 1) + [1]
@@ -214,7 +225,7 @@ def test_the_lost_end_of_a_segment_is_not_closed_over():
     disk = MemoryDisk()
     log = new_log(disk, COMPACTED)
     write(log, [(A, b"1")], [(B, b"1")], [(A, b"2")])
-    settle(log)
+    roll_and_commit(log)
     closed = disk.files[log_files(disk)[0]]
     del closed.content[closed.size() * 2 // 3 :]
     before = files(disk)
@@ -228,7 +239,7 @@ def test_the_lost_end_of_a_segment_is_not_closed_over():
 def test_records_without_a_key_go_once_the_topic_is_compacted():
     log = a_log()
     write(log, [(None, b"from before"), (A, b"1")])
-    settle(log)
+    roll_and_commit(log)
     clean(log)
     assert shown(log) == [(1, A, b"1")]
 
@@ -242,7 +253,7 @@ class TestTransactions:
         header = RecordBatchHeader(data, 0)
         log.append(ValidBatch(data, header, 0, False), 0, now_ms=0)
         write(log, [(b"\0\0\0\1", b"as if it were the key")], [(A, b"1")])
-        settle(log)
+        roll_and_commit(log)
         clean(log)
         assert [h.is_control for h in headers(read(log, 0))] == [True, False, False]
 
@@ -250,11 +261,11 @@ class TestTransactions:
         log = a_log()
         write(log, [(A, b"committed")])
         log.append(keyed([(A, b"perhaps")], producer=(7, 0, 0), transactional=True), 0, now_ms=0)
-        settle(log)
+        roll_and_commit(log)
         clean(log)
         assert [value for _, _, value in shown(log)] == [b"committed", b"perhaps"]
         write(log, [(A, b"later")])
-        settle(log)
+        roll_and_commit(log)
         clean(log, 2)
         assert [value for _, _, value in shown(log)] == [b"later"]
 
@@ -263,7 +274,7 @@ class TestMemory:
     def test_a_map_that_is_full_ends_the_pass_early_and_the_next_one_goes_on(self):
         log = a_log()
         write(log, *[[(b"%d" % (n % 10), b"%d" % n)] for n in range(40)])
-        settle(log)
+        roll_and_commit(log)
         expected = table(log)
         first_dirty, passes = 0, 0
         while first_dirty < 40:
@@ -277,7 +288,7 @@ class TestMemory:
     def test_a_batch_larger_than_a_piece_is_read_whole(self):
         log = a_log(replace(COMPACTED, segment_bytes=100_000))
         write(log, [(A, b"x" * 5000)], [(B, b"y" * 5000)], [(A, b"z")])
-        settle(log)
+        roll_and_commit(log)
         cleaner = a_pass(log, chunk_bytes=100)
         steps = [step for step in cleaner.steps() if isinstance(step, int) or step(log)]
         assert [value for _, _, value in shown(log)] == [b"y" * 5000, b"z"]

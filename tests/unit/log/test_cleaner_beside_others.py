@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacting import COMPACTED, a_pass, clean, run, settle, shown, table, write
+from compacting import COMPACTED, a_pass, clean, roll_and_commit, run, shown, table, write
 from log_making import files, log_files, new_log, offsets, read, reopen
 
-from odradek.log.compaction.segment_swap import Cut
+from odradek.log.compaction.segment_swap import LogCleaningAborted
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.scan import BadBatch
@@ -25,7 +25,7 @@ class TestReaders:
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
+        roll_and_commit(log)
         reading = log.read(0, 1 << 20, 20)
         before = b"".join(piece.read() for piece in reading.slices)
         cleaner = run(a_pass(log), log)
@@ -38,7 +38,7 @@ class TestReaders:
     def test_the_log_can_be_read_between_any_two_steps(self):
         log = a_log(replace(COMPACTED, segment_bytes=300))
         write(log, *[[(b"%d" % (n % 4), b"%d" % n)] for n in range(60)])
-        settle(log)
+        roll_and_commit(log)
         expected, whole = table(log), shown(log)
         for step in a_pass(log, chunk_bytes=200).steps():
             now = shown(log)
@@ -51,7 +51,7 @@ class TestReaders:
     def test_an_end_that_was_looked_up_before_is_looked_up_again(self):
         log = a_log()
         write(log, *[[(b"%d" % (n % 3), b"%d" % n)] for n in range(7)])
-        settle(log)
+        roll_and_commit(log)
         assert offsets(read(log, 0, up_to=5)) == [(n, n) for n in range(5)]
         clean(log)
         assert offsets(read(log, 0, up_to=5)) == [(4, 4)]
@@ -60,7 +60,7 @@ class TestReaders:
         disk = MemoryDisk()
         log = new_log(disk, replace(COMPACTED, file_delete_delay_ms=1234))
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
+        roll_and_commit(log)
         cleaner = run(a_pass(log), log)
         assert {deletion.delay_ms for deletion in cleaner.deletions} == {1234}
         assert files(disk, ".deleted")
@@ -80,7 +80,7 @@ class TestTrouble:
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, [(A, b"1")], [(A, b"2")])
-        settle(log)
+        roll_and_commit(log)
         path = log_files(disk)[0]
         disk.files[path].content[byte] ^= 1
         before = files(disk)
@@ -92,7 +92,7 @@ class TestTrouble:
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
+        roll_and_commit(log)
         before = files(disk)
         steps = a_pass(log, chunk_bytes=200).steps()
         while not files(disk, ".cleaned"):
@@ -107,7 +107,7 @@ class TestTrouble:
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
-        settle(log)
+        roll_and_commit(log)
         steps = a_pass(log).steps()
         while isinstance(next(steps), int):
             pass
@@ -122,13 +122,13 @@ class TestTrouble:
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(4)])
-        settle(log)
+        roll_and_commit(log)
         steps = a_pass(log).steps()
         take_over = next(step for step in steps if not isinstance(step, int))
         log.truncate_to(2)
         before = {name: data for name, data in files(disk).items() if "swap" not in name}
-        with pytest.raises(Cut) as cut:
+        with pytest.raises(LogCleaningAborted) as cut:
             take_over(log)
-        with pytest.raises(Cut):
+        with pytest.raises(LogCleaningAborted):
             steps.throw(cut.value)
         assert files(disk) == before

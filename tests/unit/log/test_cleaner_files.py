@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compacting import COMPACTED, Keyed, a_pass, run, settle, write
+from compacting import COMPACTED, Keyed, a_pass, roll_and_commit, run, write
 
 from odradek.log.compaction.cleaner import Cleaner
 from odradek.log.fence import Fence
 from odradek.log.files import LocalDisk
-from odradek.log.index import LoadedIndexes
+from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.recovery import open_log
 from odradek.log.scan import BadBatch
@@ -25,10 +25,10 @@ class Written:
     def __init__(self, directory: Path, *batches: list[Keyed]) -> None:
         self.disk = LocalDisk()
         self.log: Log = open_log(
-            self.disk, str(directory), COMPACTED, Fence(str(directory)), LoadedIndexes(), now_ms=0
+            self.disk, str(directory), COMPACTED, Fence(str(directory)), IndexCache(), now_ms=0
         )[0]
         write(self.log, *batches)
-        settle(self.log)
+        roll_and_commit(self.log)
         self.log.segments.close()
         assert self.disk.open_files == 0
 

@@ -19,7 +19,7 @@ from fuzz.budget import seeds
 from fuzz.damage import damaged
 from odradek.log.compaction.batch_retention import OffsetMap
 from odradek.log.compaction.cleaner import UNCLEANABLE, Cleaner, log_to_clean
-from odradek.log.compaction.segment_swap import Cut
+from odradek.log.compaction.segment_swap import LogCleaningAborted
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
@@ -143,7 +143,7 @@ def compact(life: Life, log: Log) -> None:
             if not isinstance(step, int):
                 step(log)
                 life.found = {}  # replaced by what was verified before
-    except (*UNCLEANABLE, Cut):
+    except (*UNCLEANABLE, LogCleaningAborted):
         assert life.is_as_found()
     finally:
         log.cleaning = False

@@ -21,7 +21,7 @@ def test_logs_that_were_not_opened_stay_clean_over_a_crash():
     open_directory(disk).open_log(key(0), SMALL, 0)
     crash(disk)
     directory = open_directory(disk)
-    log, found = directory.loading(key(1), SMALL, 0)()
+    log, found = directory.open_work(key(1), SMALL, 0)()
     assert (log.log_end_offset, found.scanned_bytes) == (20, 0)
     directory.close()
     assert b" 0 20\n" in disk.read_file("data/recovery-point-offset-checkpoint")
@@ -37,7 +37,7 @@ def test_after_a_crash_what_was_flushed_is_known_without_a_checkpoint():
     log.flush()
     fill(log, 1)
     crash(disk)
-    log, found = open_directory(disk).loading(key(0), SMALL, 0)()
+    log, found = open_directory(disk).open_work(key(0), SMALL, 0)()
     assert log.log_end_offset == 14
     assert found.scanned_bytes == log.size * 2 // 7, "from the recovery point"
 
@@ -98,7 +98,7 @@ def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_s
     directory.checkpoint()()
     crash(disk)
     disk.files["data/durable-ends"].content[20:90] = b"junk" * 20
-    log, found = open_directory(disk).loading(key(0), SMALL, 0)()
+    log, found = open_directory(disk).open_work(key(0), SMALL, 0)()
     assert (log.recovery_point, found.scanned_bytes) == (40, 0)
     crash(disk)
     disk.files["data/durable-ends"].content[20:90] = b"junk" * 20
@@ -108,7 +108,7 @@ def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_s
             disk.files[path].content[:] = b"junk"
     directory = open_directory(disk)
     assert len(directory.problems) == 3
-    log, found = directory.loading(key(0), SMALL, 0)()
+    log, found = directory.open_work(key(0), SMALL, 0)()
     assert (log.log_end_offset, found.scanned_bytes) == (40, log.size)
 
 

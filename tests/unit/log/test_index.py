@@ -6,7 +6,7 @@ import pytest
 from log_making import batch, files, fill, headers, new_log, offsets, read, reopen
 
 from odradek.log.fence import LogDamaged
-from odradek.log.index import LoadedIndexes, OffsetIndex, TimeIndex
+from odradek.log.index import IndexCache, OffsetIndex, TimeIndex
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
 
@@ -40,7 +40,7 @@ def test_lookups_give_the_last_entry_at_or_before():
     assert index.at(index.lookup(119)) == (110, 1000)
     assert index.at(index.lookup(5000)) == (200, 10_000)
     assert (index.floor(999), index.floor(1000), index.floor(2500)) == (0, 1000, 2000)
-    index.cut(3000)
+    index.truncate_from(3000)
     assert len(index) == 2
 
 
@@ -68,14 +68,14 @@ def test_entries_reach_the_file_when_it_is_written_out():
 
 def test_loaded_indexes_are_bounded():
     disk = disk_with_directory()
-    cache = LoadedIndexes(limit_bytes=200)
+    cache = IndexCache(limit_bytes=200)
     indexes = []
     for n in range(10):
         index = OffsetIndex(disk, f"d/{n}", 0)
         for entry in range(10):
             index.append(entry, entry)
         index.write_out()
-        cache.loaded(index)
+        cache.add(index)
         indexes.append(index)
     assert cache.bytes <= 200
     assert [index.loaded for index in indexes] == [False] * 8 + [True] * 2

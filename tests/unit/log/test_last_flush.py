@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from log_making import fill
 
-from odradek.log.flush import LastFlush
+from odradek.log.flush import ShutdownFlush
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
@@ -81,9 +81,11 @@ def start(disk: MemoryDisk) -> LogDirectory:
     return LogDirectory(disk, "data", random.Random(1), cluster_id="c", node_id=1)
 
 
-def begin(directory: LogDirectory, workers: Workers) -> tuple[LastFlush, list[str]]:
+def begin(directory: LogDirectory, workers: Workers) -> tuple[ShutdownFlush, list[str]]:
     told: list[str] = []
-    flushes = LastFlush(directory.logs.values(), workers, lambda: told.append("done"), at_once=4)
+    flushes = ShutdownFlush(
+        directory.logs.values(), workers, lambda: told.append("done"), at_once=4
+    )
     flushes.start()
     return flushes, told
 

@@ -101,7 +101,7 @@ def test_after_a_clean_stop_everything_is_there():
     again = open_directory(disk)
     assert again.was_clean
     for n in range(3):
-        log, found = again.loading(key(n), SMALL, 0)()
+        log, found = again.open_work(key(n), SMALL, 0)()
         again.adopt(key(n), log)
         assert (log.log_end_offset, found.scanned_bytes) == (20 * (n + 1), 0)
     assert again.logs[key(1)].log_start_offset == 7
@@ -192,7 +192,7 @@ def test_loading_may_run_on_a_worker_while_the_owner_works(
         directory.logs[key(n)].flush()
     directory._unlock()
     again = open_directory(disk, f"{tmp_path}/data")
-    works: list[Callable[[], object]] = [again.loading(key(n), SMALL, 0) for n in range(30)]
+    works: list[Callable[[], object]] = [again.open_work(key(n), SMALL, 0) for n in range(30)]
     with ThreadPoolExecutor(2) as workers:
         results = [workers.submit(work) for work in works]
         other = again.open_log(key(99), SMALL, 0)

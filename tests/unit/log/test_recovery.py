@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compacting import COMPACTED, settle, write
+from compacting import COMPACTED, roll_and_commit, write
 from compacting import clean as compact
 from log_making import DIRECTORY, batch, files, fill, log_files, new_log, offsets, read, reopen
 
@@ -213,7 +213,7 @@ def test_epochs_of_a_compacted_log_are_made_again_once(clean: bool):
     disk = MemoryDisk()
     log = new_log(disk, COMPACTED)
     write(log, [(b"a", b"1")], [(b"a", b"2")])
-    settle(log)
+    roll_and_commit(log)
     compact(log)
     disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
     for made in (True, False):

@@ -74,7 +74,7 @@ def test_after_a_crash_it_is_all_there_without_those_files():
     for sequence in range(3):
         produce(log, sequence)
     log.flush(checkpoint=True)
-    log, found = start(disk).loading(KEY, CONFIG, 0)()
+    log, found = start(disk).open_work(KEY, CONFIG, 0)()
     assert (log.recovery_point, log.log_end_offset, found.scanned_bytes) == (3, 3, 0)
     assert [produce(log, sequence) for sequence in range(4)] == [True, True, True, False]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from compacting import COMPACTED, a_pass, run, settle, shown, table, write
+from compacting import COMPACTED, a_pass, roll_and_commit, run, shown, table, write
 from log_making import headers, read
 
 from odradek.log.log import Log
@@ -35,7 +35,7 @@ class Life:
         log = self.open(DiskFaults())
         log.configure(SMALLER)  # so that several become one
         write(log, *BATCHES)
-        settle(log)
+        roll_and_commit(log)
         assert len(log.segments) == 8
         self.expected = table(log)
 

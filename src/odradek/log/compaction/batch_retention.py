@@ -94,7 +94,7 @@ def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
     )
 
 
-def take_keys(data: bytes, header: RecordBatchHeader, start_offset: int, into: OffsetMap) -> int:
+def add_keys(data: bytes, header: RecordBatchHeader, start_offset: int, into: OffsetMap) -> int:
     """Put the keys of a batch's records from `start_offset` on into the map; how many there were.
 
     Raises what `cursor_over` does.
@@ -114,13 +114,13 @@ class BatchRetention:
 
     def __init__(
         self,
-        latest: OffsetMap,
+        offset_map: OffsetMap,
         last_offsets: Mapping[int, int],
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
         """`last_offsets`: of each producer's last batch, by producer id. Times are wall time."""
-        self._latest = latest
+        self._offset_map = offset_map
         self._last_offsets = last_offsets
         self._now_ms = now_ms
         horizon_ms = now_ms + delete_retention_ms
@@ -134,25 +134,25 @@ class BatchRetention:
         self.records_read += header.count
         if header.is_control:
             self.records_kept += header.count
-            return _whole(data, header)
-        kept, tombstones, max_timestamp, section = self._sort(data, header)
+            return _unchanged(data, header)
+        kept, tombstones, max_timestamp, section = self._split_records(data, header)
         self.records_kept += len(kept)
         if not kept:
             wanted = ends_segment or self._is_last_of_producer(header)
             if wanted and header.count == 0:
-                return _whole(data, header)
+                return _unchanged(data, header)
             self.batches_changed += 1
             return empty_batch(header) if wanted else b""
         horizon_ms = header.base_timestamp if header.has_delete_horizon else -1
         sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms >= 0
         if len(kept) == header.count and not sets_horizon:
-            return _whole(data, header)
+            return _unchanged(data, header)
         if sets_horizon:
             horizon_ms = self._horizon_ms
         self.batches_changed += 1
         return rebuild_batch(header, section, kept, max_timestamp, horizon_ms)
 
-    def _sort(
+    def _split_records(
         self, data: bytes, header: RecordBatchHeader
     ) -> tuple[list[tuple[int, int]], bool, int, bytes]:
         """Where the records are that stay, whether there is a tombstone among them, the largest of
@@ -164,20 +164,20 @@ class BatchRetention:
         keeps_tombstones = not header.has_delete_horizon or self._now_ms < header.base_timestamp
         start = cursor.end_of_record
         while cursor.advance():
-            if self._stays(cursor, keeps_tombstones):
+            if self._is_retained(cursor, keeps_tombstones):
                 kept.append((start, cursor.end_of_record))
                 tombstones = tombstones or cursor.value_size < 0
                 max_timestamp = max(max_timestamp, cursor.timestamp)
             start = cursor.end_of_record
         return kept, tombstones, max_timestamp, cursor.data
 
-    def _stays(self, cursor: RecordCursor, keeps_tombstones: bool) -> bool:
-        if cursor.offset > self._latest.latest_offset:
+    def _is_retained(self, cursor: RecordCursor, keeps_tombstones: bool) -> bool:
+        if cursor.offset > self._offset_map.latest_offset:
             return True
         if cursor.key_size < 0:
             return False
         key = cursor.data[cursor.key : cursor.key + cursor.key_size]
-        return cursor.offset >= self._latest.get(key) and (
+        return cursor.offset >= self._offset_map.get(key) and (
             cursor.value_size >= 0 or keeps_tombstones
         )
 
@@ -188,5 +188,5 @@ class BatchRetention:
         )
 
 
-def _whole(data: bytes, header: RecordBatchHeader) -> bytes:
+def _unchanged(data: bytes, header: RecordBatchHeader) -> bytes:
     return data[header.position : header.end]

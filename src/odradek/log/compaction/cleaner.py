@@ -47,8 +47,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from odradek.log.compaction.batch_retention import BatchRetention, OffsetMap, take_keys
-from odradek.log.compaction.segment_swap import CLEANED_SUFFIX, SegmentSwap, undo
+from odradek.log.compaction.batch_retention import BatchRetention, OffsetMap, add_keys
+from odradek.log.compaction.segment_swap import CLEANED_SUFFIX, SegmentSwap, remove_unfinished
 from odradek.log.log import Log
 from odradek.log.log_config import NEVER
 from odradek.log.retention import Deletion
@@ -134,7 +134,7 @@ def _waited_too_long(segments: list[Segment], now_ms: int, lag_ms: int) -> bool:
 
 
 @dataclass(slots=True, frozen=True)
-class Source:
+class SourceSegment:
     """A segment as it was when the pass began; `end_offset` is where the next one begins."""
 
     segment: Segment
@@ -144,18 +144,20 @@ class Source:
     end_offset: int
 
 
-def sources_of(plan: LogToClean) -> list[Source]:
+def source_segments(plan: LogToClean) -> list[SourceSegment]:
     """The segments of a plan, each with its end."""
     ends = [segment.base_offset for segment in plan.segments[1:]]
     return [
-        Source(segment, segment.file.path, segment.size, segment.base_offset, end)
+        SourceSegment(segment, segment.file.path, segment.size, segment.base_offset, end)
         for segment, end in zip(plan.segments, [*ends, plan.first_uncleanable_offset])
     ]
 
 
-def groups(sources: list[Source], segment_bytes: int) -> Iterator[list[Source]]:
+def group_segments(
+    sources: list[SourceSegment], segment_bytes: int
+) -> Iterator[list[SourceSegment]]:
     """Neighbours that together are no larger than one segment, as many as go together."""
-    group: list[Source] = []
+    group: list[SourceSegment] = []
     for source in sources:
         if group and (
             sum(each.size for each in group) + source.size > segment_bytes
@@ -170,7 +172,7 @@ def groups(sources: list[Source], segment_bytes: int) -> Iterator[list[Source]]:
 
 UNCLEANABLE = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 LARGEST_SEGMENT_BYTES = (1 << 31) - 1
-RECORDS_AT_ONCE = 2000
+RECORDS_PER_STEP = 2000
 
 OwnerStep = Callable[[Log], None]
 Step = int | OwnerStep
@@ -196,26 +198,26 @@ class Cleaner:
         self,
         disk: Disk,
         plan: LogToClean,
-        latest: OffsetMap,
+        offset_map: OffsetMap,
         *,
         now_ms: int,
         chunk_bytes: int,
     ) -> None:
         """Owner thread: what the worker needs of the log is read here, and the log is marked as
-        being cleaned; whoever takes the steps ends that. `latest` is empty; `now_ms` is wall time
+        being cleaned; whoever takes the steps ends that. `offset_map` is empty; `now_ms` is wall time
         that does not jump.
         """
         plan.log.cleaning = True
         self._disk = disk
-        self._latest = latest
+        self._offset_map = offset_map
         self._chunk_bytes = chunk_bytes
         self._first_dirty_offset = plan.first_dirty_offset
         self._fence = plan.log.fence
         self._config = plan.log.config
         self._directory = plan.log.directory
-        self._sources = sources_of(plan)
+        self._sources = source_segments(plan)
         self._retention = BatchRetention(
-            latest, plan.log.producers.last_offsets(), now_ms, self._config.delete_retention_ms
+            offset_map, plan.log.producers.last_offsets(), now_ms, self._config.delete_retention_ms
         )
         self.stats = CleanerStats()
         self.deletions: list[Deletion] = []
@@ -224,16 +226,16 @@ class Cleaner:
     @property
     def end_offset(self) -> int:
         """Where the clean part ends after the pass."""
-        return self._latest.latest_offset + 1
+        return self._offset_map.latest_offset + 1
 
     def steps(self) -> Generator[Step, None, None]:
         """Raises `UNCLEANABLE` errors, `LogDirFailure`, `OSError` for what could not be read or had
         no room.
         """
-        undo(self._disk, self._directory)
+        remove_unfinished(self._disk, self._directory)
         yield from self._map_keys()
         wanted = [source for source in self._sources if source.base_offset < self.end_offset]
-        for group in groups(wanted, self._config.segment_bytes):
+        for group in group_segments(wanted, self._config.segment_bytes):
             yield from self._replace(group)
         self.stats.records_read = self._retention.records_read
         self.stats.records_kept = self._retention.records_kept
@@ -241,34 +243,36 @@ class Cleaner:
     # The map.
 
     def _map_keys(self) -> Iterator[Step]:
-        start, latest = self._first_dirty_offset, self._latest
-        latest.latest_offset = start - 1
+        start, offset_map = self._first_dirty_offset, self._offset_map
+        offset_map.latest_offset = start - 1
         for source in self._sources:
             if source.end_offset <= start:
                 continue
             with opened(self._disk, source.path) as file:
                 for data, headers in self._read(file, source):
-                    for some in at_once(headers):
+                    for some in batches_per_step(headers):
                         for header in some:
                             if header.last_offset < start:
                                 continue
-                            if latest.full:
+                            if offset_map.full:
                                 return
-                            take_keys(data, header, start, latest)
-                            latest.latest_offset = header.last_offset
+                            add_keys(data, header, start, offset_map)
+                            offset_map.latest_offset = header.last_offset
                         size = sum(header.size for header in some)
                         self.stats.map_bytes_read += size
                         yield size
-            latest.latest_offset = source.end_offset - 1
+            offset_map.latest_offset = source.end_offset - 1
 
-    def _read(self, file: File, source: Source) -> Iterator[tuple[bytes, list[RecordBatchHeader]]]:
+    def _read(
+        self, file: File, source: SourceSegment
+    ) -> Iterator[tuple[bytes, list[RecordBatchHeader]]]:
         return read_batches(
             file, source.size, source.base_offset, source.end_offset, self._chunk_bytes
         )
 
     # One group.
 
-    def _replace(self, group: list[Source]) -> Iterator[Step]:
+    def _replace(self, group: list[SourceSegment]) -> Iterator[Step]:
         changed = self._retention.batches_changed
         with self._writing():
             cleaned = Segment(
@@ -284,22 +288,22 @@ class Cleaner:
         try:
             yield from self._write(group, cleaned)
             if len(group) == 1 and changed == self._retention.batches_changed:
-                swap.give_up()
+                swap.abort()
                 return
             with self._writing():
                 cleaned.seal()
                 swap.commit()
-            yield swap.take_over
+            yield swap.install
         except Exception:
             with suppress(OSError):
-                swap.give_up()
+                swap.abort()
             raise
         finally:
             cleaned.close()  # whatever became of it: nobody else would
         try:
-            swap.retire()
-            yield swap.settle
-            swap.finish()
+            swap.mark_deleted()
+            yield swap.rename_into_place
+            swap.sync_renames()
         except FileNotFoundError:  # the partition was deleted meanwhile
             raise
         except OSError as error:
@@ -312,9 +316,9 @@ class Cleaner:
         try:
             yield
         except OSError as error:
-            raise self._fence.judge(error) from error
+            raise self._fence.classify(error) from error
 
-    def _write(self, group: list[Source], cleaned: Segment) -> Iterator[Step]:
+    def _write(self, group: list[SourceSegment], cleaned: Segment) -> Iterator[Step]:
         self.stats.segments_before += len(group)
         self.stats.segments_after += 1
         end_offset = group[-1].end_offset
@@ -322,7 +326,7 @@ class Cleaner:
             for source in group:
                 with opened(self._disk, source.path) as file:
                     for data, headers in self._read(file, source):
-                        for some in at_once(headers):
+                        for some in batches_per_step(headers):
                             written = self._append(cleaned, data, some, end_offset)
                             read = sum(header.size for header in some)
                             self.stats.bytes_read += read
@@ -358,12 +362,12 @@ class Cleaner:
         return size
 
 
-def at_once(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader]]:
+def batches_per_step(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader]]:
     """Batches with as many records together as one step looks at."""
     some: list[RecordBatchHeader] = []
     records = 0
     for header in headers:
-        if some and records + header.count > RECORDS_AT_ONCE:
+        if some and records + header.count > RECORDS_PER_STEP:
             yield some
             some, records = [], 0
         some.append(header)

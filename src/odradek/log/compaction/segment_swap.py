@@ -7,7 +7,7 @@
 
 and the same for `.index` and `.timeindex`: Kafka's protocol. Of the three the log is renamed last,
 so `.log.swap` without any `.cleaned` of the same name says that all of it is there. `segment_swap`
-takes the steps; `complete` finishes or undoes them when a log is opened after a crash:
+takes the steps; `complete_swaps` finishes or undoes them when a log is opened after a crash:
 
     X.*.cleaned is there   it and X.*.swap go: the old segments are all still there
     else X.log.swap        old segments in its range of offsets go, and it takes its place
@@ -70,14 +70,14 @@ def remove_files(disk: Disk, directory: str, base_offset: int, suffix: str) -> N
             disk.remove(path)
 
 
-def undo(disk: Disk, directory: str) -> None:
+def remove_unfinished(disk: Disk, directory: str) -> None:
     """Remove what a pass that failed could not: nothing in service has these names."""
     names = list(disk.list(directory))
     for name in [*_named(names, SWAP_SUFFIX), *_named(names, CLEANED_SUFFIX)]:
         disk.remove(f"{directory}/{name}")
 
 
-def complete(disk: Disk, directory: str) -> None:
+def complete_swaps(disk: Disk, directory: str) -> None:
     """Bring swaps that were cut short to their end, or undo them. Blocks.
 
     Raises `LogDamaged` if a segment that counts is not sound, `OSError`.
@@ -124,14 +124,14 @@ def _remove_replaced(disk: Disk, directory: str, names: list[str], base_offset: 
             remove_files(disk, directory, _base(name), "")
 
 
-class Cut(Exception):
+class LogCleaningAborted(Exception):
     """The old segments are no longer in the log: it was cut meanwhile."""
 
 
 class SegmentSwap:
     """One new segment for some neighbours; each step once, in order.
 
-    What fails after `take_over` leaves a state that only a restart brings to its end.
+    What fails after `install` leaves a state that only a restart brings to its end.
     """
 
     def __init__(self, disk: Disk, directory: str, old: list[Segment], cleaned: Segment) -> None:
@@ -157,25 +157,25 @@ class SegmentSwap:
         rename_files(self._disk, self._directory, self._base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         self._disk.sync_directory(self._directory)
 
-    def give_up(self) -> None:
-        """Worker: the old segments stay. Instead of `take_over`, or after it raised."""
+    def abort(self) -> None:
+        """Worker: the old segments stay. Instead of `install`, or after it raised."""
         for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
             remove_files(self._disk, self._directory, self._base_offset, suffix)
 
-    def take_over(self, log: Log) -> None:
-        """Owner. Raises `Cut` if there is nothing to take the place of."""
+    def install(self, log: Log) -> None:
+        """Owner. Raises `LogCleaningAborted` if there is nothing to take the place of."""
         first = _index(log, self._old[0])
         cut = not log.cleaning or first < 0
         if cut or log.segments.items[first : first + len(self._old)] != self._old:
-            raise Cut(self._directory)
+            raise LogCleaningAborted(self._directory)
         self._current = self._put(log, first, len(self._old), SWAP_SUFFIX)
 
-    def retire(self) -> None:
+    def mark_deleted(self) -> None:
         """Worker."""
         self.deletion.rename()
         self._disk.sync_directory(self._directory)
 
-    def settle(self, log: Log) -> None:
+    def rename_into_place(self, log: Log) -> None:
         """Owner."""
         current = self._current
         assert current is not None, "before take_over"
@@ -184,7 +184,7 @@ class SegmentSwap:
         current.close()
         self.deletion.delay_ms = log.config.file_delete_delay_ms
 
-    def finish(self) -> None:
+    def sync_renames(self) -> None:
         """Worker."""
         self._disk.sync_directory(self._directory)
 
@@ -194,7 +194,7 @@ class SegmentSwap:
         )
         segment.index_interval_bytes = log.config.index_interval_bytes
         log.segments.replace(first, count, segment)
-        log.reader.forget()
+        log.reader.clear_position()
         return segment
 
 
