@@ -6,7 +6,7 @@ import pytest
 from serving import Serving
 
 from odradek.broker.apis import APIS
-from odradek.model.errors import ERRORS, ErrorCode
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api_keys import MESSAGES
@@ -39,7 +39,7 @@ def test_no_transactional_id_is_initialised() -> None:
 
 
 def test_clients_do_not_try_again() -> None:
-    assert not ERRORS[ErrorCode.UNSUPPORTED_VERSION].retriable
+    assert not ErrorCode.UNSUPPORTED_VERSION.retriable
 
 
 def test_what_only_transactions_need_is_not_listed() -> None:

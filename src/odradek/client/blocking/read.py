@@ -53,7 +53,7 @@ def read(
     `decode` is a `DecodeError`, but with `on_decode_error` it is null in the table.
     """
     from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
-    from odradek.client.arrow.json_values import JsonValues, merge_settings
+    from odradek.client.arrow.json_values import JsonValues, together
     from odradek.client.arrow.record_batches import EMPTY
 
     now = datetime.now(UTC)
@@ -77,7 +77,7 @@ def read(
         consumer.assign({each: (starts[each], max(starts[each], ends[each])) for each in wanted})
         batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S)) or [EMPTY]
         if decode is not None:
-            fields = merge_settings(batches) if decode == "json" else decode
+            fields = together(batches) if decode == "json" else decode
             reading = consumer._poll_loop
             values = JsonValues(fields, reading.on_decode_error)
             batches = run_now(reading.convert(lambda: [values.decode(each) for each in batches]))
