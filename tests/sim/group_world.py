@@ -24,7 +24,7 @@ from odradek.client.consumer.group.member import MemberState
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.coordinator import GroupCoordinator
-from odradek.coordinator.group.offset_commit import all_refused
+from odradek.coordinator.group.offset_commit import commit_error
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -35,7 +35,7 @@ from odradek.protocol.api.create_topics import (
 )
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.testing.history import History
-from odradek.testing.machine import DATA_DIRECTORY, HOST, PORT, Machine, Wiring, start_node
+from odradek.testing.machine import DATA_DIRECTORY, HOST, PORT, SimMachine, Wiring, start_node
 from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
@@ -68,7 +68,7 @@ class ReluctantCoordinator(GroupCoordinator):
         respond: Callable[[OffsetCommitResponse], None],
     ) -> None:
         if self.chance.chance(self.per_mille):
-            respond(all_refused(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            respond(commit_error(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             super().commit_offsets(request, version, respond)
 
@@ -102,7 +102,7 @@ class GroupWorld:
             node.broker.groups = ReluctantCoordinator(node.groups, chance, refused_commits)
             return node
 
-        self.machine = Machine(self.scheduler, self.fabric, History(), Wiring(start))
+        self.machine = SimMachine(self.scheduler, self.fabric, History(), Wiring(start))
         self.machine.boot()
         self.members: list[SimMember] = []
         self.starts = 0

@@ -1,11 +1,14 @@
 """Coordinators: state that clients share, kept as records of an internal topic.
 
-    request -> operation -> (records, answers, timers)
+    request -> operation -> OperationResult (records, responses, timers)
                  |
-              append to the partition -> replay: the only writer of what is kept -> timers
+              append to the partition -> replay: the only code that changes the state -> timers
                  |
-              the high watermark passes -> answers leave
+              the high watermark passes -> responses are sent
 
-`runtime` and `shard` do that for any coordinator; `group` is the one of consumer groups, whose
-topic is `__consumer_offsets`. Deciding code: time, chance, the disk and the network are arguments.
+Modules: `runtime` (the shards of a topic), `shard` (one partition with its state), `operation`
+(what an operation returns), `timers`, `records` (schemas of `__consumer_offsets`); `group` is the
+group coordinator. Time, randomness, disk and network are arguments.
+
+Tests: unit/coordinator, transcripts/groups, property/test_group_model.py, sim/test_group_worlds.py
 """

@@ -1,14 +1,14 @@
-"""What one operation on a shard brings about, as values: records, answers, timers.
+"""The result of one operation on a shard: records, responses and timers, as values.
 
-    operation(turn)     looks at the state, changes what is volatile, says what shall be
+    operation(result)   reads the state, changes what is volatile, and fills in the result
     records             appended as one batch, or refused as a whole
-    replay              of each record: the only writer of what is kept
-    then                what follows from the new state; only after records that were appended
-    timers              set and cancelled in the order they were named
-    answers             leave when all that was appended before them is committed
+    replay              of each record: the only code that changes the persistent state
+    after_append        steps that rest on the new state; they run only if the append succeeded
+    timers              set and cancelled in the order of the calls
+    answers             sent when everything appended before them is committed
 
-What rests on records is left to `after_append`. So if the records are refused it has not happened, and the
-requests that would have been answered are told why.
+State that rests on records changes in `after_append` only. So if the append is refused nothing has
+happened, and the requests that a step would have answered get the error.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ Operation = Callable[["OperationResult"], None]
 TimerKey = tuple[str, ...]
 CANCELLED = -1
 MAX_REQUESTS_PER_REPLY = 16
-"""How many requests wait for one answer. Connections that a client gave up may be among them."""
+"""Requests that wait for one response. Some may be of connections that a client gave up."""
 
 
 class Reply(Generic[R]):
-    """The way back to one request: exactly one of `send` and `refuse`, once.
+    """The way back to one request: exactly one call of `send` or `refuse`.
 
-    A client that asks again before it was answered, on this connection or another, is answered as
-    often as it asked, each time the same.
+    A client may repeat a request before the first one is answered, on this connection or on
+    another; then each of them gets the same response (see `merge`).
     """
 
     __slots__ = ("_refusal", "_responds")
 
     def __init__(self, respond: Callable[[R], None], refusal: Callable[[ErrorCode], R]) -> None:
-        """`refusal` makes the response that says nothing but an error."""
+        """`refusal` makes the response that carries only an error."""
         self._responds = [respond]
         self._refusal = refusal
 
     def send(self, response: R) -> None:
-        """Answer."""
+        """Send the response."""
         for respond in self._responds:
             respond(response)
 
     def refuse(self, error: ErrorCode) -> None:
-        """Answer that it could not be done."""
+        """Send the response that carries only this error."""
         self.send(self._refusal(error))
 
     def merge(self, again: Reply[R], error: ErrorCode) -> Self:
-        """The same was asked again: answer that alike. Of more than `MAX_REQUESTS_PER_REPLY` requests the
-        oldest is refused with `error`.
+        """Answer a repeated request together with this one. Beyond `MAX_REQUESTS_PER_REPLY`
+        requests the oldest is refused with `error`.
         """
         self._responds += again._responds
         while len(self._responds) > MAX_REQUESTS_PER_REPLY:
@@ -61,7 +61,7 @@ class Reply(Generic[R]):
 
 
 class OperationResult:
-    """See the module. Times are in ms since the epoch."""
+    """What an operation returns: see the module. `now_ms` is in ms since the epoch."""
 
     __slots__ = ("answers", "deferred_replies", "now_ms", "records", "steps", "timers")
 
@@ -74,25 +74,26 @@ class OperationResult:
         self.timers: list[tuple[TimerKey, int]] = []
 
     def write(self, record: CoordinatorRecord) -> None:
-        """Append this record."""
+        """Add a record to append."""
         self.records.append(record)
 
-    def after_append(self, step: Callable[[], None], owed: Reply[Any] | None = None) -> None:
-        """Do this once the records are appended and replayed; `deferred_replies` is a request that it will see
-        to, and that is refused if the records are.
+    def after_append(self, step: Callable[[], None], reply: Reply[Any] | None = None) -> None:
+        """Run `step` when the records are appended and replayed.
+
+        `reply` belongs to a request that the step answers or keeps. It is refused if the append is.
         """
         self.steps.append(step)
-        if owed is not None:
-            self.deferred_replies.append(owed)
+        if reply is not None:
+            self.deferred_replies.append(reply)
 
     def answer(self, reply: Reply[R], response: R) -> None:
-        """Answer a request when all that was appended up to now is committed."""
+        """Send a response when everything appended up to now is committed."""
         self.answers.append((reply, response))
 
     def schedule(self, key: TimerKey, delay_ms: int) -> None:
-        """Fire this key in `delay_ms`, whenever it was scheduled for before."""
+        """Schedule the timer of a key, in place of an earlier schedule."""
         self.timers.append((key, delay_ms))
 
     def cancel(self, key: TimerKey) -> None:
-        """Do not fire this key."""
+        """Cancel the timer of a key."""
         self.timers.append((key, CANCELLED))

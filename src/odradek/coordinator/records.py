@@ -3,10 +3,10 @@
     key      type i16 · body          type 0 and 1: an offset, 2: a group; bodies are version 0
     value    version i16 · body       none: a tombstone
 
-Groups are written in version 3, offsets in version 4, as Kafka 4.3 does; an offset that says when
-it expires, which clients before 2.1 could ask for, takes version 1. Every version is read. Keys of
-types unknown here (groups of the consumer protocol, for one) are skipped by whoever reads: a log
-may come from a broker that knew more.
+Groups are written in version 3 and offsets in version 4, as Kafka 4.3 does. An offset with an
+expiration time of its own, which clients before 2.1 could ask for, takes version 1. Every version
+is read. Keys of unknown types (groups of the consumer protocol, for example) are skipped while
+loading: the log may come from a broker that supports more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TYPE_BYTES = 2
 
 @message(api=1, versions=(0, 0), flexible=None)
 class OffsetCommitKey:
-    """Of the offset that a group committed for a partition."""
+    """Key of the offset that a group committed for a partition."""
 
     group: str
     topic: str
@@ -33,11 +33,11 @@ class OffsetCommitKey:
 
 @message(api=1, versions=(0, 4), flexible=4)
 class OffsetCommitValue:
-    """How far the group has read: the offset of the next record."""
+    """A committed offset: that of the next record to read."""
 
     offset: i64
     leader_epoch: i32 = field(default=-1, since=3, ignorable=True)
-    metadata: str = field(doc="Whatever the client wants to keep.")
+    metadata: str = field(doc="Free text of the client.")
     commit_timestamp: i64
     expire_timestamp: i64 = field(default=-1, since=1, until=1, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=4, tag=0, ignorable=True)
@@ -45,7 +45,7 @@ class OffsetCommitValue:
 
 @message(api=2, versions=(0, 0), flexible=None)
 class GroupMetadataKey:
-    """Of a group."""
+    """Key of a group."""
 
     group: str
 
@@ -66,7 +66,7 @@ class MemberMetadata:
 
 @message(api=2, versions=(0, 4), flexible=4)
 class GroupMetadataValue:
-    """A generation of a group, with its members: none of an empty group."""
+    """A generation of a group with its members; an empty group has none."""
 
     protocol_type: str
     generation: i32
@@ -77,7 +77,7 @@ class GroupMetadataValue:
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key and what is said of it; None as value: it is no more."""
+    """A key and its value; the value of a tombstone is None."""
 
     key: OffsetCommitKey | GroupMetadataKey
     value: OffsetCommitValue | GroupMetadataValue | None
@@ -100,13 +100,13 @@ VALUES: dict[type[Any], type[Any]] = {
 
 
 def key_bytes(record: CoordinatorRecord) -> bytes:
-    """The key under which a record stands in the log."""
+    """The encoded key of a record."""
     key = record.key
     return declaration(type(key)).api.to_bytes(TYPE_BYTES, "big") + encode_bytes(key, 0)
 
 
 def value_bytes(record: CoordinatorRecord) -> bytes | None:
-    """The value; None for a tombstone."""
+    """The encoded value of a record; None for a tombstone."""
     value = record.value
     if value is None:
         return None
@@ -124,10 +124,10 @@ def written_version(value: OffsetCommitValue | GroupMetadataValue) -> int:
 def decode_record(key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
     """The record of a key and a value; None if its type is not known here.
 
-    Raises `ProtocolError` for what is no record, or of a version that is not known.
+    Raises `ProtocolError` if the bytes are not such a record or its version is unknown.
     """
     if key is None or len(key) < TYPE_BYTES:
-        raise ProtocolError("a coordinator's record without a key")
+        raise ProtocolError("a coordinator record without a key")
     kind = KEYS.get(int.from_bytes(key[:TYPE_BYTES], "big"))
     if kind is None:
         return None

@@ -1,10 +1,10 @@
 """The shards of a coordinator: one per partition of its topic that this broker leads.
 
-A key (a group's id) belongs to one shard, by Java's hash of it, so that every broker and every tool
-finds it. Operations of different shards do not know of each other.
+A key (a group id) belongs to one shard, by Java's hash of the key, so that every broker and every
+tool computes the same partition. Operations of different shards are independent.
 
-The runtime is told by the replica manager when a partition of the topic is opened, when its high
-watermark has moved and when it went away; nobody else starts or ends a shard.
+The replica manager calls the runtime when a partition of the topic is opened, when its high
+watermark has moved and when it is gone. Nothing else starts or ends a shard.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ M = TypeVar("M", bound=StateMachine)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CoordinatorRuntime(PartitionListener, Generic[M]):
-    """All methods are the owner thread's.
+    """Runs operations on the shards of one topic. All methods run on the owner thread.
 
-    `partition_count` says how many partitions the topic has (or will have, once it is created);
-    `new_state_machine` makes the empty state of a shard.
+    `partition_count` returns how many partitions the topic has (or will have, once it is created);
+    `new_state_machine` returns the empty state of a shard.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         operation: Callable[[M, OperationResult], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
-        """Run an operation on the state that has `key`, or call `refuse` with why it cannot be.
+        """Run an operation on the state of `key`, or call `refuse` with the reason it cannot run.
 
-        The operation answers through the `OperationResult`. Operations run in the order of these calls.
+        The operation responds through its `OperationResult`. Operations run in the order of calls.
         """
         self.run_on(self.partition_of(key), operation, refuse)
 
@@ -78,7 +78,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         operation: Callable[[M, OperationResult], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
-        """The same, for a shard by its number."""
+        """Run an operation on the shard of one partition, or call `refuse`."""
         found = self._shards.get(number)
         if found is None:
             refuse(ErrorCode.NOT_COORDINATOR)
@@ -91,16 +91,16 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         shard.run(lambda result: operation(state_machine, result))
 
     def partition_of(self, key: str) -> int:
-        """The partition that has this key."""
+        """The number of the partition that a key belongs to."""
         return partition_for(key, self._partition_count())
 
     @property
     def partitions(self) -> list[int]:
-        """The shards there are, whether they serve or not."""
+        """The partitions that have a shard here, active or not, in ascending order."""
         return sorted(self._shards)
 
     def state_machines(self) -> Iterator[M]:
-        """The states of the shards that serve, to look at."""
+        """The states of the active shards. Read-only."""
         for number in self.partitions:
             shard, state_machine = self._shards[number]
             if shard.error() is NONE:
@@ -120,11 +120,11 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         shard.load(self._call_soon)
 
     def new_shard(self, partition: Partition, state_machine: M) -> Shard:
-        """One to be loaded."""
+        """A shard that has yet to be loaded."""
         return Shard(partition, state_machine, self._replicas, self._clock, self._timer)
 
     def moved(self, partition: Partition) -> None:
-        """The high watermark of a partition moved, or it went away."""
+        """The high watermark of a partition moved, or the partition failed or was removed."""
         number = partition.topic_partition.partition
         found = self._shards.get(number)
         if found is None or found[0].partition is not partition:
@@ -140,6 +140,6 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             found[0].unload(ErrorCode.NOT_COORDINATOR)
 
     def close(self) -> None:
-        """The broker stops: no timer runs any more, and whoever waits is told to look elsewhere."""
+        """Unload all shards: timers stop, and waiting requests get NOT_COORDINATOR."""
         for number in self.partitions:
             self._unload(number)

@@ -1,27 +1,22 @@
-"""Reading a coordinator's partition from its start to its end, record by record, some at a time.
+"""One partition of a coordinator's topic, with the state that its records make.
 
-The end is where the log ended when loading began. Only what is committed is replayed: if the high
-watermark is not there yet (after a crash the tail may have to be flushed first), reading stops and
-goes on when it has moved.
-
-One partition of a coordinator's topic, with the state that its records make.
-
-    loading ──► active ──► (gone)
+    loading ──► active ──► gone
        └──────► failed
 
-CoordinatorLoader replays the log up to its end, some hundred kilobytes at a time, so that the broker goes on
-meanwhile; then `StateMachine.loaded` sets the timers. An active shard runs operations one after the
-other (see `result`). A shard whose log cannot be read or understood has failed and serves nothing
-until the partition is opened again.
+*Loading* replays the log up to the end that it had when loading began, `READ_BYTES` at a time, so
+that the broker serves other requests meanwhile; then `StateMachine.loaded` sets the timers. Only
+committed records are replayed: when the high watermark is behind (after a crash the tail may have
+to be flushed first), loading pauses until it moves. A shard whose log cannot be read or decoded is
+*failed* and serves nothing until the partition is opened again.
 
-Answers wait for the high watermark, which with `log.durability=fsync` is the disk. They leave in
-the order of their operations, those without records behind those before them with records; so
-nobody is told of a state that a crash could take back, and no second copy of the state is needed
-for those who only read.
+An *active* shard runs operations one after the other (see `operation`). Responses wait for the high
+watermark, which with `log.durability=fsync` means the disk. They are sent in the order of their
+operations, also those of operations without records. So no client learns of a state that a crash
+could take back, and reads need no second copy of the state.
 
-Kafka collects the records of several operations into a batch (`group.coordinator.append.linger.ms`)
-and takes the state back if that is refused. Here each operation is appended before it is replayed,
-and many share an fsync.
+Kafka collects the records of several operations into one batch
+(`group.coordinator.append.linger.ms`) and reverts the state if the append fails. Here each
+operation is appended before it is replayed, and many operations share an fsync.
 """
 
 from __future__ import annotations
@@ -49,15 +44,15 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
 
 READ_BYTES = 256 * 1024
-"""At a time: a few milliseconds of the owner thread."""
+"""Read at a time by the loader: a few milliseconds of the owner thread."""
 
 
 class LoadingFailed(Exception):
-    """The log cannot be read, or holds what is no record of a coordinator."""
+    """The log cannot be read, or a record in it is not a coordinator's."""
 
 
 class CoordinatorLoader:
-    """One pass over one partition."""
+    """Replays one partition from its start to its end, some records at a time."""
 
     def __init__(self, partition: Partition, replay: Callable[[CoordinatorRecord], None]) -> None:
         self._partition = partition
@@ -69,11 +64,11 @@ class CoordinatorLoader:
 
     @property
     def done(self) -> bool:
-        """All has been replayed."""
+        """True if all records have been replayed."""
         return self._position >= self.end_offset
 
     def load_some(self) -> bool:
-        """Replay the next records. True: there are more, and they can be read at once."""
+        """Replay the next records. Return True if there are more that are committed."""
         if self.done or self._position >= self._partition.high_watermark:
             return False
         for piece in self._read():
@@ -88,7 +83,7 @@ class CoordinatorLoader:
             if found.error is not ErrorCode.NONE:
                 raise LoadingFailed(f"reading at offset {self._position}: {found.error.name}")
             if not found.slices:
-                # Compaction took everything up to the high watermark.
+                # Compaction removed everything up to the high watermark.
                 self._position = self._partition.high_watermark
             return [piece.read() for piece in found.slices]
         except OSError as error:
@@ -134,26 +129,26 @@ RESPONSE_ERRORS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told when the partition refused the records; other errors as they are."""
+"""Errors of an append and the errors that clients get for them; others are passed on."""
 
 
 class StateMachine(Protocol):
-    """The state of a shard. Its operations are given to `Shard.run` from outside."""
+    """The state of a shard. The coordinator passes operations on it to `Shard.run`."""
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Make the state what this record says: when loading, and when it was just appended."""
+        """Apply a record to the state: while loading, and after an append."""
         ...
 
     def loaded(self, result: OperationResult) -> None:
-        """The first operation, when all records are replayed."""
+        """The first operation, after all records are replayed."""
         ...
 
     def expired(self, key: TimerKey, result: OperationResult) -> None:
-        """The operation of a timer whose time has come."""
+        """The operation of a timer that expired."""
         ...
 
     def unloaded(self, error: ErrorCode) -> None:
-        """The shard is gone: refuse everybody who waits for something in this state."""
+        """The shard is gone: answer all requests that wait in this state with `error`."""
         ...
 
 
@@ -171,7 +166,7 @@ ACTIVE: Final = ShardState.ACTIVE
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Shard:
-    """All methods are the owner thread's."""
+    """Runs operations on the state of one partition. All methods run on the owner thread."""
 
     def __init__(
         self,
@@ -191,7 +186,7 @@ class Shard:
         self._last_written_offset = 0
 
     def error(self) -> ErrorCode:
-        """Why it serves nobody now; NONE if it does."""
+        """The error for requests while the shard is not active; NONE if it is."""
         if self.state is ACTIVE:
             return NONE
         if self.state is ShardState.LOADING:
@@ -201,7 +196,7 @@ class Shard:
     # -- loading ---------------------------------------------------------------------------------
 
     def load(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
-        """Begin to replay the log; with nothing in it, that is all."""
+        """Start to replay the log. An empty log is loaded when this returns."""
         self._loading = CoordinatorLoader(self.partition, self.state_machine.replay)
 
         def go_on() -> None:
@@ -231,7 +226,7 @@ class Shard:
     # -- operations ------------------------------------------------------------------------------
 
     def run(self, operation: Operation) -> None:
-        """Do what the operation says. The shard must be active."""
+        """Run an operation and append, replay and answer what it returns. The shard is active."""
         result = OperationResult(self._clock.wall_ms())
         operation(result)
         if result.records:
@@ -257,16 +252,16 @@ class Shard:
         try:
             for record in result.records:
                 builder.append(key_bytes(record), value_bytes(record), timestamp=result.now_ms)
-        except ValueError as error:  # A name that is longer than a record can say.
+        except ValueError as error:  # A name is longer than the field's length can encode.
             log.warning("records of %s: %s", self.partition.topic_partition, error)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         data = builder.build()
         info = self._replicas.append(self.partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION)
         if info.error is NONE:
             self._last_written_offset = info.required_offset
-        elif info.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # Of that the disk has told.
+        elif info.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # The log has reported that one.
             log.error(
-                "%d records of %s were refused: %s %s",
+                "append of %d records to %s was refused: %s %s",
                 len(result.records),
                 self.partition.topic_partition,
                 info.error.name,
@@ -299,7 +294,7 @@ class Shard:
             self._waiting.append((self._last_written_offset, answers))
 
     def high_watermark_moved(self) -> None:
-        """Let those answers go that have waited long enough, or go on loading."""
+        """Send the responses that are committed now, or continue to load."""
         if self.state is ShardState.LOADING:
             self._continue_loading()
         waiting = self._waiting
@@ -308,7 +303,7 @@ class Shard:
                 reply.send(response)
 
     def unload(self, error: ErrorCode) -> None:
-        """The partition went away: nobody is promised anything any more."""
+        """The partition is gone: cancel the timers and answer waiting requests with `error`."""
         self.state = ShardState.GONE
         self._timers.clear()
         while self._waiting:
@@ -317,6 +312,6 @@ class Shard:
 
 
 def refuse(answers: Answers, error: ErrorCode) -> None:
-    """Tell all of them that it could not be done."""
+    """Answer all of these requests with `error`."""
     for reply, _ in answers:
         reply.refuse(error)

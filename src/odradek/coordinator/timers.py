@@ -1,17 +1,17 @@
-"""Timers by key over the one `SystemTimer`: what became of Kafka's delayed joins and heartbeats.
+"""Timers of a shard by key, over the one `SystemTimer`. They replace Kafka's DelayedJoin,
+DelayedSync and DelayedHeartbeat.
 
-    ("join", group)               the initial delay, or the time members have to join again
-    ("sync", group)               the time members have to fetch their assignment
-    ("heartbeat", group, member)  the session of a member
+    ("join", group)               the initial rebalance delay, or the rebalance timeout
+    ("sync", group)               the time in which members have to fetch their assignment
+    ("heartbeat", group, member)  the session timeout of a member
 
-A key has one task on the wheel. Scheduling it again for later, as every heartbeat does, notes the
-new deadline and leaves the task where it is; when that time comes, the task moves to the deadline
-noted last, and the key fires there, at the same tick as if it had been moved each time. So a
-session is put on the wheel once in its length, not at every heartbeat, which costs the same whether
-there are fifty members or five thousand. Only scheduling it for earlier moves the task at once.
+A key has one task on the timing wheel. Each heartbeat schedules its key again for later: that
+notes the new deadline and leaves the task where it is. When the task expires before the deadline,
+it moves to the deadline noted last. The key fires at the same tick as if the task had been moved
+each time, but a session is put on the wheel once per session timeout instead of once per heartbeat.
+Only an earlier deadline moves the task at once.
 
-What happens when the time of a key has come is the state machine's; it goes the way of every other
-operation.
+When a key fires, the state machine handles it as an operation.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from odradek.timing.timer_task import TimerTask
 
 @final
 class KeyedTask(TimerTask):
-    """The task of a key, for as long as the key is scheduled; on the wheel at `deadline_ms` or
-    before.
-    """
+    """The task of a scheduled key. It is on the wheel at `deadline_ms` or before."""
 
     def __init__(self, timers: KeyedTimers, key: TimerKey) -> None:
         super().__init__(0)
@@ -44,7 +42,7 @@ class KeyedTask(TimerTask):
 
 @final
 class KeyedTimers:
-    """Of one shard. `fire` is called with a key whose time has come."""
+    """The timers of one shard. `fire` is called with each key that expires."""
 
     def __init__(self, timer: SystemTimer, fire: Callable[[TimerKey], None]) -> None:
         self._timer = timer
@@ -52,11 +50,11 @@ class KeyedTimers:
         self._tasks: dict[TimerKey, KeyedTask] = {}
 
     def keys(self) -> Iterator[TimerKey]:
-        """Those that are scheduled."""
+        """The keys that are scheduled."""
         return iter(self._tasks)
 
     def schedule(self, key: TimerKey, delay_ms: int) -> None:
-        """Fire the key in `delay_ms`, and no longer when it was scheduled for."""
+        """Fire the key in `delay_ms`, in place of an earlier schedule."""
         deadline_ms: i64 = self._timer.now_ms + delay_ms
         task = self._tasks.get(key)
         if task is None:
@@ -68,19 +66,19 @@ class KeyedTimers:
         self._timer.schedule(task, deadline_ms)
 
     def cancel(self, key: TimerKey) -> None:
-        """Do not fire the key."""
+        """Cancel the timer of a key."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
 
     def clear(self) -> None:
-        """Fire nothing any more."""
+        """Cancel all timers."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
 
     def task_expired(self, task: KeyedTask) -> None:
-        """The time has come that a task is on the wheel for: its key's, or an earlier one."""
+        """A task expired on the wheel: at the deadline of its key, or before."""
         if task.deadline_ms > self._timer.now_ms:
             self._timer.schedule(task, task.deadline_ms)
             return

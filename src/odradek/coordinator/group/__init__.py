@@ -1,1 +1,8 @@
-"""The group coordinator: the classic rebalance protocol, and the offsets that groups commit."""
+"""The group coordinator: the classic protocol of consumer groups, and their committed offsets.
+
+Modules: `coordinator` (one method per request) and `group_shard` (the state of one partition of
+`__consumer_offsets`); groups: `member`, `classic_group`, `join`, `rebalance`, `sync`, `heartbeat`,
+`leave`, `static_members`, `listing`; offsets: `offsets`, `offset_commit`, `offset_deletion`.
+
+Tests: transcripts/groups, property/test_group_model.py, unit/broker/test_groups.py
+"""

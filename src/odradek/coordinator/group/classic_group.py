@@ -1,4 +1,5 @@
-"""The states of a classic group, and the ways between them.
+"""Classic groups: members, leader, generation and protocol; the states of a group; all groups of a
+shard.
 
                      ┌───────────────── no member left ─────────────────┐
                      ▼                                                   │
@@ -10,31 +11,23 @@
 
 Dead: deleted, or this broker no longer coordinates it.
 
-A classic group: who is in it, who leads, and what they agree on.
-
-What is kept is a generation that its leader has assigned, or that has no members: `apply_record` makes
-the group that. All the rest (a rebalance under way, with the members it has so far) is volatile,
-and a crash goes back to the generation before, as in Kafka.
+The log keeps a generation that its leader has assigned, or one without members: `apply_record`
+restores it. Everything else (a rebalance in progress and the members that have joined it) is
+volatile: after a crash the group is back in the generation before, as in Kafka.
 
 Invariants
 
 - The leader is a member; there is one while there are members.
-- The instance ids of the static members point to their member ids, one each.
-- A pending id is no member's: it was given out, and its owner has yet to join with it.
-- While there are members, some protocol is spoken by all of them, and they have one protocol type.
-- Who waits for a join is there only in PreparingRebalance, for a sync in CompletingRebalance.
+- The instance ids of the static members map to their member ids, one each.
+- A pending id belongs to no member: it was given out, and its owner has yet to join with it.
+- While there are members, all of them support some protocol, and they have one protocol type.
+- A member waits for its join only in PreparingRebalance, for its sync only in CompletingRebalance.
 
-The groups of one shard, by id, and what the rules of the protocol are set to.
-
-Which topics the members of a group read, as far as they tell in a language the broker knows.
-
-Consumers put their subscription into the metadata of each protocol they speak; what other groups
-(Connect, Streams, anybody's own) put there is theirs. Offsets of a topic that a group reads are
-neither deleted on request nor let go with time.
-
-A group reads what the members of its generation said when that began, as in Kafka: whoever has left
-since, or says something else now, changes that with the next generation. Of a generation that was
-loaded it is what is kept of its members.
+Subscriptions. Consumers put their subscription into the metadata of each protocol they support;
+other groups (Connect, Streams, applications of their own) put other data there. Offsets of a topic
+that a group subscribes to are neither deleted on request nor expired. The subscription of a group
+is that of its members when the generation began, as in Kafka: what changes later counts from the
+next generation on. A loaded generation takes it from the members in its record.
 """
 
 from __future__ import annotations
@@ -62,7 +55,7 @@ from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, decode_subscriptio
 
 
 class GroupState(Enum):
-    """The value is how ListGroups and DescribeGroups write it."""
+    """The values are the names in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -72,7 +65,7 @@ class GroupState(Enum):
 
 
 CAN_REBALANCE = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
-"""From where a rebalance begins; one that is being prepared goes on."""
+"""States in which a rebalance can begin."""
 
 
 NONE: Final = ErrorCode.NONE
@@ -80,19 +73,19 @@ UNKNOWN_MEMBER_ID: Final = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class InitialRebalanceDelay:
-    """The time that a group which was empty gives to members that come together."""
+    """The delay of the first rebalance of an empty group, so that members can join together."""
 
     __slots__ = ("delay_ms", "member_added", "remaining_ms")
 
     def __init__(self, delay_ms: int, left_ms: int) -> None:
         self.delay_ms = delay_ms
         self.remaining_ms = left_ms
-        """What may be added if members come."""
+        """The time by which the delay may be extended when members join."""
         self.member_added = False
 
 
 class ClassicGroup:
-    """One group; `state_timestamp_ms` is when it came into its state."""
+    """One group; `state_timestamp_ms` is the time of its last change of state."""
 
     __slots__ = (
         "_protocol_counts",
@@ -114,7 +107,7 @@ class ClassicGroup:
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
-        """Empty, as one that only keeps offsets is."""
+        """An empty group, like one that only has committed offsets."""
         self.id = group_id
         self.state = self.previous_state = GroupState.EMPTY
         self.state_timestamp_ms = now_ms
@@ -125,17 +118,17 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.subscribed_topics: set[str] | None = None
-        """What this generation reads; None: that is not known."""
+        """The topics that this generation subscribes to; None if unknown."""
         self.pending_joins: set[str] = set()
         self.pending_syncs: dict[str, None] = {}
         self.initial_delay: InitialRebalanceDelay | None = None
         self.awaiting_join = 0
         self._protocol_counts: Counter[str] = Counter()
 
-    # -- what is kept ------------------------------------------------------------------------------
+    # -- records -----------------------------------------------------------------------------------
 
     def apply_record(self, value: GroupMetadataValue) -> None:
-        """Be the generation that a record says. Members that are known keep what is volatile."""
+        """Become the generation of a record. Known members keep their volatile state."""
         known = self.members
         state = GroupState.STABLE if value.members else GroupState.EMPTY
         self.transition_to(state, value.current_state_timestamp)
@@ -162,15 +155,15 @@ class ClassicGroup:
     def generation_record(
         self, members: Sequence[MemberMetadata], leader: str | None
     ) -> CoordinatorRecord:
-        """This generation, with members and leader as they shall be."""
+        """The record of this generation with these members and this leader."""
         return self._record(self.generation, self.protocol, leader, members)
 
     def empty_generation_record(self) -> CoordinatorRecord:
-        """The next generation, which has no members."""
+        """The record of the next generation, which has no members."""
         return self._record(self.generation + 1, None, None, ())
 
     def new_group_record(self) -> CoordinatorRecord:
-        """A group that somebody wants to join: empty, without a generation so far."""
+        """The record of a new group: empty, in generation 0."""
         return self._record(0, None, None, ())
 
     def _record(
@@ -193,7 +186,7 @@ class ClassicGroup:
     # -- members -----------------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
-        """Take a new member; the first one leads."""
+        """Add a member; the first one becomes the leader."""
         assert member.id not in self.members, member.id
         if self.leader is None:
             self.leader = member.id
@@ -205,7 +198,7 @@ class ClassicGroup:
         self.pending_joins.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """Let a member or a pending id go; the longest member leads if it was the leader."""
+        """Remove a member or a pending id. The oldest member left replaces a leader."""
         self.pending_joins.discard(member_id)
         self.pending_syncs.pop(member_id, None)
         member = self.members.pop(member_id, None)
@@ -219,7 +212,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old: Member, member_id: str) -> Member:
-        """Give the place of a static member to its next incarnation, under a new id."""
+        """Replace a static member by its next incarnation, which has a new id. Return that."""
         leads = self.leader == old.id
         self.remove(old.id)
         member = Member(
@@ -238,7 +231,7 @@ class ClassicGroup:
         return member
 
     def update(self, member: Member, request: JoinGroupRequest) -> None:
-        """A member joins again: what it speaks now, and the time it wants."""
+        """Take over the protocols and timeouts of a member that joins again."""
         self._protocol_counts.subtract(member.protocol_names)
         member.protocols = request.protocols
         self._protocol_counts.update(member.protocol_names)
@@ -246,40 +239,40 @@ class ClassicGroup:
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
     def await_join(self, member: Member, reply: Reply[JoinGroupResponse]) -> None:
-        """The member has joined."""
+        """Note that the member has joined, and keep the reply until the generation begins."""
         self.awaiting_join += member.join is None
         member.await_join(reply)
 
     def pop_join(self, member: Member) -> Reply[JoinGroupResponse] | None:
-        """The request that waits is about to be answered."""
+        """Take the reply of a member's waiting join, if there is one, in order to answer it."""
         reply, member.join = member.join, None
         self.awaiting_join -= reply is not None
         return reply
 
     @property
     def all_joined(self) -> bool:
-        """Nobody is missing for the next generation."""
+        """True if all members have joined and no pending id is left."""
         return self.awaiting_join == len(self.members) and not self.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asked for."""
+        """The longest rebalance timeout of the members."""
         return max([0, *(member.rebalance_timeout_ms for member in self.members.values())])
 
     # -- states and generations --------------------------------------------------------------------
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can begin: none is being prepared."""
+        """True if a rebalance can begin: none is being prepared."""
         return self.state in CAN_REBALANCE
 
     def transition_to(self, state: GroupState, now_ms: int) -> None:
-        """Be in this state from now on."""
+        """Change the state."""
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one who has joined; False if nobody has."""
+        """Make a member that has joined the leader, if it is not. False if none has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].join is None:
@@ -291,7 +284,7 @@ class ClassicGroup:
         return True
 
     def init_next_generation(self, now_ms: int) -> None:
-        """The members that are there are the next generation; they wait for the assignment."""
+        """Begin the next generation with the present members; they wait for the assignment."""
         self.generation += 1
         self.protocol = select_protocol([each.protocols for each in self.members.values()])
         self.update_subscribed_topics()
@@ -299,14 +292,14 @@ class ClassicGroup:
         self.pending_syncs = dict.fromkeys(self.members)
 
     def update_subscribed_topics(self) -> None:
-        """What the members say now is what the group reads, until the next generation."""
+        """Take the group's subscription from the members, until the next generation."""
         members = self.members.values()
         self.subscribed_topics = decode_subscribed_topics(
             self.protocol_type, self.protocol, members
         )
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the group reads a topic; of consumers of whom that is not known it is assumed."""
+        """True if the group subscribes to a topic, or if that is unknown of a consumer group."""
         if self.subscribed_topics is None:
             return self.protocol_type == PROTOCOL_TYPE
         return topic in self.subscribed_topics
@@ -314,7 +307,7 @@ class ClassicGroup:
     # -- protocols ---------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody who speaks these can join."""
+        """True if a member with this protocol type and one of these protocols can join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
@@ -324,10 +317,10 @@ class ClassicGroup:
 
 
 def select_protocol(spoken: Sequence[Protocols]) -> str:
-    """The protocol that most members like best of those that all of them speak.
+    """The protocol with the most votes among those that all members support.
 
-    Of several the one that Java's hash map would give first: a group that moves from one broker to
-    another keeps its protocol.
+    Each member votes for the first of its list. Of equals it is the one that Java's hash map
+    iterates first, so a group keeps its protocol when it moves between brokers.
     """
     candidates = set.intersection(*({each.name for each in protocols} for protocols in spoken))
     votes = Counter(
@@ -337,7 +330,10 @@ def select_protocol(spoken: Sequence[Protocols]) -> str:
 
 
 def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether somebody who says this is a member; FENCED_INSTANCE_ID: he was, and was replaced."""
+    """NONE if this is a member of the group, else the error for its request.
+
+    FENCED_INSTANCE_ID: another member has the instance id now.
+    """
     if instance_id is not None:
         known = group.static_members.get(instance_id)
         if known is None:
@@ -348,7 +344,7 @@ def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -
 
 
 class Groups:
-    """`random` draws the ids of new members."""
+    """The groups of one shard by id. `random` draws the ids of new members."""
 
     def __init__(self, config: BrokerConfig, random: Random) -> None:
         self.config = config
@@ -362,37 +358,37 @@ class Groups:
         return len(self._groups)
 
     def get(self, group_id: str) -> ClassicGroup | None:
-        """The group, if there is one."""
+        """The group, or None."""
         return self._groups.get(group_id)
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
-        """A record says what the group is, or that it is no more."""
+        """Apply a record: a generation of the group, or None, which removes it."""
         if value is None:
             self._groups.pop(key.group, None)
             return
         self.get_or_create(key.group, value.current_state_timestamp).apply_record(value)
 
     def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """The group, or an empty one that has no record: it keeps offsets only."""
+        """The group; if there is none a new, empty one, which has committed offsets only."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = ClassicGroup(group_id, now_ms)
         return group
 
     def new_member_id(self, prefix: str) -> str:
-        """An id nobody has: client or instance id, and a random UUID."""
+        """A unique member id: the client id or instance id, and a random UUID."""
         return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """The record that a group is no more."""
+    """The record that removes a group."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
 
 
 def decode_subscribed_topics(
     protocol_type: str | None, protocol: str | None, members: Iterable[Member]
 ) -> set[str] | None:
-    """The topics of all members; None: that is not known."""
+    """The topics that all members subscribe to; None if they cannot be decoded."""
     if protocol_type != PROTOCOL_TYPE:
         return None
     topics: set[str] = set()

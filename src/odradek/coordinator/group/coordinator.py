@@ -1,9 +1,7 @@
-"""The group coordinator as the handlers see it: a request, who sent it, and where the answer goes.
+"""The group coordinator: one method per request, called by the handlers.
 
-What can be said without looking at a group is said here; the rest goes to the shard that has the
-group, as an operation. Answers come back later, through the callback that was given.
-
-One answer made of the answers of several shards.
+Checks that need no group are made here; the rest of a request runs as an operation on the shard of
+the group. Responses are passed to the callback `respond`, possibly before the method returns.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GroupCoordinator:
-    """All methods are the owner thread's."""
+    """Requests of consumer groups. All methods run on the owner thread."""
 
     def __init__(self, config: BrokerConfig, runtime: CoordinatorRuntime[GroupShard]) -> None:
         self.config = config
@@ -68,7 +66,7 @@ class GroupCoordinator:
         caller: Caller,
         respond: Callable[[JoinGroupResponse], None],
     ) -> None:
-        """Answers when the generation begins that this member is part of."""
+        """Responds when the generation begins that this member is part of."""
         error = self._validate_join(request)
         if error is not ErrorCode.NONE:
             respond(join_error(error, request.member_id))
@@ -95,7 +93,7 @@ class GroupCoordinator:
         version: int,
         respond: Callable[[SyncGroupResponse], None],
     ) -> None:
-        """Answers when the leader has assigned."""
+        """Responds when the leader has assigned."""
         says_protocol = request.protocol_type is not None and request.protocol_name is not None
         if version >= FIRST_SYNC_VERSION_WITH_PROTOCOL and not says_protocol:
             respond(sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -113,7 +111,7 @@ class GroupCoordinator:
     def heartbeat(
         self, request: HeartbeatRequest, respond: Callable[[HeartbeatResponse], None]
     ) -> None:
-        """While the group is being loaded every member is believed to be fine."""
+        """Responds without an error while the group is being loaded."""
         if not request.group_id:
             respond(HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             return
@@ -127,7 +125,7 @@ class GroupCoordinator:
     def leave_group(
         self, request: LeaveGroupRequest, respond: Callable[[LeaveGroupResponse], None]
     ) -> None:
-        """Answers per member."""
+        """Responds with a result for each member."""
         if not request.group_id:
             respond(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             return
@@ -146,13 +144,13 @@ class GroupCoordinator:
         version: int,
         respond: Callable[[DescribeGroupsResponse], None],
     ) -> None:
-        """Each group as its shard sees it, in the order of the request."""
+        """Responds with the groups in the order of the request."""
         combined: CombinedReply[DescribedGroup] = CombinedReply(
             len(request.groups), lambda groups: respond(DescribeGroupsResponse(groups=groups))
         )
         for index, group_id in enumerate(request.groups):
-            part = combined.reply(index, partial(describe_error, group_id))
-            self._describe(group_id, version, part)
+            reply = combined.reply(index, partial(describe_error, group_id))
+            self._describe(group_id, version, reply)
 
     def _describe(self, group_id: str, version: int, reply: Reply[DescribedGroup]) -> None:
         def operation(shard: GroupShard, result: OperationResult) -> None:
@@ -163,20 +161,20 @@ class GroupCoordinator:
     def list_groups(
         self, request: ListGroupsRequest, respond: Callable[[ListGroupsResponse], None]
     ) -> None:
-        """The groups of all shards that are here; an error while one of them is loading."""
-        numbers = self.runtime.partitions
+        """Responds with the groups of all shards here, or an error while one of them is loading."""
+        partitions = self.runtime.partitions
         group_filter = GroupFilter(request.states_filter, request.types_filter)
 
-        def respond_all(parts: list[ListGroupsResponse]) -> None:
-            errors = [part.error_code for part in parts if part.error_code]
-            groups = [group for part in parts for group in part.groups]
+        def respond_all(responses: list[ListGroupsResponse]) -> None:
+            errors = [shard.error_code for shard in responses if shard.error_code]
+            groups = [group for shard in responses for group in shard.groups]
             if errors:
                 respond(ListGroupsResponse(error_code=errors[0], groups=[]))
             else:
                 respond(ListGroupsResponse(error_code=ErrorCode.NONE, groups=groups))
 
-        combined: CombinedReply[ListGroupsResponse] = CombinedReply(len(numbers), respond_all)
-        for index, number in enumerate(numbers):
+        combined: CombinedReply[ListGroupsResponse] = CombinedReply(len(partitions), respond_all)
+        for index, number in enumerate(partitions):
             self._list(number, group_filter, combined.reply(index, list_groups_error))
 
     def _list(
@@ -191,7 +189,7 @@ class GroupCoordinator:
     def delete_groups(
         self, request: DeleteGroupsRequest, respond: Callable[[DeleteGroupsResponse], None]
     ) -> None:
-        """Each group by itself: some may be deleted and others not."""
+        """Responds with a result for each group."""
         names = list(dict.fromkeys(request.groups_names))
         combined: CombinedReply[DeletableGroupResult] = CombinedReply(
             len(names), lambda results: respond(DeleteGroupsResponse(results=results))
@@ -213,7 +211,7 @@ class GroupCoordinator:
         version: int,
         respond: Callable[[OffsetCommitResponse], None],
     ) -> None:
-        """For partitions that exist. A group without a name may commit, as it always could."""
+        """Commits offsets of partitions that exist. The group id may be empty, as in Kafka."""
         reply = Reply(respond, partial(commit_error, request))
         self.runtime.run(
             request.group_id,
@@ -226,11 +224,11 @@ class GroupCoordinator:
         groups: Sequence[OffsetFetchRequestGroup],
         respond: Callable[[list[OffsetFetchResponseGroup]], None],
     ) -> None:
-        """Each group as its shard has it, in the order of the request."""
+        """Responds with the offsets of the groups in the order of the request."""
         combined: CombinedReply[OffsetFetchResponseGroup] = CombinedReply(len(groups), respond)
         for index, group in enumerate(groups):
-            part = combined.reply(index, partial(fetch_error, group.group_id))
-            self._fetch(group, part)
+            reply = combined.reply(index, partial(fetch_error, group.group_id))
+            self._fetch(group, reply)
 
     def _fetch(
         self, group: OffsetFetchRequestGroup, reply: Reply[OffsetFetchResponseGroup]
@@ -243,7 +241,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, request: OffsetDeleteRequest, respond: Callable[[OffsetDeleteResponse], None]
     ) -> None:
-        """Of partitions that exist."""
+        """Deletes offsets of partitions that exist."""
         if not request.group_id:
             respond(deletion_error(ErrorCode.INVALID_GROUP_ID))
             return
@@ -257,7 +255,7 @@ class GroupCoordinator:
         )
 
     def topic_deleted(self, topic: str) -> None:
-        """What was committed for it goes. A shard that does not serve does so when it is loaded."""
+        """Delete the offsets of a topic. A shard that is not active does so when it is loaded."""
         for number in self.runtime.partitions:
             self.runtime.run_on(
                 number,
@@ -272,7 +270,7 @@ def heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
 
 
 def list_groups_error(error: ErrorCode) -> ListGroupsResponse:
-    """A shard that is not here has no groups."""
+    """The groups of a shard that cannot be read: none, and no error if it moved away."""
     return ListGroupsResponse(error_code=ErrorCode.NONE if error in NOT_HERE else error, groups=[])
 
 
@@ -285,7 +283,7 @@ T = TypeVar("T")
 
 
 class CombinedReply(Generic[T]):
-    """Calls `respond_all` once, with the parts in the order in which they were asked for."""
+    """Combines the responses of several shards: calls `respond_all` once, with all in order."""
 
     def __init__(self, count: int, respond_all: Callable[[list[T]], None]) -> None:
         self._responses: list[T | None] = [None] * count
@@ -295,11 +293,11 @@ class CombinedReply(Generic[T]):
             respond_all([])
 
     def reply(self, index: int, refusal: Callable[[ErrorCode], T]) -> Reply[T]:
-        """The way back for one part."""
+        """The reply for the response at `index`."""
         return Reply(lambda response: self._arrived(index, response), refusal)
 
     def _arrived(self, index: int, response: T) -> None:
         self._responses[index] = response
         self._missing -= 1
         if self._missing == 0:
-            self._respond([part for part in self._responses if part is not None])
+            self._respond([each for each in self._responses if each is not None])

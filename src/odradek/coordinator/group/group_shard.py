@@ -36,7 +36,7 @@ SOON_MS = 1
 
 
 class GroupShard:
-    """A `shard.StateMachine`. `topic_id` tells of the cluster's metadata."""
+    """The `StateMachine` of a shard. `topic_id` reads the cluster's metadata."""
 
     def __init__(self, config: BrokerConfig, random: Random, topic_id: TopicId) -> None:
         self.groups = Groups(config, random)
@@ -44,7 +44,7 @@ class GroupShard:
         self._topic_id = topic_id
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """The only writer of what is kept."""
+        """Apply a record: the only code that changes what the log keeps."""
         key, value = record
         if isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
@@ -57,10 +57,10 @@ class GroupShard:
             self.offsets.replay(key, value)
 
     def loaded(self, result: OperationResult) -> None:
-        """A group reads what is kept of its members, and every one of these has a session's time
-        to be heard of. A group that is larger than it may be now rebalances, and the last to come
-        stay out. Topics may have been deleted before the broker came to what was committed for
-        them.
+        """Start the timers and the sessions of all members after loading.
+
+        A group above `group.max.size` rebalances, and the last members to join stay out. Offsets of
+        topics that were deleted before the broker stopped are deleted now.
         """
         result.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
         self.expired((ORPHANS,), result)
@@ -72,7 +72,7 @@ class GroupShard:
                 prepare_rebalance(self.groups, result, group)
 
     def expired(self, key: TimerKey, result: OperationResult) -> None:
-        """The time of a join, a sync or a session is over, or offsets are to be looked through."""
+        """A timer expired: of a join, a sync or a session, or of the check of the offsets."""
         if key[0] == EXPIRE:
             result.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
             found = expired_offsets(self.groups, self.offsets, result.now_ms, self._topic_id)
@@ -94,18 +94,18 @@ class GroupShard:
     def _write_batches(
         self, result: OperationResult, key: TimerKey, records: Iterable[CoordinatorRecord]
     ) -> None:
-        """As many as go into one batch, the rest soon. What is refused goes when offsets expire."""
+        """Write records of one batch now and schedule the rest, unless the append fails."""
         if write_batch(result, records):
             result.after_append(lambda: result.schedule(key, SOON_MS))
 
     def delete_topic_offsets(self, result: OperationResult, topic: str) -> None:
-        """A topic was deleted: what was committed for it goes."""
+        """Delete the offsets that were committed for a deleted topic."""
         self._write_batches(
             result, (ORPHANS,), orphaned_offsets(self.offsets, self._topic_id, topic)
         )
 
     def delete_group(self, result: OperationResult, group_id: str) -> ErrorCode:
-        """Let a group go that has no members, with its offsets."""
+        """Delete a group that has no members, with its offsets."""
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -119,6 +119,6 @@ class GroupShard:
         return ErrorCode.NONE
 
     def unloaded(self, error: ErrorCode) -> None:
-        """Nobody is served here any more."""
+        """Answer all waiting requests of the groups with `error`."""
         for group in self.groups:
             fail_all_waiting(group, error)

@@ -1,9 +1,7 @@
-"""Sessions: how long a member may be silent (Kafka's DelayedHeartbeat).
+"""Sessions of members (Kafka's DelayedHeartbeat), and the Heartbeat request.
 
-Each member, and each id that was given out and not used yet, has one timer. Whatever shows that the
-member is alive sets it anew. What its end means stands in `departures`.
-
-Heartbeat: the member is alive, and learns whether it has to join again.
+Each member has one session timer, and so has each member id that was given out and is not used yet.
+Every sign of life restarts it. `leave.session_expired` handles its expiry.
 """
 
 from __future__ import annotations
@@ -19,32 +17,32 @@ from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 HEARTBEAT = "heartbeat"
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A new member cannot send heartbeats before its first join is answered. If its client is gone and
-comes again under another id, the old one must not wait for ever."""
+joins again under another id, the old member must not stay for ever."""
 
 
 def reset_session(result: OperationResult, group: ClassicGroup, member: Member) -> None:
-    """The member was heard of: its session begins anew."""
+    """Restart the session of a member."""
     result.schedule((HEARTBEAT, group.id, member.id), member.session_timeout_ms)
 
 
 def start_join_session(result: OperationResult, group: ClassicGroup, member: Member) -> None:
-    """The member joins for the first time."""
+    """Start the session of a member that joins for the first time."""
     result.schedule((HEARTBEAT, group.id, member.id), NEW_MEMBER_JOIN_TIMEOUT_MS)
 
 
 def start_pending_session(
     result: OperationResult, group: ClassicGroup, member_id: str, timeout_ms: int
 ) -> None:
-    """An id was given out; its owner has a session's time to join with it."""
+    """Start the session of a member id that was given out: the time to join with it."""
     result.schedule((HEARTBEAT, group.id, member_id), timeout_ms)
 
 
 def cancel_session(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
-    """The member is gone."""
+    """End the session of a member that is gone."""
     result.cancel((HEARTBEAT, group.id, member_id))
 
 
-# Found once: up to Python 3.11 an enumeration looks its members up in some hundred steps.
+# Constants, because up to Python 3.11 access to an enumeration member is slow.
 NONE: Final = ErrorCode.NONE
 UNKNOWN_MEMBER_ID: Final = ErrorCode.UNKNOWN_MEMBER_ID
 ILLEGAL_GENERATION: Final = ErrorCode.ILLEGAL_GENERATION
@@ -65,7 +63,7 @@ def heartbeat(
 def check_heartbeat(
     groups: Groups, result: OperationResult, request: HeartbeatRequest
 ) -> ErrorCode:
-    """Set the session anew, if it is one of the generation there is; what the member is told."""
+    """Restart the session of a member of this generation. Return the error of the response."""
     group = groups.get(request.group_id)
     if group is None:
         return UNKNOWN_MEMBER_ID

@@ -1,14 +1,14 @@
-"""JoinGroup: becoming a member of the next generation.
+"""JoinGroup: a client becomes a member of the next generation.
 
-    no member id     a dynamic member gets an id: with it, if the client is old (below version 4);
-                     else it is told to come back with it (KIP-394), and the id is pending meanwhile
+    no member id     a dynamic member gets an id: old clients (below version 4) join with it at
+                     once, others get MEMBER_ID_REQUIRED and come back with it (KIP-394); the id is
+                     pending meanwhile
                      a static member is known by its instance id: see `static_members`
     pending id       becomes a member
-    member's id      it joins again: into a rebalance that is being prepared; or it begins one, if
-                     it says something new, or is the leader of a stable group; else it is told the
-                     generation there is
+    member id        joins a rebalance that is being prepared; or begins one, if its protocols
+                     changed or it leads a stable group; else it gets the current generation
 
-Order of the checks as in Kafka: the group, its size, the protocols, who asks.
+The checks have Kafka's order: the group, its size, the protocols, the member.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def join(
     caller: Caller,
     reply: JoinReply,
 ) -> None:
-    """The operation of a JoinGroup whose group id and session timeout were found good."""
+    """The operation of a JoinGroup with a valid group id and session timeout."""
     group = groups.get(request.group_id)
     if group is not None:
         join_group(groups, result, group, request, caller, reply)
@@ -60,7 +60,7 @@ def create_and_join(
     caller: Caller,
     reply: JoinReply,
 ) -> None:
-    """The group is there once its record is; it stays, whatever becomes of the join."""
+    """Create the group with a record, then join it. The group stays even if the join fails."""
     result.write(ClassicGroup(request.group_id, result.now_ms).new_group_record())
 
     def created() -> None:
@@ -94,22 +94,22 @@ def join_group(
         if request.group_instance_id is None:
             add_member(groups, result, group, member_id, request, caller, reply)
         else:
-            # A static member never had a pending id: the client is confused.
+            # A static member never has a pending id.
             result.answer(reply, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
     else:
         join_known_member(groups, result, group, request, reply)
 
 
 def has_room_for(groups: Groups, group: ClassicGroup, member_id: str) -> bool:
-    """Whether there is room. While a rebalance is prepared, those count who have joined so far: so
-    the last to come are left out if the group has to shrink."""
-    most = groups.config.group_max_size
+    """True if the group has room for a member. While a rebalance is prepared only members that have
+    joined count, so that the last ones stay out if the group has to shrink."""
+    max_size = groups.config.group_max_size
     member = group.members.get(member_id)
     if group.state is GroupState.EMPTY:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
-        return (member is not None and member.join is not None) or group.awaiting_join < most
-    return member is not None or len(group.members) < most
+        return (member is not None and member.join is not None) or group.awaiting_join < max_size
+    return member is not None or len(group.members) < max_size
 
 
 # -- new members -----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def add_member(
     caller: Caller,
     reply: JoinReply,
 ) -> None:
-    """It is in, and waits for the others."""
+    """Add a new member, and begin or complete a rebalance."""
     member = Member(
         member_id,
         request.group_instance_id,
@@ -197,10 +197,11 @@ def join_known_member(
 
 
 def needs_rebalance(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
-    """Whether this join asks for a generation to come, not for the one there is.
+    """True if this join needs a new generation.
 
-    The leader of a stable group asks for one when something changed that only it has seen, like the
-    partitions of a topic. A join that says nothing new is one whose answer was lost.
+    The leader of a stable group joins again when something changed that only it sees, like the
+    partitions of a topic. A join of another member without a change repeats a request whose
+    response was lost.
     """
     if group.state is GroupState.PREPARING_REBALANCE:
         return True

@@ -1,7 +1,8 @@
-"""Members go: by LeaveGroup, by an administrator who names their instance ids, or in silence.
+"""Members leave: by LeaveGroup, by an administrator that names their instance ids, or by the end of
+their session.
 
-Whoever goes is out at once, also while others wait for a generation with it: then that may be
-complete now. From a stable group, or one that waits for its assignment, a rebalance follows.
+A member is removed at once, also while the others wait for a generation with it, which may be
+complete then. In a stable group, or one that waits for its assignment, a rebalance follows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def leave(
     request: LeaveGroupRequest,
     reply: Reply[LeaveGroupResponse],
 ) -> None:
-    """The operation of a LeaveGroup; each member has an answer of its own."""
+    """The operation of a LeaveGroup; each member has a result of its own."""
     group = groups.get(request.group_id)
     members = [
         MemberResponse(
@@ -51,16 +52,18 @@ def leave(
     result.answer(reply, LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
 
 
-def remove_named(result: OperationResult, group: ClassicGroup, who: MemberIdentity) -> ErrorCode:
-    """Take one out. Without a member id it is the static member with this instance id."""
-    member_id = who.member_id
+def remove_named(
+    result: OperationResult, group: ClassicGroup, identity: MemberIdentity
+) -> ErrorCode:
+    """Remove the member that a request names, by its member id or by its instance id only."""
+    member_id = identity.member_id
     if member_id == NO_MEMBER_ID:
-        known = group.static_members.get(who.group_instance_id or "")
+        known = group.static_members.get(identity.group_instance_id or "")
         if known is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = known
     elif member_id not in group.pending_joins:
-        error = member_error(group, member_id, who.group_instance_id)
+        error = member_error(group, member_id, identity.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
     cancel_session(result, group, member_id)
@@ -69,7 +72,7 @@ def remove_named(result: OperationResult, group: ClassicGroup, who: MemberIdenti
 
 
 def remove_member(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
-    """Remove a member or a pending id. Should its client still wait, it may come as a new one."""
+    """Remove a member or a pending id. Its waiting requests get UNKNOWN_MEMBER_ID."""
     member = group.members.get(member_id)
     if member is not None:
         fail_waiting_requests(result, group, member)
@@ -88,7 +91,7 @@ def fail_waiting_requests(result: OperationResult, group: ClassicGroup, member: 
 
 
 def rebalance_after_leave(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
-    """What follows when somebody went."""
+    """Rebalance, or complete the rebalance that is being prepared, after a member has left."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         prepare_or_complete_join(groups, result, group)
     else:
@@ -98,7 +101,7 @@ def rebalance_after_leave(groups: Groups, result: OperationResult, group: Classi
 def session_expired(
     groups: Groups, result: OperationResult, group: ClassicGroup, member_id: str
 ) -> None:
-    """A member was silent for too long, or nobody came with the id that was given out."""
+    """A session expired: remove the member, or the id that was given out and not used."""
     member = group.members.get(member_id)
     if member is not None and member.is_alive_without_heartbeat:
         return

@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: what there is to see of the groups of one shard."""
+"""DescribeGroups and ListGroups: the groups of one shard as clients see them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLASSIC = "classic"
 
 
 def describe_group(groups: Groups, group_id: str, version: int) -> DescribedGroup:
-    """One group. Of one that does not exist older clients are told that it is dead (KIP-1043)."""
+    """Describe one group. To older clients a group that does not exist is Dead (KIP-1043)."""
     group = groups.get(group_id)
     if group is None:
         if version < FIRST_VERSION_WITH_NOT_FOUND:
@@ -43,7 +43,7 @@ def describe_without_members(group_id: str, state: GroupState) -> DescribedGroup
 
 
 def describe_error(group_id: str, error: ErrorCode, message: str | None = None) -> DescribedGroup:
-    """A group that cannot be described, and why. Only version 6 has room for a message."""
+    """The description of a group in error. Only version 6 can carry a message."""
     found = describe_without_members(group_id, GroupState.DEAD)
     found.error_code = error
     found.error_message = message
@@ -65,9 +65,9 @@ def describe_member(group: ClassicGroup, member: Member) -> DescribedGroupMember
 
 
 class GroupFilter:
-    """Which groups to list: in these states and of these types, in any case of letters; empty: all.
+    """Selects groups by state and type, without regard to case; an empty list selects all.
 
-    It is made once for all shards, because a request may name very many.
+    It is made once for all shards, because a request may name very many states.
     """
 
     def __init__(self, states: Iterable[str], types: Iterable[str]) -> None:
@@ -76,7 +76,7 @@ class GroupFilter:
         self.classic = not kinds or CLASSIC in kinds
 
     def select(self, groups: Groups) -> list[ListedGroup]:
-        """Those among the groups of a shard."""
+        """The groups of a shard that match."""
         if not self.classic:
             return []
         return [

@@ -1,7 +1,4 @@
-"""One member of a classic group.
-
-Members as records keep them: under the chosen protocol, with what they were assigned.
-"""
+"""One member of a classic group, and its form in the records."""
 
 from __future__ import annotations
 
@@ -16,23 +13,24 @@ from odradek.protocol.api.sync_group import SyncGroupResponse
 
 Protocols = Sequence[JoinGroupRequestProtocol]
 SUPERSEDED = ErrorCode.REBALANCE_IN_PROGRESS
-"""What the oldest is told if a member asks the same over and over."""
+"""The error for the oldest request when a member repeats the same one too often."""
 
 
 class Caller(NamedTuple):
-    """Who sent a request, and in which version: what the broker knows of it besides the request."""
+    """The client that sent a request, and the version of the request."""
 
     client_id: str
     client_host: str
-    """As Kafka shows it: an address behind a slash."""
+    """In Kafka's form: a slash and the address."""
     version: int
 
 
 class Member:
-    """`join` and `sync` are the way back to the requests of its that wait for an answer.
+    """A member. `join` and `sync` are the replies of its requests that wait.
 
-    One that asks twice is answered twice. Kafka forgets the older request, and who waits for its
-    answer waits for ever: there no connection has two requests in progress, so he is gone.
+    A repeated request is answered together with the first one. Kafka drops the older one without an
+    answer: there a connection has one request in progress, so a second one means that the first
+    connection is gone.
     """
 
     __slots__ = (
@@ -70,56 +68,56 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = False
-        """It has joined and was not answered yet: it cannot send heartbeats, for it has no id."""
+        """True until its first join is answered: without an id it cannot send heartbeats."""
         self.join: Reply[JoinGroupResponse] | None = None
         self.sync: Reply[SyncGroupResponse] | None = None
 
     def await_join(self, reply: Reply[JoinGroupResponse]) -> None:
-        """It joins, for the first time or again."""
+        """Keep the reply of a join until the generation begins."""
         self.join = reply if self.join is None else self.join.merge(reply, SUPERSEDED)
 
     def await_sync(self, reply: Reply[SyncGroupResponse]) -> None:
-        """It asks for its assignment, for the first time or again."""
+        """Keep the reply of a sync until the leader has assigned."""
         self.sync = reply if self.sync is None else self.sync.merge(reply, SUPERSEDED)
 
     @property
     def is_static(self) -> bool:
-        """It keeps its place over a restart (KIP-345)."""
+        """True if it keeps its assignment over a restart (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def is_alive_without_heartbeat(self) -> bool:
-        """It waits for the others. Not so a new one: nobody would notice if it had gone."""
+        """True while a request of it waits, unless it is new: then its client may be gone."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str) -> bytes:
-        """What it said under a protocol that it speaks."""
+        """Its metadata under one of its protocols."""
         return protocol_metadata(self.protocols, protocol)
 
     @property
     def protocol_names(self) -> set[str]:
-        """The names of the protocols that it speaks."""
+        """The names of the protocols that it supports."""
         return {each.name for each in self.protocols}
 
     def has_same_protocols(self, protocols: Protocols) -> bool:
-        """Whether a member that joins again says what it said before, in the same order."""
+        """True if these are its protocols, in the same order with the same metadata."""
         return list(self.protocols) == list(protocols)
 
 
 def protocol_metadata(protocols: Protocols, name: str) -> bytes:
-    """What a member said under the protocol of this name, which is among them."""
+    """The metadata of the protocol of this name, which is among them."""
     return next(each.metadata for each in protocols if each.name == name)
 
 
 def member_from_record(
     stored: MemberMetadata, protocol: str | None, known: Member | None
 ) -> Member:
-    """A member as a record has it. One that is known keeps what waits for an answer, and the other
-    protocols that it speaks.
+    """The member of a record. A `known` one is updated: it keeps its waiting requests and its
+    other protocols.
     """
     timeout = stored.rebalance_timeout
     rebalance_timeout_ms = stored.session_timeout if timeout == -1 else timeout
-    said = [JoinGroupRequestProtocol(name=protocol or "", metadata=stored.subscription)]
+    protocols = [JoinGroupRequestProtocol(name=protocol or "", metadata=stored.subscription)]
     if known is None:
         return Member(
             stored.member_id,
@@ -128,19 +126,19 @@ def member_from_record(
             stored.client_host,
             session_timeout_ms=stored.session_timeout,
             rebalance_timeout_ms=rebalance_timeout_ms,
-            protocols=said,
+            protocols=protocols,
             assignment=stored.assignment,
         )
     known.session_timeout_ms = stored.session_timeout
     known.rebalance_timeout_ms = rebalance_timeout_ms
     known.assignment = stored.assignment
-    if said[0] not in known.protocols:
-        known.protocols = said
+    if protocols[0] not in known.protocols:
+        known.protocols = protocols
     return known
 
 
 def member_metadata(member: Member, protocol: str, assignment: bytes) -> MemberMetadata:
-    """What a record keeps of a member."""
+    """The form of a member in a record: under the chosen protocol, with its assignment."""
     return MemberMetadata(
         member_id=member.id,
         group_instance_id=member.group_instance_id,

@@ -1,18 +1,20 @@
-"""OffsetCommit: a group says how far it has read.
+"""OffsetCommit: a group commits offsets.
 
-Who may commit, and what the others are told:
+Who may commit, and the errors of others:
 
-    a member of the current generation      in Stable and PreparingRebalance, which also counts as a
-                                            heartbeat; in CompletingRebalance REBALANCE_IN_PROGRESS:
-                                            the partitions may be somebody else's by now
-    nobody in particular (generation -1)    while the group has no members: consumers that assign
+    a member of the current generation      in Stable and PreparingRebalance, where it also counts
+                                            as a heartbeat; in CompletingRebalance
+                                            REBALANCE_IN_PROGRESS, because the partitions may belong
+                                            to another member by now
+    no member (generation -1)               while the group has no members: consumers that assign
                                             partitions to themselves, and tools
     anybody else                            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
                                             ILLEGAL_GENERATION
-    a generation of a group that is not     ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND
+    a generation of a group that does not   ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND
+    exist
 
-Each partition is answered by itself: metadata longer than `offset.metadata.max.bytes` is
-OFFSET_METADATA_TOO_LARGE. All that is kept of one request is one batch of records.
+Each partition has a result of its own: metadata longer than `offset.metadata.max.bytes` is
+OFFSET_METADATA_TOO_LARGE. The offsets of one request are one batch of records.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def commit_offsets(
     """The operation of an OffsetCommit."""
     group = groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
-        group = ClassicGroup(request.group_id, result.now_ms)  # There when its first record is.
+        group = ClassicGroup(
+            request.group_id, result.now_ms
+        )  # It exists once its first record does.
     error = _validate(group, request, version)
     if error is not ErrorCode.NONE:
         result.answer(reply, commit_error(request, error))
@@ -80,7 +84,7 @@ def commit_offsets(
 
 
 def _validate(group: ClassicGroup | None, request: OffsetCommitRequest, version: int) -> ErrorCode:
-    """Why this request may not commit; NONE if it may."""
+    """The error if this request may not commit; NONE if it may."""
     if group is None:
         if version >= FIRST_VERSION_WITH_GROUP_NOT_FOUND:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -101,7 +105,7 @@ def _validate(group: ClassicGroup | None, request: OffsetCommitRequest, version:
 
 
 def _expire_timestamp(now_ms: int, retention_ms: int) -> int:
-    """When an offset goes; clients before 2.1 could say for how long theirs are to be kept."""
+    """The time when an offset expires; clients before 2.1 could send a retention time."""
     if retention_ms == BROKER_RETENTION:
         return NEVER
     return min(now_ms + retention_ms, LATEST_TIME_MS)
@@ -127,7 +131,7 @@ def _record(
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """The same error for every partition of a request."""
+    """The response with the same error for every partition of a request."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

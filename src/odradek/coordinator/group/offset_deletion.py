@@ -1,28 +1,23 @@
-"""Offsets that go because somebody wants it: OffsetDelete, a topic's or a group's deletion.
+"""Committed offsets are deleted: on request, with their topic or group, or when they expire.
 
-OffsetDelete (KIP-496) is for topics that a group does not read any more: GROUP_SUBSCRIBED_TO_TOPIC
-for those it does. Of a group with members whose subscriptions the broker cannot read nothing is
-deleted: NON_EMPTY_GROUP.
+*OffsetDelete* (KIP-496) deletes offsets of topics that the group does not subscribe to;
+GROUP_SUBSCRIBED_TO_TOPIC for the others. If a group has members and the broker cannot decode their
+subscriptions, nothing is deleted: NON_EMPTY_GROUP.
 
-When a topic is deleted what was committed for it goes, so that the next one of its name begins
-without. That may be many records: they are written a thousand at a time. What a full disk refused
-is an orphan: it goes with the next pass of `offset_expiration`, whoever has its topic's name then.
+*Deletion of a topic* deletes the offsets committed for it, so that the next topic of that name
+begins without. These may be many records: they are written `RECORDS_AT_ONCE` at a time. If a full
+disk refuses them, the next pass of the expiration deletes them.
 
-Offsets that go with time, and groups of which nothing is left (KIP-211).
-
-An offset is let go `offsets.retention.minutes` after
+*Expiration* (KIP-211): an offset expires `offsets.retention.minutes` after
 
     the group became empty        if it had members, whatever the age of the commits
-    its commit                    if it never had any: whoever commits to such a group is not seen
-                                  otherwise
-    its commit                    if its group is stable and its members do not read the topic
+    its commit                    if the group never had members: nothing else shows that it is used
+    its commit                    if the group is stable and does not subscribe to the topic
 
-and never while a group rebalances, or while it is not known what its members read. Clients before
-2.1 could say for how long an offset is to be kept; such a one goes when it said.
-
-What was committed for a topic that is no more goes too: mostly when that is deleted, here if the
-records were refused then. An empty group without offsets that nobody is about to join is deleted.
-All groups are looked through every `offsets.retention.check.interval.ms`, some at a time.
+and never while a group rebalances, or while its subscription is unknown. Clients before 2.1 could
+send a retention time of their own, which takes precedence. An empty group without offsets and
+without pending member ids is deleted too. All groups are checked every
+`offsets.retention.check.interval.ms`, some records at a time.
 """
 
 from __future__ import annotations
@@ -92,14 +87,14 @@ def _delete_topic(
 
 
 def deletion_error(error: ErrorCode) -> OffsetDeleteResponse:
-    """An error for the group as a whole."""
+    """The response with an error for the group as a whole."""
     return OffsetDeleteResponse(error_code=error, topics=[])
 
 
 def orphaned_offsets(
     offsets: Offsets, topic_id: TopicId, only: str | None = None
 ) -> Iterator[CoordinatorRecord]:
-    """The end of what was committed for topics that are no more, or for one that had this name."""
+    """Tombstones of the offsets of topics that are deleted; with `only`, of that name only."""
     for group_id in offsets.groups():
         committed = offsets.of_group(group_id)
         for topic in committed if only is None else committed.keys() & {only}:
@@ -110,7 +105,7 @@ def orphaned_offsets(
 
 
 def write_batch(result: OperationResult, records: Iterable[CoordinatorRecord]) -> bool:
-    """Write as many records as make a batch of bearable size. True: there are more."""
+    """Write the next `RECORDS_AT_ONCE` records. Return True if there are more."""
     rest = iter(records)
     for record in islice(rest, RECORDS_AT_ONCE):
         result.write(record)
@@ -124,7 +119,7 @@ NOT_RECORDED = -1
 def expired_offsets(
     groups: Groups, offsets: Offsets, now_ms: int, topic_id: TopicId
 ) -> Iterator[CoordinatorRecord]:
-    """The end of all whose time is over at `now_ms`."""
+    """Tombstones of all offsets that are expired at `now_ms`, and of the groups left empty."""
     retention_ms = groups.config.offsets_retention_minutes * MINUTE_MS
     for group in groups:
         kept = 0
@@ -141,7 +136,7 @@ def expired_offsets(
 
 
 def _is_in_use(group: ClassicGroup, topic: str) -> bool:
-    """Whether a group's offsets of a topic are kept however old they are."""
+    """True if a group's offsets of a topic do not expire now."""
     if group.protocol_type is None or group.state is GroupState.EMPTY:
         return False
     if group.state is not GroupState.STABLE:
@@ -150,7 +145,7 @@ def _is_in_use(group: ClassicGroup, topic: str) -> bool:
 
 
 def _expires_at_ms(group: ClassicGroup, value: OffsetCommitValue, retention_ms: int) -> int:
-    """Until when an offset that is not in use is kept."""
+    """The time when an offset that is not in use expires."""
     if value.expire_timestamp != NOT_RECORDED:
         return value.expire_timestamp
     since_ms = value.commit_timestamp

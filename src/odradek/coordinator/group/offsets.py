@@ -1,19 +1,14 @@
-"""What groups have committed: by group, topic and partition, the value of the last record.
+"""Committed offsets: by group, topic and partition, the value of the last record; and OffsetFetch.
 
-`replay` is the only writer; a tombstone takes an offset away. A group that commits without ever
-having members is kept as a group all the same, empty and without a protocol.
+`Offsets.replay` is the only code that changes them; a tombstone removes an offset. A group that
+commits without ever having members exists as an empty group without a protocol. `offset_commit`
+decides who may commit, `offset_deletion` what is removed when.
 
-Not here: who may commit (`offset_commit`), what is told (`offset_fetch`), what goes when
-(`offset_expiration`, `offset_deletion`).
-
-OffsetFetch: how far a group has read, for some partitions or for all it has committed.
-
-Of what was never committed the answer is offset -1, without an error, and so it is for a group that
-does not exist. Answers wait until what they tell is committed (see `shard`), and there are no
-transactions: every offset is stable, whether `require_stable` or not.
-
-An offset that was committed for another topic of the same name is not this one's: nothing is
-told of it where both ids are known.
+OffsetFetch returns some partitions or all that a group has committed. Where nothing was committed
+the offset is -1, without an error; so it is for a group that does not exist. Responses wait until
+the offsets in them are committed (see `shard`), and there are no transactions: every offset is
+stable, with `require_stable` or without. An offset that was committed for another topic of the same
+name is left out where both topic ids are known.
 """
 
 from __future__ import annotations
@@ -34,17 +29,17 @@ from odradek.protocol.api.offset_fetch import (
 
 Partitions = dict[int, OffsetCommitValue]
 TopicId = Callable[[str], UUID | None]
-"""The id of the topic that has a name now; None if there is none."""
+"""Returns the id of the topic that has a name now; None if there is none."""
 
 
 class Offsets:
-    """Of the groups of one shard."""
+    """The committed offsets of the groups of one shard."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, Partitions]] = {}
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """A record says how far a group has read in a partition, or that nothing is kept of it."""
+        """Apply a record: the committed offset of a partition, or None, which removes it."""
         if value is not None:
             topics = self._by_group.setdefault(key.group, {})
             topics.setdefault(key.topic, {})[key.partition] = value
@@ -58,39 +53,40 @@ class Offsets:
             del self._by_group[key.group]
 
     def groups(self) -> list[str]:
-        """The ids of the groups that have committed anything."""
+        """The ids of the groups that have committed offsets."""
         return list(self._by_group)
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
-        """The committed offset, if there is one."""
+        """The committed offset, or None."""
         return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
 
     def of_group(self, group_id: str) -> dict[str, Partitions]:
-        """All of a group's, by topic and partition. To look at only."""
+        """All offsets of a group, by topic and partition. Read-only."""
         return self._by_group.get(group_id, {})
 
     def tombstones(self, group_id: str) -> Iterator[CoordinatorRecord]:
-        """The records that nothing is kept of this group any more."""
+        """The records that remove all offsets of a group."""
         for topic, partitions in self.of_group(group_id).items():
             for partition in partitions:
                 yield offset_tombstone(group_id, topic, partition)
 
 
 def belongs_to_other_topic(value: OffsetCommitValue, topic_id: UUID) -> bool:
-    """Whether it was committed for another topic of the same name (KIP-848 gave commits topic ids);
-    of older commits that is not known.
+    """True if the offset was committed for another topic of the same name.
+
+    Commits have topic ids since KIP-848; of older ones that is unknown, and this is False.
     """
     known = value.topic_id != ZERO_UUID and topic_id != ZERO_UUID
     return known and value.topic_id != topic_id
 
 
 def is_orphan(value: OffsetCommitValue, topic_id: UUID | None) -> bool:
-    """Whether the topic it was committed for is no more; `topic_id` is that of its name now."""
+    """True if the topic it was committed for is deleted. `topic_id`: the name's present one."""
     return topic_id is None or belongs_to_other_topic(value, topic_id)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """The record that nothing is kept of what a group has read in a partition."""
+    """The record that removes the offset of a group for a partition."""
     return CoordinatorRecord(
         OffsetCommitKey(group=group_id, topic=topic, partition=partition), None
     )
@@ -100,7 +96,7 @@ NO_OFFSET = -1
 
 
 def fetch_offsets(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """What one group of a request is told. Topics have names here, in every version."""
+    """The offsets of one group of a request. Topics have names here, in every version."""
     if request.topics is None:
         return OffsetFetchResponseGroup(
             group_id=request.group_id,
@@ -137,7 +133,7 @@ def _topic(
 def partition_response(
     number: int, value: OffsetCommitValue | None, error: ErrorCode = ErrorCode.NONE
 ) -> OffsetFetchResponsePartitions:
-    """What is told of one partition; without a value, that nothing was committed."""
+    """The response for one partition; without a value its offset is -1."""
     if value is None:
         return OffsetFetchResponsePartitions(
             partition_index=number, committed_offset=NO_OFFSET, metadata="", error_code=error
@@ -152,5 +148,5 @@ def partition_response(
 
 
 def fetch_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
-    """An error for a group as a whole."""
+    """The response with an error for a group as a whole."""
     return OffsetFetchResponseGroup(group_id=group_id, topics=[], error_code=error)

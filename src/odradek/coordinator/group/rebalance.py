@@ -1,15 +1,15 @@
-"""From a reason to rebalance to the answers that begin the next generation.
+"""A rebalance: from its cause to the responses that begin the next generation.
 
-    prepare ──► Empty before: wait group.initial.rebalance.delay.ms, and again while members come,
-       │        at most the rebalance timeout
-       └──────► else: complete as soon as all have joined again, or after the rebalance timeout
+    prepare_rebalance ──► an empty group waits group.initial.rebalance.delay.ms, and again while
+       │                  members join, at most the rebalance timeout
+       └────────────────► any other completes when all have joined again, or after the rebalance
+                          timeout
 
-    complete    dynamic members that did not join are out, static ones stay; the leader is one who
-                joined; everybody is answered, and has the rebalance timeout to sync
+    complete_join         removes dynamic members that did not join and keeps static ones; makes a
+                          member that joined the leader; answers all joins; then members have the
+                          rebalance timeout to sync
 
 Timers by key: `join` while preparing, `sync` while some member has yet to fetch its assignment.
-
-The responses that several steps of the protocol give.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from odradek.protocol.api.join_group import JoinGroupResponse, JoinGroupResponse
 from odradek.protocol.api.sync_group import SyncGroupResponse
 
 RETRY_MS = 1_000
-"""When the record of an empty generation was refused: the disk was full, say."""
-
+"""Delay of the next attempt when the record of an empty generation was refused (disk full)."""
 
 JOIN, SYNC = "join", "sync"
 
@@ -46,7 +45,7 @@ def sync_key(group: ClassicGroup) -> TimerKey:
 
 
 def prepare_or_complete_join(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
-    """Begin a rebalance; if one is being prepared, see whether it is complete now."""
+    """Begin a rebalance; if one is being prepared, complete it if all have joined."""
     if group.can_rebalance:
         prepare_rebalance(groups, result, group)
     else:
@@ -54,7 +53,7 @@ def prepare_or_complete_join(groups: Groups, result: OperationResult, group: Cla
 
 
 def prepare_rebalance(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
-    """Have all members join again. Whoever waits for an assignment waits in vain."""
+    """Begin a rebalance: all members have to join again, and waiting syncs fail."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -76,21 +75,21 @@ def prepare_rebalance(groups: Groups, result: OperationResult, group: ClassicGro
 
 
 def start_initial_delay(
-    groups: Groups, result: OperationResult, group: ClassicGroup, most_ms: int
+    groups: Groups, result: OperationResult, group: ClassicGroup, timeout_ms: int
 ) -> None:
-    """A group that was empty: members that start together should be in one generation."""
+    """Delay the first generation, so that members that start together are all in it."""
     delay_ms = groups.config.group_initial_rebalance_delay_ms
-    group.initial_delay = InitialRebalanceDelay(delay_ms, max(most_ms - delay_ms, 0))
+    group.initial_delay = InitialRebalanceDelay(delay_ms, max(timeout_ms - delay_ms, 0))
     result.schedule(join_key(group), delay_ms)
 
 
 def start_rebalance_timeout(result: OperationResult, group: ClassicGroup) -> None:
-    """Until the last member has joined, at most the rebalance timeout."""
+    """Wait until the last member has joined, at most for the rebalance timeout."""
     result.schedule(join_key(group), group.rebalance_timeout_ms)
 
 
 def join_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
-    """Go on without those who did not come, unless there is initial delay left for new ones."""
+    """Complete without the members that did not join, or extend the initial delay."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     wait = group.initial_delay
@@ -108,7 +107,7 @@ def join_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup)
 
 
 def maybe_complete_join(result: OperationResult, group: ClassicGroup) -> None:
-    """The moment the last one has come, but in the initial rebalance, which has its time."""
+    """Complete the rebalance if all have joined and no initial delay is running."""
     if (
         group.state is GroupState.PREPARING_REBALANCE
         and group.initial_delay is None
@@ -118,7 +117,7 @@ def maybe_complete_join(result: OperationResult, group: ClassicGroup) -> None:
 
 
 def complete_join(result: OperationResult, group: ClassicGroup) -> None:
-    """Begin the next generation with those who are there; wait again if nobody could lead it."""
+    """Begin the next generation with the members that joined; wait again if none could lead it."""
     group.initial_delay = None
     for member in [*group.members.values()]:
         if member.join is None and not member.is_static:
@@ -136,7 +135,7 @@ def complete_join(result: OperationResult, group: ClassicGroup) -> None:
 
 
 def write_empty_generation(result: OperationResult, group: ClassicGroup) -> None:
-    """The group has no members: that is a generation too, and kept."""
+    """Write the generation of a group that has lost its last member."""
     group.state_timestamp_ms = result.now_ms
     result.write(group.empty_generation_record())
     result.schedule(join_key(group), RETRY_MS)
@@ -144,7 +143,7 @@ def write_empty_generation(result: OperationResult, group: ClassicGroup) -> None
 
 
 def answer_joins(result: OperationResult, group: ClassicGroup) -> None:
-    """Tell every member the generation, and its leader the members."""
+    """Answer the waiting joins and restart the sessions."""
     for member in group.members.values():
         reply = group.pop_join(member)
         if reply is not None:
@@ -154,7 +153,7 @@ def answer_joins(result: OperationResult, group: ClassicGroup) -> None:
 
 
 def remove_pending_sync(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
-    """The member has come for its assignment, or is gone; without others nobody is waited for."""
+    """The member has fetched its assignment, or is gone. After the last one the timer ends."""
     if member_id in group.pending_syncs:
         del group.pending_syncs[member_id]
         if not group.pending_syncs:
@@ -162,7 +161,7 @@ def remove_pending_sync(result: OperationResult, group: ClassicGroup, member_id:
 
 
 def sync_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
-    """Expel the members that did not fetch their assignment in time, and begin anew."""
+    """Remove the members that did not fetch their assignment in time, and rebalance again."""
     if not group.pending_syncs:
         return
     for member_id in [*group.pending_syncs]:
@@ -175,7 +174,7 @@ def sync_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup)
 
 
 def fail_all_waiting(group: ClassicGroup, error: ErrorCode) -> None:
-    """The group is no longer served here: whoever waits is told."""
+    """Answer all waiting requests with `error`: the group is no longer served here."""
     for member in group.members.values():
         reply = group.pop_join(member)
         if reply is not None:
@@ -190,7 +189,7 @@ NO_LEADER = ""
 
 
 def join_error(error: ErrorCode, member_id: str = NO_MEMBER_ID) -> JoinGroupResponse:
-    """A join that did not lead to a generation; `member_id` is what the client shall use next."""
+    """The response to a join that failed; `member_id` is the one to use in the next join."""
     return JoinGroupResponse(
         error_code=error,
         protocol_name=None,
@@ -201,7 +200,7 @@ def join_error(error: ErrorCode, member_id: str = NO_MEMBER_ID) -> JoinGroupResp
 
 
 def join_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """The generation as one member is told of it: its leader gets all the members."""
+    """The response to a member's join; the leader's lists all members."""
     leads = group.leader == member.id
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,
@@ -215,7 +214,7 @@ def join_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
 
 
 def joined_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
-    """What the leader has to know in order to assign."""
+    """All members with their metadata, from which the leader computes the assignment."""
     assert group.protocol is not None
     return [
         JoinGroupResponseMember(
@@ -228,12 +227,12 @@ def joined_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """No assignment."""
+    """The response to a sync that failed."""
     return SyncGroupResponse(error_code=error, assignment=b"")
 
 
 def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """What the member has been assigned."""
+    """The response to a sync: the member's assignment."""
     return SyncGroupResponse(
         error_code=ErrorCode.NONE,
         protocol_type=group.protocol_type,

@@ -1,12 +1,12 @@
 """Static members: a place in the group that outlives its process (KIP-345, KIP-814).
 
-A client that names a `group.instance.id` comes back without a member id after a restart, takes the
-place of its predecessor under a new id, and keeps the assignment: in a stable group without a
-rebalance, unless the protocol would become another. The predecessor, should it still live, is
-fenced. A static member that is silent leaves only when its session has run out.
+After a restart a client with a `group.instance.id` joins without a member id. It replaces its
+predecessor under a new id and keeps the assignment: in a stable group without a rebalance, unless
+the group would choose another protocol. The predecessor is fenced if it is still alive. A static
+member that stops sending heartbeats is removed when its session expires.
 
 A leader that came back is told to skip the assignment (version 9). An older client is told that its
-former id leads, which makes it a follower: the assignment there is goes on being true.
+former id leads, so it acts as a follower, and the present assignment stays.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def replace_static_member(
     caller: Caller,
     reply: Reply[JoinGroupResponse],
 ) -> None:
-    """The next incarnation joins in the place of `old`."""
+    """The next incarnation of a static member joins in the place of `old`."""
     if group.state is GroupState.STABLE and keeps_protocol(group, old, request):
         replace_in_generation(result, group, old, new_id, request, caller, reply)
         return
     member = fence_and_replace(result, group, old, new_id, request)
     group.await_join(member, reply)
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The leader may be assigning to the former id just now.
+        # The leader may be assigning partitions to the former id.
         prepare_rebalance(groups, result, group)
     elif group.state is GroupState.STABLE:
         prepare_or_complete_join(groups, result, group)
@@ -63,7 +63,7 @@ def replace_static_member(
 
 
 def keeps_protocol(group: ClassicGroup, old: Member, request: JoinGroupRequest) -> bool:
-    """Whether the group would choose the protocol that it has."""
+    """True if the group would choose the protocol that it has."""
     spoken = [
         request.protocols if member is old else member.protocols
         for member in group.members.values()
@@ -78,7 +78,7 @@ def fence_and_replace(
     new_id: str,
     request: JoinGroupRequest,
 ) -> Member:
-    """Fence the predecessor: whatever it waits for, it is another's now."""
+    """Replace the predecessor and answer its waiting requests with FENCED_INSTANCE_ID."""
     fenced = ErrorCode.FENCED_INSTANCE_ID
     waiting = group.pop_join(old)
     if waiting is not None:
@@ -102,7 +102,7 @@ def replace_in_generation(
     caller: Caller,
     reply: Reply[JoinGroupResponse],
 ) -> None:
-    """Write the generation with the new id in the place of the old one; nobody else notices."""
+    """Write the generation with the new id in the place of the old one, without a rebalance."""
     former_leader = group.leader
     leader = new_id if former_leader == old.id else former_leader
     result.write(
@@ -131,15 +131,15 @@ def replace_in_generation(
 def members_with_replacement(
     group: ClassicGroup, old: Member, new_id: str, request: JoinGroupRequest
 ) -> list[MemberMetadata]:
-    """The members as they are, but for the one that came back."""
+    """The members for the record, with the new id and request in the place of `old`."""
     assert group.protocol is not None
-    stored = []
+    members = []
     for member in group.members.values():
-        kept = member_metadata(member, group.protocol, member.assignment)
+        metadata = member_metadata(member, group.protocol, member.assignment)
         if member is old:
-            kept.member_id = new_id
-            kept.session_timeout = request.session_timeout_ms
-            kept.rebalance_timeout = request.rebalance_timeout_ms
-            kept.subscription = protocol_metadata(request.protocols, group.protocol)
-        stored.append(kept)
-    return stored
+            metadata.member_id = new_id
+            metadata.session_timeout = request.session_timeout_ms
+            metadata.rebalance_timeout = request.rebalance_timeout_ms
+            metadata.subscription = protocol_metadata(request.protocols, group.protocol)
+        members.append(metadata)
+    return members

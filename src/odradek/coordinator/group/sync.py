@@ -1,8 +1,8 @@
-"""SyncGroup: the leader hands in the assignment, everybody gets their own.
+"""SyncGroup: the leader sends the assignment, and every member gets its own part.
 
-In CompletingRebalance members wait; the leader's request is what the generation is waiting for. Its
-record, with everybody's assignment, makes the group Stable, and then all who wait are answered. In
-Stable a late or repeated request is answered at once.
+In CompletingRebalance members wait for the leader's request. Its record, with the assignments of
+all members, makes the group Stable; then all waiting syncs are answered. In Stable a late or
+repeated request is answered at once.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ def validate_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def differs(said: str | None, known: str | None) -> bool:
-    """Whether a client that says it (from version 5) believes in something else."""
-    return said is not None and known is not None and said != known
+def differs(requested: str | None, known: str | None) -> bool:
+    """True if the client expects another one. Requests below version 5 do not name it."""
+    return requested is not None and known is not None and requested != known
 
 
 def write_assignment(
     result: OperationResult, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply
 ) -> None:
-    """Write the generation with its assignments. A member the leader left out has an empty one."""
+    """Write the generation with its assignments. It is empty for a member the leader left out."""
     assert group.protocol is not None
-    given = {each.member_id: each.assignment for each in request.assignments}
+    assignments = {each.member_id: each.assignment for each in request.assignments}
     leader = group.members[request.member_id]
     result.write(
         group.generation_record(
             [
-                member_metadata(member, group.protocol, given.get(member.id, b""))
+                member_metadata(member, group.protocol, assignments.get(member.id, b""))
                 for member in group.members.values()
             ],
             group.leader,
