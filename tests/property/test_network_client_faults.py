@@ -12,7 +12,7 @@ from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.client.waiter import spawn
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.testing.prng import SplitMix64
-from odradek.testing.scripted import CLOSE, SILENT, Later, ScriptedCluster
+from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer, ScriptedCluster
 from odradek.testing.transport import Link
 
 BROKERS = 3
@@ -46,7 +46,7 @@ class Storm:
         if self.chance.chance(100):
             answer.throttle_time_ms = self.chance.between(1, 2 * SECOND)
         if self.chance.chance(150):
-            answer = Later(self.chance.between(1, 3 * SECOND), answer)
+            answer = DelayedAnswer(self.chance.between(1, 3 * SECOND), answer)
         return self.chance.pick((answer,) * 30 + (SILENT, CLOSE))
 
     def ask(self) -> None:

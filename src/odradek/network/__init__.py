@@ -1,20 +1,19 @@
-"""Bytes in, bytes out: the only package that knows sockets.
+"""Sockets and the reactor: the only package that does network I/O.
 
-    selector     the reactor: one thread, its sleep, its callbacks
-    poller       epoll, or what the system has instead
-    transport    a connected socket
-    listener     accepting, also when descriptors run out
-    workers      blocking work, back as an event
-    clock        the real clock
-    port_holder  who has the port that is taken
+    reactor         the loop: one thread, its sleep, its callbacks; the system clock
+    poller          epoll, or what the system has in its place
+    transport       a connected socket
+    connector       connecting to a name, address by address
+    listener        accepting connections, also when descriptors run out
+    workers         blocking work on threads, its result as an event
+    asyncio_driver  a reactor inside an asyncio loop
 
-    framing      a stream of bytes cut into frames
-    output       what waits to be sent
-    connection   one client: order, back-pressure, deadlines
-    exchange     one request and its answer, as the broker sees them
-    deadlines    closing who is idle, or does not read
-    server       all of them: admission, registry
-    limits       their bounds and counters
+    framing         splits a stream of bytes into frames
+    output          the queue of bytes and file ranges to send
+    connection      one client: order of responses, back-pressure, limits, deadlines
+    server          all connections: admission, registry, shutdown
 
 The second half runs unchanged over simulated transports.
+
+Tests: unit/network, sim/test_world.py, clients/bad_input
 """

@@ -1,12 +1,12 @@
-"""A `Reactor` inside an asyncio loop: asyncio sleeps for it, and there is no other thread.
+"""Runs a `Reactor` inside an asyncio loop, which sleeps in its place; there is no other thread.
 
     the reactor's descriptor is readable ─┐
-    its next deadline has come ───────────┼─► turn: I/O, timers, callbacks ─► plan the next deadline
-    something was done to it (`run`) ─────┘
+    its next deadline is reached ─────────┼─► run_ready: I/O, timers, callbacks ─► schedule the next
+    a call through `run` or `post` ───────┘
 
-Everything that belongs to the reactor happens in `turn` or in `run`, on the loop's thread. It works
-under any loop that has `add_reader`, uvloop's too; on a system whose poller has no descriptor
-(neither epoll nor kqueue) making one raises `OSError`.
+Everything of the reactor runs in `run_ready` or `run`, on the loop's thread. It works with any loop
+that has `add_reader`, uvloop's too. On a system whose poller has no descriptor (neither epoll nor
+kqueue) the constructor raises `OSError`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class AsyncioDriver:
-    """Drives the reactor from its making until `close`."""
+    """Drives the reactor from construction until `close`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, reactor: Reactor) -> None:
         self.loop = loop
@@ -34,8 +34,8 @@ class AsyncioDriver:
         self._schedule()
 
     def run(self, action: Callable[[], T]) -> T:
-        """Do something that belongs to the reactor: its timer knows the time, and what is left to
-        do is done soon.
+        """Call `action`, which uses the reactor. Its timer has the current time, and work that
+        `action` leaves to do is scheduled.
         """
         self._reactor.advance(self._reactor.now_ms())
         try:
@@ -44,14 +44,14 @@ class AsyncioDriver:
             self._schedule()
 
     def post(self, action: Callable[[], None]) -> None:
-        """Do something after the current event. For who is on the loop's thread, but not called by
-        the reactor: that would not know that there is something to do.
+        """Call `action` after the current event. For callers on the loop's thread that the reactor
+        did not call: `call_soon` alone would not wake it.
         """
         self._reactor.call_soon(action)
         self._schedule()
 
     def close(self) -> None:
-        """Leave the loop. The reactor is closed by its owner."""
+        """Leave the loop. The owner of the reactor closes it."""
         if not self._closed:
             self._closed = True
             self.loop.remove_reader(self._descriptor)
@@ -69,14 +69,14 @@ class AsyncioDriver:
         self._run_ready()
 
     def _schedule(self) -> None:
-        """See to it that there is a turn when there is something to do."""
+        """Schedule `_run_ready` for when the reactor has something to do."""
         wait_ms = self._reactor.wait_ms()
         if self._closed or wait_ms is None:
             return
         at_ms = self.loop.time() * 1000 + wait_ms
         if self._handle is not None:
             if self._at_ms <= at_ms:
-                return  # It looks again then, and plans what is left.
+                return  # `_run_ready` schedules the rest then.
             self._handle.cancel()
         self._at_ms = at_ms
         if wait_ms == 0:

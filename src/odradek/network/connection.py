@@ -54,25 +54,25 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class ConnectionLimits:
-    """Bytes and milliseconds; the defaults suit a broker that trusts its clients as Kafka does."""
+    """Limits of connections, in bytes and milliseconds. The defaults trust clients, as Kafka's."""
 
     max_request_bytes: int = 100 * 1024 * 1024
     """Kafka's `socket.request.max.bytes`."""
     max_first_request_bytes: int = 64 * 1024
-    """The same, until a first request was taken."""
+    """The same, until the first request was handled."""
     first_request_timeout_ms: int = 10_000
-    """For the first whole request to arrive."""
+    """Time for the first whole request to arrive."""
     max_idle_ms: int = 600_000
-    """Kafka's `connections.max.idle.ms`; below 0: never."""
+    """Kafka's `connections.max.idle.ms`; below 0: no limit."""
     stalled_timeout_ms: int = 30_000
-    """With output waiting and no byte taken by the client."""
+    """Time with output waiting and no byte taken by the client."""
     max_in_progress: int = 64
-    """Requests of one connection not yet answered."""
+    """Unanswered requests of one connection."""
     max_queued_bytes: int = 1024 * 1024
-    """Output of one connection, above which its requests are no longer read."""
+    """Waiting output of one connection above which its requests are not read."""
     frames_per_round: int = 64
     bytes_per_round: int = 1024 * 1024
-    """Output sent for one connection before the others have their turn."""
+    """Output sent for one connection in a round, before the others are served."""
     max_connections: int = 2**31 - 1
     """Kafka's `max.connections`."""
     max_connections_per_ip: int = 2**31 - 1
@@ -81,7 +81,7 @@ class ConnectionLimits:
 
 @dataclass(slots=True)
 class NetworkCounters:
-    """Totals since the start, for metrics."""
+    """Totals of all connections since the start, for metrics."""
 
     bytes_in: int = 0
     bytes_out: int = 0
@@ -89,31 +89,32 @@ class NetworkCounters:
     connections_accepted: int = 0
     connections_closed: int = 0
     connections_refused: int = 0
-    """Above a limit on connections."""
+    """Connections closed at once because of a limit on connections."""
     violations: int = 0
-    """Connections closed for what the client sent."""
+    """Connections closed because of invalid input from the client."""
     idle_closed: int = 0
     stalled_closed: int = 0
     bugs: int = 0
 
 
 class Handler(Protocol):
-    """What is done with requests. Called on the owner thread."""
+    """Handles the requests of a server's connections. Called on the owner thread."""
 
     def received(self, exchange: Exchange) -> None:
-        """A request. Raises `ProtocolError` to have the connection closed with that reason."""
+        """Handle a request. A `ProtocolError` closes the connection with that reason."""
         ...
 
     def connected(self, connection: Connection) -> None: ...
 
     def disconnected(self, connection: Connection) -> None:
-        """Once for each `connected`; the exchanges in progress will never be sent."""
+        """Called once for each `connected`; open exchanges will not be sent."""
         ...
 
 
 class Exchange:
-    """One request and its answer, which is exactly one of `respond`, `no_response` and
-    `close_connection`, now or later.
+    """One request and its response.
+
+    It ends with exactly one call of `respond`, `no_response` or `close_connection`, now or later.
     """
 
     __slots__ = ("_answer", "abandoned", "connection", "frame", "next_exchange")
@@ -121,13 +122,13 @@ class Exchange:
     def __init__(self, connection: Connection, frame: bytes) -> None:
         self.connection = connection
         self.frame = frame
-        """The request without its length; empty once it is not needed any more."""
+        """The request without its length; empty once answered."""
         self.abandoned: Callable[[], None] | None = None
-        """Called after the event in which the connection ended, if this was not answered by then:
-        what waits to answer it need not wait any longer.
+        """Called after the connection closed, if the request is unanswered: completes the
+        operation that would answer it.
         """
         self.next_exchange: Exchange | None = None
-        """The next one of the connection, while both are in progress."""
+        """The connection's next exchange, while both are in progress."""
         self._answer: Sequence[Part] | None = None
 
     @property
@@ -140,34 +141,36 @@ class Exchange:
         return self._answer is not None
 
     def respond(self, parts: Sequence[Part]) -> None:
-        """The whole response, its length included. File slices are released when they are sent, or
-        cannot be.
+        """Send a whole response, its length included.
+
+        File slices are released when they are sent or dropped.
         """
         assert self._answer is None, "answered twice"
         self._answer = parts
-        # What waited knows the way here: without this, each would keep the other, and the request,
-        # until the collector comes by.
+        # `abandoned` refers to the operation, which refers to this: without this line both, and the
+        # request, would live until the garbage collector runs.
         self.abandoned = None
         self.frame = b""
         self.connection._answered(self, parts)
 
     def no_response(self) -> None:
-        """Done, and the client expects nothing (`acks=0`)."""
+        """End an exchange whose client expects no response (`acks=0`)."""
         self.respond(())
 
     def close_connection(self, reason: str) -> None:
-        """The client sent what it must not. Older answers that are ready are sent if the transport
-        takes them.
+        """Close the connection because of an invalid request.
+
+        Older responses that are ready are sent if the transport takes them.
         """
         self.connection.close_violation(reason)
 
 
 class ExchangesInProgress:
-    """The exchanges of one connection, oldest first: those that are not answered, and those whose
-    answers wait for them.
+    """The open exchanges of one connection, oldest first.
 
-    They are linked to each other, not held in a list: one is there most often, and a connection
-    that has no list has less to be fetched into the processor's caches when its request comes.
+    An exchange is open until its response and those of all older exchanges are queued. Exchanges
+    are linked to each other, because there is mostly one, and without a list the processor has less
+    to fetch into its caches when a request arrives.
     """
 
     __slots__ = ("_count", "_newest", "_oldest")
@@ -181,7 +184,6 @@ class ExchangesInProgress:
         return self._count
 
     def append(self, exchange: Exchange) -> None:
-        """The newest."""
         if self._newest is None:
             self._oldest = exchange
         else:
@@ -190,7 +192,7 @@ class ExchangesInProgress:
         self._count += 1
 
     def answered(self, exchange: Exchange, answer: Sequence[Part], output: OutputQueue) -> bool:
-        """Queue an answer and those behind it; False if an older exchange has none."""
+        """Queue a response and the ready ones after it; False if an older exchange has none."""
         if self._oldest is not exchange:
             return False
         following = self._take_oldest(exchange)
@@ -201,7 +203,7 @@ class ExchangesInProgress:
         return True
 
     def _take_oldest(self, oldest: Exchange) -> Exchange | None:
-        """Let it go; the one that is the oldest now."""
+        """Remove the oldest exchange; return the one that is now the oldest."""
         following = oldest.next_exchange
         oldest.next_exchange = None
         self._oldest = following
@@ -211,7 +213,7 @@ class ExchangesInProgress:
         return following
 
     def abandon(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
-        """None of them will be sent: release their files, and tell what waits to answer."""
+        """Drop all exchanges: release their files and call `abandoned` of the unanswered."""
         exchange = self._oldest
         while exchange is not None:
             release_all(exchange._answer or ())
@@ -221,7 +223,11 @@ class ExchangesInProgress:
 
 
 class ConnectionDeadlines:
-    """Closes its connection when it must; made when the connection starts."""
+    """Closes a connection that is idle, or whose client does not read.
+
+    Two timers: without a first request in time, or later without activity; and without progress
+    while output waits.
+    """
 
     __slots__ = ("_connection", "_counters", "_idle", "_limits", "_progress_ms", "_stall", "_timer")
 
@@ -241,16 +247,14 @@ class ConnectionDeadlines:
         self._idle = timer.call_later(limits.first_request_timeout_ms, self._check_idle)
 
     def blocked(self, progress: bool) -> None:
-        """The client does not take more now; `progress`: it took something, or waited for nothing
-        before.
-        """
+        """The client takes no more output. `progress`: it took some, or none was waiting before."""
         if progress:
             self._progress_ms = self._timer.now_ms
         if self._stall is None:
             self._stall = self._timer.call_later(self._limits.stalled_timeout_ms, self._check_stall)
 
     def cancel(self) -> None:
-        """The connection ended."""
+        """Cancel both timers, because the connection closed."""
         self._idle.cancel()
         if self._stall is not None:
             self._stall.cancel()
@@ -292,7 +296,7 @@ log = logging.getLogger(__name__)
 
 
 class Connection:
-    """A client over any transport. Made and counted by `SocketServer`."""
+    """The connection of a client over any transport. `SocketServer` makes and counts it."""
 
     __slots__ = (
         "_deadlines",
@@ -315,15 +319,15 @@ class Connection:
 
     def __init__(self, server: SocketServer, transport: Transport, number: int) -> None:
         self.id = number
-        """Unique among the connections of a server, ever."""
+        """Unique among all connections a server ever had."""
         self.session: object = None
-        """The handler's own, for as long as the connection lives."""
+        """An object of the handler, kept as long as the connection."""
         self.requests = 0
-        """Frames handed out so far."""
+        """The number of frames passed to the handler so far."""
         self.active_ms = server.timer.now_ms
-        """When something last arrived."""
+        """The time when bytes last arrived."""
         self.blocked = False
-        """The transport took less than it was offered; it will tell when it takes more."""
+        """True if the transport took less than it was offered; it reports when it takes more."""
         self.closed = False
         self._server = server
         self._transport = transport
@@ -331,7 +335,7 @@ class Connection:
         self._output = OutputQueue()
         self._exchanges = ExchangesInProgress()
         self._reading, self._writing = True, False
-        """The interest that the network knows of."""
+        """The registered interest."""
         self._handling_frames = self._scheduled = False
         self._deadlines = ConnectionDeadlines(self, server.timer, server.limits, server.counters)
 
@@ -342,32 +346,32 @@ class Connection:
 
     @property
     def in_progress(self) -> int:
-        """Requests not yet answered, and answers waiting for older ones."""
+        """Unanswered requests, and responses that wait for older ones."""
         return len(self._exchanges)
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of answers that the client has not taken."""
+        """Bytes of responses that the client has not taken."""
         return self._output.queued_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of requests that arrived and were not handed out."""
+        """Bytes of requests that arrived and were not passed to the handler."""
         return self._framing.held_bytes
 
     def __str__(self) -> str:
         return address_text(*self.peer)
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._server.network.register(self._transport, self._readable, self._writable)
 
-    # In.
+    # Input.
 
     def _readable(self) -> None:
         framing = self._framing
         if framing.pending and self._reading:
-            return  # What is here goes first, and `_go_on` is on its way.
+            return  # `_continue` is scheduled and handles the pending frames first.
         try:
             data = self._transport.receive(framing.receive_bytes)
         except (OSError, MemoryError) as error:
@@ -381,12 +385,12 @@ class Connection:
         server.counters.bytes_in += len(data)
         self.active_ms = server.timer.now_ms
         framing.feed(data)
-        # The network tells of a failure also when reading is not wanted: then this only looks.
+        # A failure is reported as readable without read interest too; then nothing is handled.
         if framing.pending and self._reading:
             self._run_frames()
 
     def _run_frames(self) -> None:
-        """Hand out the frames that are here, up to the turn's share; then send the answers."""
+        """Handle the frames that have arrived, up to the round's limit; then send the responses."""
         self._handling_frames = True
         try:
             self._handle_frames()
@@ -427,10 +431,10 @@ class Connection:
             if self.requests == 1:
                 framing.limit = limits.max_request_bytes
 
-    # Out.
+    # Output.
 
     def _answered(self, exchange: Exchange, answer: Sequence[Part]) -> None:
-        """Queue an answer and those behind it, if all older ones are queued."""
+        """Queue a response and the ready ones after it, if all older ones are queued."""
         if self.closed:
             release_all(answer)
             return
@@ -468,7 +472,7 @@ class Connection:
             self._server.call_soon(self._continue)
 
     def _continue(self) -> None:
-        """After the current event: send what was answered meanwhile, hand out what had to wait."""
+        """After the current event: send responses that became ready, handle frames that waited."""
         self._scheduled = False
         if self.closed:
             return
@@ -487,8 +491,9 @@ class Connection:
         )
 
     def _needs_update(self) -> bool:
-        """Whether `_settle` could have something to do once all output is sent. Cheap, for every
-        turn.
+        """True if `_update_interest` may have something to do when all output is sent.
+
+        It is cheap, because it runs for every request.
         """
         return (
             self._framing.pending
@@ -498,7 +503,7 @@ class Connection:
         )
 
     def _update_interest(self) -> None:
-        """Tell the network what is wanted now, if that changed; go on later with frames here."""
+        """Register the interest if it changed; schedule the handling of pending frames."""
         read = self._may_read()
         if read is not self._reading or self.blocked is not self._writing:
             self._reading, self._writing = read, self.blocked
@@ -506,10 +511,10 @@ class Connection:
         if read and self._framing.pending:
             self._continue_soon()
 
-    # The end.
+    # Closing.
 
     def close_violation(self, reason: str) -> None:
-        """Close for what the client sent; ready answers are sent if the transport takes them."""
+        """Close because of invalid input; ready responses are sent if the transport takes them."""
         if self.closed:
             return
         self._server.counters.violations += 1
@@ -518,12 +523,12 @@ class Connection:
         self.close(reason, logging.WARNING)
 
     def _failed(self, doing: str, error: OSError | MemoryError) -> None:
-        """The connection broke; or the disk did, or memory ran out: others go on without it."""
+        """Close after an error of the connection, the disk or memory; other connections go on."""
         level = logging.DEBUG if is_lost(error) else logging.ERROR
         self.close(f"{doing} failed: {error!r}", level)
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:
-        """End it, once. `disconnected` is told after the current event."""
+        """Close the connection, once. `disconnected` is called after the current event."""
         if self.closed:
             return
         self.closed = True

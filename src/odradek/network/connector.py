@@ -1,16 +1,15 @@
-"""Connecting to a name, without waiting: every address of it, until one answers.
+"""Connects to a host name without blocking: tries its addresses until one answers.
 
-    resolving ──► trying addresses in order, a further one when the last has failed or been silent
+    resolving ──► trying addresses in order, the next one when the last has failed or not answered
         │         for 250 ms ──► first to answer: connected, the others are closed
         └── no address, or all of them failed ──► failed, with the last reason
 
-A name is resolved by a worker, for that may block for as long as a name server likes; what is an
-address already needs none. Trying the next address while the last is silent (RFC 8305) keeps one
-dead address among several, IPv6 without a route say, from eating the whole time.
+A worker resolves the name, because that may block for as long as the name server takes; a numeric
+address needs no worker. Trying the next address while the last has not answered (RFC 8305) keeps
+one dead address among several, such as IPv6 without a route, from using up the whole time.
 
-How long all of it may take is the caller's business: it gives up. A `SocketTransport` that comes
-too late is never made; `connected` and `failed` are called at most once, and never from within the
-constructor.
+The caller decides how long to wait, and calls `give_up`. After that no `SocketTransport` is made.
+`connected` and `failed` are called at most once, and never from the constructor.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
 
 ATTEMPT_DELAY_MS = 250
-"""How long an address may be silent before the next one is tried beside it."""
+"""Time without an answer from an address before the next one is tried as well."""
 
 PENDING = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY})
 
@@ -39,7 +38,7 @@ Address = tuple[int, Any]
 
 
 class ConnectAttempt:
-    """A socket on its way to one address."""
+    """A socket that is connecting to one address."""
 
     def __init__(self, connecting: socket.socket) -> None:
         self.socket = connecting
@@ -52,7 +51,7 @@ class ConnectAttempt:
 
 
 class Connector:
-    """One wish to be connected, over when it came true, failed, or `give_up` was called."""
+    """One attempt to connect to a host. Ends when it succeeds, fails, or `give_up` is called."""
 
     def __init__(
         self,
@@ -78,13 +77,15 @@ class Connector:
         if address is not None:
             call_soon(lambda: self._resolved([address]))
         elif offload is None:
-            error = OSError(errno.EADDRNOTAVAIL, f"there is nobody to resolve the name {host!r}")
+            error = OSError(
+                errno.EADDRNOTAVAIL, f"cannot resolve the name {host!r}: no resolver is set"
+            )
             call_soon(lambda: self._fail(error))
         else:
             offload.submit(lambda: resolve(host, port), self._resolved, self._unresolved)
 
     def give_up(self) -> None:
-        """Nobody is told anything any more."""
+        """Stop. Neither `connected` nor `failed` is called afterwards."""
         self._end()
 
     def _resolved(self, addresses: list[Address]) -> None:
@@ -98,7 +99,7 @@ class Connector:
         self._fail(OSError(code, f"cannot resolve the name {self._host!r}: {reason}"))
 
     def _try_next(self) -> None:
-        """Begin with the next address that does not fail at once."""
+        """Start connecting to the next address that does not fail at once."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -124,7 +125,7 @@ class Connector:
             if code and code not in PENDING:
                 raise OSError(code, os.strerror(code))
             attempt = ConnectAttempt(connecting)
-            # A socket that has failed is told as readable, whatever was asked for.
+            # A failed socket is reported as readable, whatever the interest.
             self._watcher.watch(attempt, lambda: self._ended(attempt), lambda: self._ended(attempt))
             self._watcher.set_mask(attempt, WRITE)
         except OSError:
@@ -133,19 +134,19 @@ class Connector:
         return attempt
 
     def _ended(self, attempt: ConnectAttempt) -> None:
-        """An attempt has an outcome."""
+        """Handle the outcome of an attempt."""
         if attempt not in self._attempts:
             return
         code = attempt.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not code and not is_connected(attempt.socket):
-            return  # The event was for one who had this descriptor before.
+            return  # The event belonged to an earlier owner of the descriptor.
         self._attempts.remove(attempt)
         self._watcher.unwatch(attempt)
         try:
             if code:
                 raise OSError(code, os.strerror(code))
             if attempt.socket.getsockname() == attempt.socket.getpeername():
-                # Nobody listens on a port that the system gave to this very socket: TCP allows it.
+                # TCP simultaneous open: without a listener, a socket can connect to itself.
                 raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
             transport = SocketTransport(attempt.socket)
         except OSError as error:
@@ -182,24 +183,25 @@ class Connector:
 
 
 def numeric_address(host: str, port: int) -> Address | None:
-    """The socket address, if `host` is an IPv4 or IPv6 address and no name."""
+    """Return the socket address if `host` is an IPv4 or IPv6 address, None for a name."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except (OSError, UnicodeError):  # No address; or no host name either, as will turn out.
+    except (OSError, UnicodeError):  # A name, or not even a valid name.
         return None
     return found[0][0], found[0][4]
 
 
 def resolve(host: str, port: int) -> list[Address]:
-    """All addresses of a name, in the system's order. Blocks. Raises `OSError`, and `UnicodeError`
-    for what cannot be a name.
+    """Return all addresses of a name, in the system's order. Blocks.
+
+    Raises `OSError`, and `UnicodeError` for an invalid name.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in found]
 
 
 def is_connected(connecting: socket.socket) -> bool:
-    """Whether there is somebody at the other end by now."""
+    """True if the socket has a peer."""
     try:
         connecting.getpeername()
     except OSError:

@@ -1,21 +1,20 @@
-"""A stream of bytes cut into frames.
+"""Splits a stream of bytes into frames.
 
     frame := length (int32, big-endian, > 0, <= limit) · `length` bytes
 
 States, between calls:
 
-    at a boundary ──4 bytes of length, rest not here──► inside a frame ──last byte──► at a boundary
+    at a boundary ──4 bytes of length, rest missing──► inside a frame ──last byte──► at a boundary
          │                                                  (pieces, missing)
-         └── length <= 0 or > limit ──► FrameError; the stream cannot be followed any more
+         └── length <= 0 or > limit ──► FrameError; the rest of the stream cannot be read
 
-What is held is bounded by what arrived, never by what a length promises: the pieces of a frame are
-kept as they came, and joined once when the last one is there. Pieces too small to be worth an
-object of their own are gathered, so that a peer that sends single bytes costs memory for its bytes
-and not for thousands of Python objects.
+Memory is bounded by the bytes that arrived, never by a stated length: the pieces of a frame are
+kept as received, and joined once when the last one has arrived. Small pieces are collected in one
+buffer, so that a peer that sends single bytes costs memory for its bytes and not for thousands of
+Python objects.
 
-A frame is one `bytes` object of its own: handing it out never keeps the received data alive.
-
-It does not look into frames, and does not know who sent them.
+A frame is a `bytes` object of its own, which does not keep the received data alive. The contents of
+frames are not read.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from librt.strings import read_i32_be
 from odradek.model.errors import ProtocolError
 
 SMALL_PIECE_BYTES: Final = 1024
-"""Pieces below this are gathered in a growing buffer."""
+"""Pieces below this size are collected in a growing buffer."""
 
 RECEIVE_BYTES: Final = 64 * 1024
-"""How much to ask a transport for. A larger buffer costs more to allocate than it saves, unless it
+"""The usual size of a receive. A larger buffer costs more to allocate than it saves, unless it
 fills.
 """
 
 RECEIVE_LARGE_BYTES: Final = 1024 * 1024
-"""How much at most, inside a large frame, while each receive gives all it was asked for."""
+"""The largest receive: inside a large frame, while receives fill their buffers."""
 
 OTHER_PROTOCOLS = (
     (b"\x16\x03", "a TLS handshake: is the client set to SSL or SASL_SSL?"),
@@ -49,39 +48,39 @@ OTHER_PROTOCOLS = (
     (b"PRI ", "an HTTP/2 request: this port speaks the Kafka protocol"),
     (b"SSH-", "an SSH client: this port speaks the Kafka protocol"),
 )
-"""How other protocols begin; all of them are lengths far above any limit."""
+"""The first bytes of other protocols; as lengths they are far above any limit."""
 
 
 class FrameError(ProtocolError):
-    """A length that cannot be: nothing after it can be understood."""
+    """An invalid length, after which the stream cannot be read."""
 
 
 class Framing:
-    """The frames of one stream: `feed` what arrived, then take `next_frame` until it is None."""
+    """Splits one stream: `feed` received bytes, then call `next_frame` until it returns None."""
 
     __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "pending", "receive_bytes")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """The greatest length allowed, in bytes; applies from the next length on."""
+        """The greatest allowed length in bytes; a change applies from the next length on."""
         self.receive_bytes = RECEIVE_BYTES
         """How many bytes to receive next."""
         self.pending = False
-        """Bytes arrived that `next_frame` has not looked at: there may be another whole frame."""
+        """True if `next_frame` has not read all bytes: there may be another whole frame."""
         self._data = b""
         self._position = 0
         self._pieces: list[bytes | bytearray | memoryview] | None = None
-        """Of a frame that came in some; None at most times, which every frame looks at."""
+        """The pieces of an incomplete frame. Mostly None, which is cheap to check per frame."""
         self._missing = 0
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that arrived and were not handed out."""
+        """Bytes that arrived and were not returned in frames."""
         pieces = sum(len(piece) for piece in self._pieces or ())
         return pieces + len(self._data) - self._position
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived."""
+        """Add received bytes."""
         missing = self._missing
         if not missing:
             self._data = self._data[self._position :] + data if self._data else data
@@ -101,8 +100,9 @@ class Framing:
             self.pending = True
 
     def _keep(self, data: bytes, missing: int, full: bool) -> None:
-        """Keep a piece of a frame of which so much is missing; `full`: the last receive gave all
-        it was asked for.
+        """Keep a piece of a frame of which `missing` bytes have not arrived.
+
+        `full`: the last receive filled its buffer.
         """
         self._missing = missing
         large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
@@ -119,7 +119,10 @@ class Framing:
             pieces.append(bytearray(data))
 
     def next_frame(self) -> bytes | None:
-        """The next whole frame without its length; None until more arrives. Raises `FrameError`."""
+        """Return the next whole frame without its length, None if there is none.
+
+        Raises `FrameError`.
+        """
         if self._pieces is not None:
             return self._join(self._pieces)
         data = self._data
@@ -127,7 +130,7 @@ class Framing:
         start = position + 4
         have = len(data)
         if have < start:
-            # Up to three bytes of a length: not worth keeping a whole receive buffer alive.
+            # Up to three bytes of a length: keep a copy instead of the whole receive buffer.
             self._data, self._position, self.pending = data[position:], 0, False
             return None
         length = int(read_i32_be(data, position))
@@ -144,7 +147,7 @@ class Framing:
         return None
 
     def _join(self, pieces: list[bytes | bytearray | memoryview]) -> bytes | None:
-        """The frame that came in pieces, if all are here."""
+        """Return the frame in pieces, if all have arrived."""
         if self._missing:
             return None
         frame = b"".join(pieces)

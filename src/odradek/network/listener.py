@@ -41,11 +41,11 @@ EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 LISTENING_STATE = "0A"
 LOOPBACK = "127.0.0.1"
 ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-"""Addresses of nobody, kept for documentation (RFC 5737, RFC 3849)."""
+"""Addresses reserved for documentation, which no machine has (RFC 5737, RFC 3849)."""
 
 
 class CannotListenError(OSError):
-    """Not at this address: it is not one of this machine, or may not be used."""
+    """The address is not one of this machine, or may not be used."""
 
     def __init__(self, code: int, host: str, port: int, reason: str) -> None:
         super().__init__(code, f"cannot listen on {address_text(host, port)}: {reason}")
@@ -55,7 +55,7 @@ class CannotListenError(OSError):
 
 
 class AddressInUseError(OSError):
-    """The address is taken. `holder` says by whom, if that can be found out."""
+    """The address is in use. `holder` names the process, None if it is unknown."""
 
     def __init__(self, host: str, port: int, holder: str | None) -> None:
         super().__init__(
@@ -68,7 +68,7 @@ class AddressInUseError(OSError):
 
 
 class TcpServerSocket:
-    """Listens from the moment it is made until `close`."""
+    """Listens from construction until `close`."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class TcpServerSocket:
         self._pause_ms = FIRST_PAUSE_MS
         self._resume: TimerTask | None = None
         self.rejected = 0
-        """Connections closed for want of descriptors."""
+        """The number of connections closed because descriptors ran out."""
         name = self._socket.getsockname()
         self.address: tuple[str, int] = (str(name[0]), int(name[1]))
         watcher.watch(self, self._readable, self._readable)
@@ -95,7 +95,7 @@ class TcpServerSocket:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Stop listening; what was not accepted is reset by the system."""
+        """Stop listening. The system resets connections that were not accepted."""
         if self._socket.fileno() < 0:
             return
         if self._resume is not None:
@@ -127,19 +127,19 @@ class TcpServerSocket:
     def _adopt(self, connected: socket.socket, address: tuple[str, int]) -> None:
         try:
             transport = SocketTransport(connected, address)
-        except OSError as error:  # Reset since; macOS refuses options then.
+        except OSError as error:  # Reset meanwhile; macOS then refuses socket options.
             log.debug("a connection was lost when it was accepted: %s", error)
             connected.close()
             return
         self._accepted(transport)
 
     def _exhausted(self, error: OSError) -> None:
-        away = self._reject_pending()
-        self.rejected += away
+        rejected = self._reject_pending()
+        self.rejected += rejected
         log.warning(
-            "no descriptor for a new connection (%s): turned away %d, accepting again in %d ms",
+            "no descriptor for a new connection (%s): rejected %d, accepting again in %d ms",
             error.strerror,
-            away,
+            rejected,
             self._pause_ms,
         )
         self._watcher.set_mask(self, 0)
@@ -153,25 +153,28 @@ class TcpServerSocket:
         self._watcher.set_mask(self, READ)
 
     def _reject_pending(self) -> int:
-        """Close what is pending with the help of the spare descriptor; how many."""
-        away = 0
-        while self._spare is not None and away < ACCEPTS_PER_ROUND:
+        """Close pending connections by means of the spare descriptor; return how many."""
+        rejected = 0
+        while self._spare is not None and rejected < ACCEPTS_PER_ROUND:
             os.close(self._spare)
             self._spare = None
             try:
                 connected, _ = self._socket.accept()
             except OSError as error:
-                log.debug("nothing more to turn away: %s", error)
+                log.debug("no more pending connections to reject: %s", error)
                 self._spare = _spare()
                 break
             connected.close()
-            away += 1
+            rejected += 1
             self._spare = _spare()
-        return away
+        return rejected
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening, non-blocking socket. Raises `AddressInUseError`, `CannotListenError`."""
+    """Return a listening, non-blocking socket.
+
+    Raises `AddressInUseError` and `CannotListenError`.
+    """
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -195,12 +198,12 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def reason_of(error: OSError | UnicodeError) -> str:
-    """What the system says, without its number."""
+    """Return the system's message without its error number."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _spare() -> int | None:
-    """A descriptor to give up in need; None if there is none to have."""
+    """Return a descriptor to close when none are left, None if there is none."""
     try:
         return os.open(os.devnull, os.O_RDONLY)
     except OSError as error:
@@ -209,7 +212,12 @@ def _spare() -> int | None:
 
 
 def port_holder(port: int, proc: Path = Path("/proc")) -> str | None:
-    """`name (pid n)` of a process listening on the port, None if it cannot be found."""
+    """Return `name (pid n)` of a process listening on the port, None if unknown. Linux only.
+
+    `/proc/net/tcp` and `tcp6` have one line per socket: its local address as `HEX:PORT`, its state
+    (`0A` is listening) and its inode. The process with the socket has a link `socket:[inode]` among
+    its descriptors. Those of other users' processes cannot be read; the holder is then unknown.
+    """
     inodes = {f"socket:[{inode}]" for inode in _listening_inodes(port, proc)}
     if not inodes:
         return None
@@ -231,7 +239,7 @@ def _listening_inodes(port: int, proc: Path) -> list[str]:
 def _rows(table: Path) -> list[list[str]]:
     try:
         lines = table.read_text().splitlines()[1:]
-    except OSError:  # Not Linux, or no IPv6: nobody is found there.
+    except OSError:  # Not Linux, or no IPv6.
         return []
     return [fields for line in lines if len(fields := line.split()) > 9]
 
@@ -254,24 +262,28 @@ def _target(link: Path) -> str | None:
 def _name(process: Path) -> str:
     try:
         return (process / "comm").read_text().strip()
-    except OSError:  # It ended just now.
+    except OSError:  # It has just ended.
         return "a process"
 
 
 def own_address(listens_on: str) -> str:
-    """An IPv4 address; else, if `listens_on` is `::`, an IPv6 one. A machine that knows no way out
-    has only the loopback address, and is told so. Nothing is sent.
+    """Return the address of this machine from which traffic to other machines leaves.
+
+    It is an IPv4 address; else, if `listens_on` is `::`, an IPv6 one. Without a route to other
+    machines it is the loopback address, with a warning. No packet is sent. Behind a port mapping
+    (of a container or a router) clients use an address that cannot be found from here:
+    `advertised.listeners` must state it.
     """
     for family, elsewhere in ELSEWHERE[: 2 if listens_on == "::" else 1]:
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as unsent:
-                unsent.connect((elsewhere, 9))  # Of a datagram socket this only chooses the route.
+                unsent.connect((elsewhere, 9))  # For a datagram socket, this only selects a route.
                 return str(unsent.getsockname()[0])
         except OSError as error:
-            log.debug("no way to %s: %s", elsewhere, error)
+            log.debug("no route to %s: %s", elsewhere, error)
     log.warning(
-        "this machine knows no way to others, so clients are told %s. What to do: if others are to "
-        "connect, say how in advertised.listeners",
+        "no route to other machines, so %s is advertised to clients. What to do: if clients on "
+        "other machines are to connect, set advertised.listeners",
         LOOPBACK,
     )
     return LOOPBACK

@@ -1,14 +1,13 @@
-"""What waits to be sent to one client: bytes and stretches of files, in order.
+"""The output queue of one connection: bytes and byte ranges of files, in order.
 
-Bytes that stand together leave with one system call; small ones are joined first, which is cheaper
-than an array of them. A stretch of a file leaves with `sendfile`, the bytes before it marked so
-that the kernel sends them in the same packet. A stretch too small for that to pay is read and
-joined with its neighbours.
+Adjacent bytes are sent with one system call; small parts are joined first, which is cheaper than an
+array of buffers. A range of a file is sent with `sendfile`, and the bytes before it are marked so
+that the kernel sends them in the same packet. A small range, for which `sendfile` costs more than
+it saves, is read and joined with its neighbours.
 
-Every `FileSlice` put in is released exactly once: when its last byte was taken, or by `discard`.
+Every `FileSlice` added is released exactly once: when its last byte was taken, or by `discard`.
 
-It does not know when to send, nor what to do with a client that does not read: that is
-`connection`'s.
+The connection decides when to send, and when to close because a client does not read.
 """
 
 from __future__ import annotations
@@ -23,36 +22,36 @@ from odradek.model.env import Buffer, Transport
 Part = Buffer | FileSlice
 
 JOIN_BYTES: Final = 32 * 1024
-"""Up to this, parts are joined to one buffer before they are sent."""
+"""Parts are joined to one buffer up to this size before they are sent."""
 
 RUN_PARTS: Final = 512
-"""Parts given to one system call: below the least IOV_MAX of the systems we run on."""
+"""Parts per system call: below the lowest IOV_MAX of the supported systems."""
 
 INLINE_BYTES: Final = 16 * 1024
-"""File slices up to this are read: measured, `pread` and a join cost less than a `sendfile` of
-their own.
+"""File slices up to this size are read: `pread` and a join cost less than a separate `sendfile`
+(measured).
 """
 
 
 DONE: Final = 0
-"""How sending ended: all is sent."""
+"""Result of `flush`: everything is sent."""
 BLOCKED: Final = 1
-"""The peer does not take more now."""
+"""Result of `flush`: the peer takes no more now."""
 YIELDED: Final = 2
-"""The turn's share is sent; the peer may take more."""
+"""Result of `flush`: the round's share is sent; the peer may take more."""
 
 
 class OutputQueue:
-    """The parts, and how far the first one has been sent."""
+    """The parts, and how many bytes of the first one are sent."""
 
     __slots__ = ("_parts", "_slice_sent", "_slices", "queued_bytes")
 
     def __init__(self) -> None:
         self.queued_bytes = 0
-        """Not yet taken by the transport, stretches of files included."""
+        """Bytes not yet taken by the transport, ranges of files included."""
         self._parts: list[Part] | None = None
-        """None when there are none: a list kept for every connection would be one more thing to
-        fetch into the processor's caches for each answer, while a new one is there already.
+        """None when there are none: a kept list would have to be fetched into the processor's
+        caches for each response, while a new one is already there.
         """
         self._slices = 0
         self._slice_sent = 0
@@ -74,9 +73,9 @@ class OutputQueue:
             self.queued_bytes += size
 
     def flush(self, transport: Transport, share: int) -> int:
-        """Send until all is sent, the transport is full, or about `share` bytes are: one of
-        `DONE`, `BLOCKED` and `YIELDED`. Raises
-        `OSError`.
+        """Send until everything is sent, the transport is full, or about `share` bytes are sent.
+
+        Returns `DONE`, `BLOCKED` or `YIELDED`. Raises `OSError`.
         """
         parts = self._parts
         if parts is None:
@@ -124,8 +123,9 @@ class OutputQueue:
         return taken, taken == offered
 
     def _send_run(self, transport: Transport, parts: list[Part]) -> tuple[int, bool]:
-        """One system call for the bytes up to the next long slice: (bytes taken, whether that is
-        all offered).
+        """Send the bytes up to the next long slice with one system call.
+
+        Return the number of bytes taken, and True if these are all.
         """
         run: list[Buffer] = []
         offered = 0
@@ -147,7 +147,7 @@ class OutputQueue:
         return taken, taken == offered
 
     def _read(self, parts: list[Part], index: int, part: FileSlice) -> bytes:
-        """Put the bytes of a small slice in its place."""
+        """Replace a small slice by its bytes."""
         data = part.read()
         if len(data) != part.length:
             end = part.offset + part.length
@@ -165,7 +165,7 @@ class OutputQueue:
 
 
 def drop_bytes(parts: list[Part], taken: int) -> None:
-    """Forget that many bytes at the front; they are bytes, not files."""
+    """Remove `taken` bytes, of parts that are not file slices, from the front."""
     whole = 0
     for part in parts:
         if isinstance(part, FileSlice) or len(part) > taken:
@@ -180,7 +180,7 @@ def drop_bytes(parts: list[Part], taken: int) -> None:
 
 
 def release_all(parts: Sequence[Part]) -> None:
-    """Release the file slices among parts that will not be sent."""
+    """Release the file slices among parts that are not sent."""
     for part in parts:
         if isinstance(part, FileSlice):
             part.release()

@@ -1,9 +1,9 @@
-"""Which descriptors are ready: epoll as it is, everything else behind the same four methods.
+"""Polls descriptors: epoll itself, or the standard library's selectors with epoll's methods.
 
-`select.epoll` hands out plain `(descriptor, mask)` pairs, and half of what a small request costs
-the reactor would go into the `SelectorKey` objects that `selectors` puts around them. So epoll is
-used directly where there is one, and `selectors` (kqueue on macOS and the BSDs, poll, select)
-answers in epoll's terms elsewhere.
+`select.epoll` returns plain `(descriptor, mask)` pairs. The `SelectorKey` objects that `selectors`
+puts around them would cost half of what the reactor spends on a small request. So epoll is used
+directly where it exists; elsewhere `selectors` (kqueue on macOS and the BSDs, poll, select) is
+adapted to it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ class Poller(Protocol):
     def unregister(self, fd: int, /) -> None: ...
 
     def poll(self, timeout: float, /) -> list[tuple[int, int]]:
-        """Wait up to `timeout` seconds, for ever if negative; who is ready, with masks."""
+        """Wait up to `timeout` seconds, without limit if negative; return descriptors and masks."""
         ...
 
     def fileno(self) -> int:
-        """A descriptor that is readable when there is something to poll. Raises `OSError` where
-        the system has none.
+        """Return a descriptor that is readable when `poll` has something to return.
+
+        Raises `OSError` where the system has none.
         """
         ...
 
@@ -60,7 +61,7 @@ class DescriptorWatcher(Protocol):
 
 
 class SelectorPoller:
-    """Any of the standard library's selectors in epoll's terms."""
+    """A selector of the standard library with epoll's methods."""
 
     def __init__(self, selector: selectors.BaseSelector | None = None) -> None:
         self._selector = selector or selectors.DefaultSelector()
@@ -110,7 +111,7 @@ def _mask(events: int) -> int:
 
 
 def default_poller() -> Poller:
-    """The fastest this system has."""
+    """Return the fastest poller of this system."""
     if hasattr(select, "epoll"):
         return select.epoll()
     return SelectorPoller()

@@ -32,7 +32,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from odradek.model.env import Clock, ServerSocket, Offload, Transport
+from odradek.model.env import Clock, Offload, ServerSocket, Transport
 from odradek.network.connector import Connector
 from odradek.network.listener import TcpServerSocket
 from odradek.network.poller import READ, WRITE, Poller, Watchable, default_poller
@@ -54,9 +54,9 @@ log = logging.getLogger(__name__)
 
 DAY_S: Final = 86_400.0
 DAY_MS: Final = 86_400_000
-"""The longest sleep: epoll cannot be told more than 24 days."""
+"""The longest sleep: epoll accepts at most 24 days."""
 THREADS_WAKE_UP: Final = b"\0"
-"""What threads write to end the sleep. Signals write their numbers, and there is no signal 0."""
+"""The byte that threads write to end the sleep. Signals write their numbers, which are not 0."""
 
 
 class WatchedDescriptor:
@@ -87,18 +87,18 @@ class Reactor:
     ) -> None:
         self.timer = timer
         self.wakeups = 0
-        """How often the sleep ended."""
+        """How often the reactor woke."""
         self.bugs = 0
         self.now_ms = clock.monotonic_ms
-        """The clock that the timer is told."""
+        """The clock for `timer.advance_clock`."""
         self.on_bug = on_bug
         self.offload: Offload | None = None
-        """Where names are resolved for `connect`; without it only addresses can be connected to."""
+        """Resolves names for `connect`; without it only numeric addresses work."""
         self._poller = poller or default_poller()
         self._poll = self._poller.poll
         self._watches: list[
             WatchedDescriptor | None
-        ] = []  # by descriptor: they are small and used again
+        ] = []  # By descriptor: descriptors are small numbers and are reused.
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
         self._stopping = False
@@ -111,7 +111,7 @@ class Reactor:
     # The Network protocol.
 
     def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
-        """Bind and accept. Raises `OSError`; `AddressInUseError` says who has the port."""
+        """Bind and accept. Raises `OSError`; `AddressInUseError` names the holder of the port."""
         return TcpServerSocket(self, self.timer, host, port, accepted)
 
     def connect(
@@ -121,7 +121,7 @@ class Reactor:
         connected: Callable[[Transport], None],
         failed: Callable[[OSError], None],
     ) -> Callable[[], None]:
-        """All addresses of a name are tried: see `connector`."""
+        """Connect to any address of a name (see `connector`); return the function that gives up."""
         return Connector(
             self, self.timer, self.call_soon, self.offload, host, port, connected, failed
         ).give_up
@@ -129,13 +129,16 @@ class Reactor:
     def register(
         self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:
-        """`transport` has a `fileno`. A failed one is told as readable, whatever the interest."""
+        """Call `readable` and `writable` for a transport with a `fileno`.
+
+        A failed transport is reported as readable, whatever the interest.
+        """
         self.watch(cast("Watchable", transport), readable, writable)
 
     def watch(
         self, subject: Watchable, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:
-        """`register`, for what is not a transport."""
+        """Like `register`, for an object that is not a transport."""
         watch = WatchedDescriptor(subject, readable, writable)
         self._poller.register(watch.fd, READ)
         while len(self._watches) <= watch.fd:
@@ -146,9 +149,9 @@ class Reactor:
         self.set_mask(cast("Watchable", transport), (READ if read else 0) | (WRITE if write else 0))
 
     def set_mask(self, subject: Watchable, mask: int) -> None:
-        """`set_interest`, for what is not a transport."""
+        """Like `set_interest`, for an object that is not a transport."""
         watch = self._watch_of(subject.fileno())
-        assert watch is not None, "interest in what is not watched"
+        assert watch is not None, "set_mask for an object that is not watched"
         if mask != watch.mask:
             watch.mask = mask
             self._poller.modify(watch.fd, mask)
@@ -157,7 +160,7 @@ class Reactor:
         self.unwatch(cast("Watchable", transport))
 
     def unwatch(self, subject: Watchable) -> None:
-        """Stop watching; does nothing if it is not watched."""
+        """Stop watching; no effect if it is not watched."""
         fd = subject.fileno()
         watch = self._watch_of(fd)
         if watch is not None and watch.subject is subject:
@@ -165,30 +168,32 @@ class Reactor:
             self._poller.unregister(fd)
 
     def _watch_of(self, fd: int) -> WatchedDescriptor | None:
-        """Who watches a descriptor. That of a closed socket is -1, and nobody's."""
+        """Return the watch of a descriptor. A closed socket has -1, which has none."""
         return self._watches[fd] if 0 <= fd < len(self._watches) else None
 
     # The loop.
 
     @property
     def wakeup_fd(self) -> int:
-        """For `signal.set_wakeup_fd`: any byte written there ends the sleep."""
+        """A descriptor for `signal.set_wakeup_fd`: any byte written to it ends the sleep."""
         return self._wake_write
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Run it after the current event. Owner thread only."""
+        """Call `callback` after the current event. Owner thread only."""
         self._soon.append(callback)
 
     def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
-        """`call_soon` from any thread or signal handler. Many calls before the loop wakes cost one
-        wake-up.
+        """`call_soon` for any thread or signal handler.
+
+        Many calls before the loop wakes cost one wake-up.
         """
         self._from_threads.append(callback)
         self._wake()
 
     def stop(self) -> None:
-        """Let `run` return, after the callbacks that were given before. Any thread, any signal
-        handler; also before `run` began.
+        """Make `run` return after the callbacks added before.
+
+        For any thread or signal handler; also before `run` begins.
         """
         self.call_soon_threadsafe(self._stop)
 
@@ -198,33 +203,36 @@ class Reactor:
     def _wake(self) -> None:
         if not self._wake_pending:
             self._wake_pending = True
-            # A pipe full of wake-ups (of signals) would not tell more with another one.
+            # If the pipe is full (of signals), the reactor wakes without another byte.
             with contextlib.suppress(BlockingIOError):
                 os.write(self._wake_write, THREADS_WAKE_UP)
 
     def run(self) -> None:
-        """Until `stop`. May be called again after it returned."""
+        """Run until `stop`. May be called again after it returned."""
         self._stopping = False
         while not self._stopping:
             self.run_once()
 
     def fileno(self) -> int:
-        """Readable when `run_ready` has something to do. `OSError` on a system without such a thing."""
+        """Return a descriptor that is readable when `run_ready` has something to do.
+
+        Raises `OSError` on a system without one.
+        """
         return self._poller.fileno()
 
     def wait_ms(self) -> int | None:
-        """How long there is nothing to do but what `fileno` tells; None: for ever."""
+        """Return the time until the reactor has work without I/O; None: no such work is pending."""
         deadline = self.timer.next_deadline_ms()
         if self._soon:
             return 0
         return None if deadline is None else max(0, deadline - self.now_ms())
 
     def run_ready(self) -> None:
-        """One round without sleeping."""
+        """Run one round without sleeping."""
         self._round(self.timer.next_deadline_ms(), 0.0)
 
     def run_once(self) -> None:
-        """One round: sleep, timers, events, callbacks."""
+        """Run one round: sleep, timers, events, callbacks."""
         deadline = self.timer.next_deadline_ms()
         if self._soon:
             timeout = 0.0
@@ -262,29 +270,26 @@ class Reactor:
             self._run_soon()
 
     def advance(self, now_ms: int) -> None:
-        """Tell the timer the time, and survive what it runs."""
+        """Advance the timer's clock. An exception of a task is reported as a bug."""
         try:
             self.timer.advance_clock(now_ms)
         except Exception as error:
             self.bug("running a timer", error)
 
     def _woken(self) -> None:
-        """Another thread or a signal ended the sleep."""
+        """Handle a wake-up by another thread or a signal."""
         if os.read(self._wake_read, 4096).strip(THREADS_WAKE_UP):
-            # A signal that came while this was awake waits for the next interpreted function, and
-            # in a compiled loop there may be none before the next sleep.
-            signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Changes nothing, and runs the handlers.
-        # Before the callbacks are taken: who adds one after this sees that another wake-up is
-        # needed.
+            # Python runs the handler of a signal in the next interpreted function, and a compiled
+            # loop may have none before the next sleep.
+            signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Blocks no signal, but runs the handlers.
+        # Cleared before the callbacks are taken: a thread that adds one afterwards wakes again.
         self._wake_pending = False
         callbacks = self._from_threads
         while callbacks:
             self._soon.append(callbacks.popleft())
 
     def _run_soon(self) -> None:
-        """Those that are there now; what they add waits for the next round, after I/O had its
-        turn.
-        """
+        """Run the present callbacks. Those that they add wait for the next round, after I/O."""
         soon = self._soon
         for _ in range(len(soon)):
             callback = soon.popleft()
@@ -294,15 +299,16 @@ class Reactor:
                 self.bug(f"calling {callback!r}", error)
 
     def bug(self, where: str, error: Exception) -> None:
-        """Log and count what must not happen, and tell the hook."""
+        """Log and count an exception that must not happen, and call the hook."""
         self.bugs += 1
         log.error("a bug while %s", where, exc_info=error)
         if self.on_bug is not None:
             self.on_bug(where, error)
 
     def close(self) -> None:
-        """Give the descriptors back. After `run` returned; listeners and connections are closed by
-        their owners.
+        """Close the reactor's descriptors, after `run` returned.
+
+        The owners of listeners and connections close those.
         """
         self._poller.close()
         os.close(self._wake_read)

@@ -1,12 +1,11 @@
-"""All connections of a listener or several: admission, registry, shutdown.
+"""SocketServer: the connections of one or several listeners; admission, registry, shutdown.
 
-    accepted ─► too many in all, or from that address? ── yes ─► closed at once
+    accepted ─► too many in total, or from this address? ── yes ─► closed at once
                         │ no
                         ▼
-              Connection, told to the handler, in `connections` until it is closed
+              Connection, reported to the handler, in `connections` until it is closed
 
-It does not accept (that is `listener`, or a simulated network) and does not know what a request
-is.
+`listener`, or a simulated network, accepts connections; the handler interprets requests.
 """
 
 from __future__ import annotations
@@ -14,23 +13,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from odradek.model.env import ServerSocket, Network, Transport
+from odradek.model.env import Network, ServerSocket, Transport
 from odradek.network.connection import Connection, ConnectionLimits, Handler, NetworkCounters
 from odradek.timing.timer import SystemTimer
 
 log = logging.getLogger(__name__)
 
 REFUSED_LOG_MS = 10_000
-"""At most one line about refused connections in this time."""
+"""At most one log line about refused connections in this time."""
 
 BugHook = Callable[[str, Exception], None]
-"""Told of what must not happen: where, and what. Called after it was logged and counted."""
+"""Called with the place and the exception of a bug, after it was logged and counted."""
 
 
 class SocketServer:
-    """Serves connections of any `Network` with one handler. Everything is called on the owner
-    thread.
-    """
+    """Serves the connections of a `Network` with one handler. For the owner thread only."""
 
     def __init__(
         self,
@@ -47,7 +44,7 @@ class SocketServer:
         self.handler = handler
         self.received = handler.received
         self.limits = limits or ConnectionLimits()
-        """May be replaced at any time; deadlines are those of when a connection began."""
+        """May be replaced at any time; a connection keeps the deadlines it began with."""
         self.counters = NetworkCounters()
         self.connections: dict[int, Connection] = {}
         """The open ones, oldest first."""
@@ -59,8 +56,9 @@ class SocketServer:
         self._refused_unlogged = 0
 
     def listen(self, host: str, port: int) -> ServerSocket:
-        """Accept connections there; port 0 is any free one. Raises `OSError`
-        (`AddressInUseError`, `CannotListenError`).
+        """Accept connections at an address; port 0 is any free port.
+
+        Raises `OSError` (`AddressInUseError`, `CannotListenError`).
         """
         listening = self.network.listen(host, port, self._accepted)
         self._listening.append(listening)
@@ -73,7 +71,7 @@ class SocketServer:
         self._listening.clear()
 
     def close(self, reason: str = "the broker stops") -> None:
-        """Stop accepting and close all connections; unsent answers are dropped."""
+        """Stop accepting and close all connections; unsent responses are dropped."""
         self.stop_accepting()
         for connection in list(self.connections.values()):
             connection.close(reason)
@@ -96,7 +94,7 @@ class SocketServer:
         try:
             self.handler.connected(connection)
         except Exception as error:
-            self.bug(f"taking the connection of {connection}", error)
+            self.bug(f"admitting the connection of {connection}", error)
             connection.close("a bug in the handler")
 
     def _refuse(self, transport: Transport, limit: str) -> None:
@@ -111,7 +109,10 @@ class SocketServer:
             log.warning("refused %d connections, the last from %s: %s", count, address, limit)
 
     def connection_closed(self, connection: Connection) -> None:
-        """A connection closed itself. The handler is told later, not within a call it made."""
+        """Remove a closed connection.
+
+        The handler is notified after the current event, not within a call that it made.
+        """
         del self.connections[connection.id]
         self.counters.connections_closed += 1
         address = connection.peer[0]
@@ -126,10 +127,10 @@ class SocketServer:
         try:
             self.handler.disconnected(connection)
         except Exception as error:
-            self.bug(f"ending the connection of {connection}", error)
+            self.bug(f"closing the connection of {connection}", error)
 
     def bug(self, where: str, error: Exception) -> None:
-        """Log and count what must not happen, and tell the hook."""
+        """Log and count an exception that must not happen, and call the hook."""
         self.counters.bugs += 1
         log.error("a bug while %s", where, exc_info=error)
         if self.on_bug is not None:

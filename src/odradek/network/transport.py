@@ -1,7 +1,7 @@
 """A connected TCP socket as a `model.env.Transport`.
 
-Nothing here waits: what cannot be done now is `None` (receive) or `0` (send), and the reactor
-tells when to try again.
+No call blocks: when nothing can be done now, `receive` returns None and `send` 0, and the reactor
+reports when to try again.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Final
 from odradek.model.env import Buffer, File
 
 MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
-"""Linux's flag; where there is none (macOS, the BSDs) the head leaves on its own."""
+"""Linux's flag; elsewhere (macOS, the BSDs) the head is sent in a packet of its own."""
 
 LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
-"""What `ConnectionError` does not cover of the ways in which a connection is lost."""
+"""Errors of a lost connection that are not a `ConnectionError`."""
 
 READ_FALLBACK_BYTES: Final = 256 * 1024
-"""How much of a file without a descriptor is read at once for one `send_file`."""
+"""The most bytes that one `send_file` reads of a file without a descriptor."""
 
 
 class SocketTransport:
-    """Takes over a connected stream socket: non-blocking, no Nagle delay, keep-alive probes on."""
+    """Owns a connected stream socket: non-blocking, no Nagle delay, keep-alive probes on."""
 
     __slots__ = ("_fd", "_socket", "peer")
 
@@ -39,7 +39,7 @@ class SocketTransport:
         self.peer: tuple[str, int] = peer or _address(connected.getpeername())
 
     def fileno(self) -> int:
-        """The descriptor, the same for the life of the transport."""
+        """Return the descriptor, which never changes."""
         return self._fd
 
     def receive(self, count: int) -> bytes | None:
@@ -83,7 +83,7 @@ class SocketTransport:
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether a call failed because the other end, or the way there, is gone."""
+    """True if a call failed because the peer, or the route to it, was lost."""
     return isinstance(error, ConnectionError) or (
         isinstance(error, OSError) and error.errno in LOST
     )
@@ -94,7 +94,7 @@ def _short(file: File, offset: int, count: int) -> OSError:
 
 
 def _address(name: object) -> tuple[str, int]:
-    """The first two fields of an IPv4 or IPv6 address; a socket pair has none."""
+    """Return host and port of an IPv4 or IPv6 address; a socket pair has no port."""
     if isinstance(name, tuple) and len(name) >= 2:
         return str(name[0]), int(name[1])
     return str(name), 0

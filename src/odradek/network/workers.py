@@ -1,14 +1,14 @@
-"""Blocking work on a few threads, its end as an event on the owner thread.
+"""Runs blocking work on a few threads and delivers its result on the owner thread.
 
     submit ─► queue ─► worker: work() ─► call_soon_threadsafe(done or failed) ─► owner thread
 
-Workers start when there is work and none is free, up to the limit, and then wait in the queue: an
-idle pool costs nothing. Completions that pile up while the owner is busy cost it one wake-up
-together.
+A thread starts when there is work and no thread is free, up to the limit; threads then wait on the
+queue, so an idle pool costs nothing. Several completions while the owner is busy cost it one
+wake-up.
 
-The queue is bounded: owners keep little in flight (one flush per directory, say), so a full queue
-is a sign that disks stand still. Then `failed` gets `WorkersOverloadedError` and the work never
-runs.
+The queue is bounded: owners submit little at a time (such as one flush per directory), so a full
+queue means that disks do not respond. `failed` then gets `WorkersOverloadedError`, and the work
+does not run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class WorkersOverloadedError(RuntimeError):
-    """Too much work waits; this was not started."""
+    """The queue of work is full; this work was not started."""
 
 
 class Workers:
-    """The real `model.env.Offload`. `submit` and `close` belong to the owner thread."""
+    """The real `model.env.Offload`. Only the owner thread calls `submit` and `close`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Workers:
         self._threads: list[threading.Thread] = []
         self._closed = False
         self.in_progress = 0
-        """Submitted and not yet told. Owner thread only."""
+        """Work submitted and not yet completed. Owner thread only."""
 
     def submit(
         self,
@@ -51,14 +51,16 @@ class Workers:
         done: Callable[[T], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Run `work` on a worker; then exactly one of `done` and `failed` on the owner thread,
-        never before this
-        returns. Raises `RuntimeError` after `close`.
+        """Run `work` on a worker, then exactly one of `done` and `failed` on the owner thread.
+
+        Neither is called before this returns. Raises `RuntimeError` after `close`.
         """
         if self._closed:
             raise RuntimeError("the workers are stopped")
         if self.in_progress >= self._queue_size:
-            error = WorkersOverloadedError(f"{self.in_progress} pieces of work wait already")
+            error = WorkersOverloadedError(
+                f"{self.in_progress} calls are already waiting for a worker"
+            )
             self._call_soon_threadsafe(lambda: failed(error))
             return
         self.in_progress += 1
@@ -72,7 +74,7 @@ class Workers:
         done: Callable[[T], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """On a worker. Whatever ends the work is passed on: the owner decides, not the thread."""
+        """Run on a worker. Every exception is passed to the owner thread, which decides."""
         try:
             result = work()
         except BaseException as error:
@@ -96,9 +98,9 @@ class Workers:
             job()
 
     def close(self) -> None:
-        """Finish what was submitted, then end the threads; returns when they have. Completions are
-        still told if the
-        owner's loop goes on to run.
+        """Finish the submitted work, then stop the threads and wait for them.
+
+        Completions are still delivered if the owner's loop goes on.
         """
         self._closed = True
         for _ in self._threads:

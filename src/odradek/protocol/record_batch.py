@@ -262,8 +262,8 @@ def records_section(
 ) -> tuple[bytes, int, int]:
     """Return the batch's decompressed records as (bytes, start, end).
 
-    Uncompressed records stay where they are in `data`. Raises `compression.SectionTooLarge` beyond `max_bytes`,
-    `compression.CorruptCompression` for invalid compressed data.
+    Uncompressed records stay where they are in `data`. Raises `compression.SectionTooLarge` beyond
+    `max_bytes`, `compression.CorruptCompression` for invalid compressed data.
     """
     start = header.position + HEADER_BYTES
     if header.compression_type == 0:

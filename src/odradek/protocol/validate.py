@@ -191,7 +191,7 @@ def validate(
 
 
 def _next_batch(data: bytes, pos: i64, end: i64) -> i64:
-    """Return the size of the batch at `pos`; 0 if the rest is too short, -1 if it is not a batch."""
+    """Return the size of the batch at `pos`; 0 if the rest is too short, -1 if it is no batch."""
     if end - pos < LOG_OVERHEAD:
         return 0
     length = i64(read_i32_be(data, pos + 8))

@@ -1,18 +1,20 @@
 """Timers that cancel in O(1), and operations that wait for a condition or a deadline.
 
-A library of its own: it knows nothing of brokers, and its only state is what it is given.
+The package is independent of the broker and has no global state.
 
 - `SystemTimer` (module `timer`): any number of timers on hierarchical timing wheels. Starting and
   cancelling take the same short time whether ten or a million are pending; cancelled timers are
-  gone at once. It has no thread and no clock: a loop asks it for `next_deadline_ms()`, sleeps, and
-  tells it the time with `advance_clock(now_ms)`, which runs what is due. In real time, or in the
-  time of a simulation.
-- `DelayedOperation` and `DelayedOperationPurgatory`: something that completes exactly once, when
-  its condition holds or when its time is up; found by the keys whose events may fulfil it.
+  removed at once. It has no thread and no clock: a loop asks for `next_deadline_ms()`, sleeps, and
+  calls `advance_clock(now_ms)`, which runs due tasks. Time is real or simulated.
+- `DelayedOperation` and `DelayedOperationPurgatory`: an operation that completes exactly once,
+  when its condition holds or its deadline passes; found by the keys whose events may complete it.
 - `odradek.timing.threaded`: both for programs with threads, driven by a reaper thread that sleeps
   until exactly the next deadline.
 
-A timer, and time that passes when we say so:
+Reading order: `timing_wheel` and `timer_task` (the wheels), `timer`, `delayed_operation`,
+`purgatory`, `threaded`.
+
+A timer with simulated time:
 
 >>> from odradek.timing import SystemTimer
 >>> timer = SystemTimer(now_ms=0)
@@ -47,6 +49,8 @@ begins with ['dek', 'odra']
 1
 
 `examples/timer.py` drives a timer in real time, by a loop and by the reaper thread.
+
+Tests: unit/timing, property/test_timing_properties.py
 """
 
 from odradek.timing.delayed_operation import DelayedOperation

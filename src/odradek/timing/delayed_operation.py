@@ -1,31 +1,30 @@
-"""DelayedOperation: completes when its condition holds or when its time is up, exactly once.
+"""DelayedOperation: completes exactly once, when its condition holds or its deadline passes.
 
                try_complete() finds the condition true,
-               or anyone calls force_complete()
+               or any caller calls force_complete()
     waiting  -------------------------------------------->  completed     on_complete()
                the deadline passes: run()
     waiting  -------------------------------------------->  completed     on_complete(), then
                                                                           on_expiration()
 
-A subclass says what to wait for in `try_complete`, which looks at the condition and, if it holds,
-returns `self.force_complete()`; what to do then in `on_complete`; and what else to do if it was
-too late in `on_expiration`. `force_complete` is the only way into the completed state, and only
+A subclass overrides three methods. `try_complete` checks the condition and, if it holds, returns
+`self.force_complete()`. `on_complete` does what is to be done then. `on_expiration` does what is to
+be done in addition after a timeout. `force_complete` is the only way into the completed state; only
 its first caller gets True and runs `on_complete`.
 
 The safe try
-The condition may change while it is being looked at. `safe_try_complete` (long called
-maybeTryComplete in Kafka) is how everybody but the subclass itself tries, and it loses no
-wake-up:
+The condition may change while it is being checked. All callers except the subclass itself use
+`safe_try_complete` (once called maybeTryComplete in Kafka), which loses no wake-up:
 
-- A try made while the operation is being tried on the same thread (a `try_complete` that changes
-  something and has the operation's own key checked) does not nest: it makes the running one look
-  once more before it gives up.
-- With a `lock` (see `threaded`), a try made on another thread waits for the running one and then
-  looks for itself.
+- A try while the operation is being tried on the same thread (a `try_complete` that causes a check
+  of the operation's own key) does not nest: it makes the running one check once more before it
+  gives up.
+- With a `lock` (see `threaded`), a try on another thread waits for the running one and then checks
+  the condition itself.
 
 Exceptions are not caught here. One from `try_complete` leaves the operation waiting. One from
-`on_complete` or `on_expiration` goes to whoever completed it; it stays completed, and will not be
-run again.
+`on_complete` or `on_expiration` is raised to the caller that completed the operation, which stays
+completed and is not run again.
 """
 
 from __future__ import annotations
@@ -53,42 +52,42 @@ class DelayedOperation(TimerTask):
         self.try_again = False
 
     def try_complete(self) -> bool:
-        """If the condition holds, `return self.force_complete()`, else `return False`."""
+        """Return `self.force_complete()` if the condition holds, else False."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """What to do when it completes, either way.
+        """Do what follows completion, by condition or deadline.
 
         Called once, with the lock held if there is one.
         """
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """What to do besides, after `on_complete`, if it was the deadline that completed it."""
+        """Do what follows `on_complete` if the deadline completed the operation."""
         raise NotImplementedError
 
     @final
     def force_complete(self) -> bool:
-        """Complete now, whether or not the condition holds. True for the one caller that did it."""
+        """Complete now, whether or not the condition holds. True for the call that completes it."""
         return force_complete(self)
 
     @final
     def safe_try_complete(self) -> bool:
-        """`try_complete`, unless it is completed. True only if this very call completed it."""
+        """Call `try_complete` unless completed. True only if this call completed the operation."""
         return safe_try_complete(self)
 
     @final
     def run(self) -> None:
-        """The deadline passed."""
+        """Complete the operation at its deadline."""
         if force_complete(self):
             self.on_expiration()
 
 
-# Functions for the same reason as those in `timing_wheel`.
+# Functions for the same reason as those in `timer_task`.
 
 
 def force_complete(operation: DelayedOperation) -> bool:
-    """What `operation.force_complete()` does."""
+    """`operation.force_complete()` as a function."""
     if operation.is_completed:
         return False
     if operation.lock is None:
@@ -107,7 +106,7 @@ def _complete(operation: DelayedOperation) -> bool:
 
 
 def safe_try_complete(operation: DelayedOperation) -> bool:
-    """What `operation.safe_try_complete()` does."""
+    """`operation.safe_try_complete()` as a function."""
     if operation.is_completed:
         return False
     if operation.lock is None:

@@ -60,10 +60,10 @@ class Watchers:
         self.has_completed = False
 
     def try_complete_watched(self, errors: list[Exception]) -> i64:
-        """Try them all; how many this call completed. Notes whether there is something to purge."""
+        """Try all operations; return how many this call completed. Sets `has_completed`."""
         operations = self.operations
         completed: i64 = 0
-        # Operations that are added while this runs have been tried by whoever added them.
+        # Operations that are added meanwhile were tried by `try_complete_else_watch`.
         for index in range(len(operations)):
             operation = operations[index]
             if not operation.is_completed:
@@ -77,7 +77,7 @@ class Watchers:
         return completed
 
     def purge_completed(self) -> int:
-        """Let go of the completed ones; how many."""
+        """Remove completed operations; return how many."""
         self.has_completed = False
         before = self.operations
         waiting = [operation for operation in before if not operation.is_completed]
@@ -87,7 +87,7 @@ class Watchers:
 
 
 class WatcherList:
-    """One shard of the keys."""
+    """The watch lists of one shard of the keys."""
 
     def __init__(self, lock: AbstractContextManager[object] | None) -> None:
         self.lock = lock
@@ -95,7 +95,7 @@ class WatcherList:
         self.watched: i64 = 0
 
     def watch(self, key: Hashable, operation: DelayedOperation) -> None:
-        """Enter the operation under the key."""
+        """Add the operation under the key."""
         if self.lock is None:
             self._watch(key, operation)
         else:
@@ -117,7 +117,7 @@ class WatcherList:
             return self.watchers_by_key.get(key)
 
     def purge(self, watchers: Watchers) -> None:
-        """Let go of what completed under one key, and of the key if nothing is left."""
+        """Remove completed operations under one key, and the key if none is left."""
         if self.lock is None:
             self._purge(watchers)
         else:
@@ -126,13 +126,13 @@ class WatcherList:
 
     def _purge(self, watchers: Watchers) -> None:
         if self.watchers_by_key.get(watchers.key) is not watchers:
-            return  # taken out meanwhile, by cancel_for_key or by another purge
+            return  # Removed meanwhile, by cancel_for_key or another purge.
         self.watched -= watchers.purge_completed()
         if not watchers.operations:
             del self.watchers_by_key[watchers.key]
 
     def remove(self, key: Hashable) -> Watchers | None:
-        """Take the key out with all its operations."""
+        """Remove the key with all its operations."""
         if self.lock is None:
             return self._remove(key)
         with self.lock:
@@ -152,12 +152,12 @@ class WatcherList:
 
 
 PURGE_AT_ONCE: Final = 4096
-"""Watch-list entries that one call looks at without a thought (some tens of microseconds)."""
+"""Watch-list entries that one call may check: they take some tens of microseconds."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedOperationPurgatory(ClockListener):
-    """Operations of one kind. Any number of purgatories may share one timer."""
+    """Holds delayed operations of one kind. Any number of purgatories may share one timer."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class DelayedOperationPurgatory(ClockListener):
 
     @property
     def watched(self) -> int:
-        """Entries in the watch lists, also those of completed operations until they are purged."""
+        """The number of entries in the watch lists, completed ones included until purged."""
         total: i64 = 0
         for shard in self._watcher_lists:
             total += shard.watched
@@ -190,17 +190,17 @@ class DelayedOperationPurgatory(ClockListener):
 
     @property
     def num_delayed(self) -> int:
-        """Operations waiting on the timer."""
+        """The number of operations waiting on the timer."""
         return self._pending.count
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
     ) -> bool:
-        """Complete the operation now, or let it wait under its keys until its delay has passed.
+        """Complete the operation now, or watch its keys until its delay has passed.
 
-        True if this call completed it. An operation must be given to a purgatory once, with at
-        least one key (`ValueError` otherwise). After `shutdown` an operation that would have to
-        wait raises `RuntimeError`.
+        True if this call completed it. An operation is added to a purgatory once, with at least
+        one key (`ValueError` otherwise). After `shutdown` an operation that would have to wait
+        raises `RuntimeError`.
         """
         if operation.lock is None:
             done = self._try_else_watch(operation, keys)
@@ -248,19 +248,19 @@ class DelayedOperationPurgatory(ClockListener):
         operation.task_counter = self._pending
         self.timer.add(operation)
         if operation.is_completed:
-            # Another thread completed it between the check and the add: nobody else will take it
-            # off the timer.
+            # Another thread completed it between the check and the add and could not cancel its
+            # timer yet.
             cancel(operation)
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Something happened to `key`:
+        """Try every operation that watches `key`, after an event of it.
 
-        try every operation that watches it. How many this call completed.
+        Return how many operations this call completed.
         """
         shards = self._watcher_lists
         shard = shards[0] if len(shards) == 1 else shards[hash(key) % len(shards)]
         watchers = shard.find(key)
-        if watchers is None:  # as for most appends
+        if watchers is None:  # As for most appends.
             self._purge_if_due()
             return 0
         errors: list[Exception] = []
@@ -275,9 +275,9 @@ class DelayedOperationPurgatory(ClockListener):
         return completed
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Take the key out; its operations that waited, off the timer and not completed.
+        """Remove the key; return its waiting operations, cancelled and not completed.
 
-        They are the caller's now.
+        The caller completes or discards them.
         """
         shards = self._watcher_lists
         shard = shards[0] if len(shards) == 1 else shards[hash(key) % len(shards)]
@@ -290,7 +290,7 @@ class DelayedOperationPurgatory(ClockListener):
         return waiting
 
     def clock_advanced(self) -> None:
-        """Operations may have expired."""
+        """Purge if due: operations may have expired."""
         self._purge_if_due()
 
     def _purge_if_due(self) -> None:
@@ -322,10 +322,7 @@ class DelayedOperationPurgatory(ClockListener):
         return True
 
     def shutdown(self) -> list[DelayedOperation]:
-        """Forget everything:
-
-        the operations that waited, off the timer and not completed, each once.
-        """
+        """Remove all operations; return the waiting ones, cancelled, not completed, each once."""
         self.is_shut_down = True
         self.timer.unlisten(self)
         waiting: dict[int, DelayedOperation] = {}

@@ -1,9 +1,8 @@
-"""The same timer and purgatory for any number of threads, and a reaper thread to drive them.
+"""ThreadedTimer and ThreadedPurgatory: timer and purgatory for threads, with a reaper thread.
 
-Nothing here decides anything: the wheels, the operations and the watch lists are those of the
-owner-loop form, with locks where that form has none, and a thread in the place of its loop. The
-reaper sleeps until exactly the next deadline, or without end while nothing is pending; adding an
-earlier task wakes it. It never polls.
+They are the timer and purgatory of the owner loop with locks added, and with a thread instead of
+the loop. The reaper sleeps until exactly the next deadline, or without limit while nothing is
+pending; adding an earlier task wakes it. It never polls.
 
     with ThreadedTimer("sessions") as timer:
         task = timer.call_later(30_000, expire_session)   # expire_session runs on the reaper thread
@@ -14,15 +13,15 @@ Locks, in the order they may be taken
 1. The lock of an operation, held while it is tried, watched for the first time, and completed:
    `on_complete` runs under it, once, never beside a `try_complete` of the same operation.
 2. The purgatory's own lock, for its estimate and its purge.
-3. The lock of a shard of keys, for its dictionary and lists. There are 512.
+3. The lock of a shard of keys, for its dictionary and lists; there are 512 shards.
 4. The timer's lock (the `guard` of the tasks it holds).
 
-Only 1 is held while an operation's code runs. So: who calls `check_and_complete` must hold no lock
-that a `try_complete` or `on_complete` takes, and an operation must not check keys whose
-operations may check its own keys from another thread (each would wait for the other's lock).
+Only lock 1 is held while an operation's code runs. So a caller of `check_and_complete` must hold no
+lock that a `try_complete` or `on_complete` takes. And an operation must not check keys whose
+operations may check its own keys from another thread: each would wait for the other's lock.
 
 A delay is counted from the call of `add`, rounded up to the millisecond, and a task never runs
-early. What a task raises goes to `threading.excepthook`; the reaper and the other tasks go on.
+early. An exception of a task goes to `threading.excepthook`; the reaper and the other tasks go on.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ NS_PER_MS = 1_000_000
 
 
 class ThreadedTimer(SystemTimer):
-    """A `SystemTimer` of the machine's monotonic clock, for all threads. A context manager.
+    """A `SystemTimer` on the monotonic clock, for all threads. A context manager.
 
-    `wakeups` counts how often the reaper woke, for a deadline or for an earlier one being added.
+    `wakeups` counts how often the reaper woke, for a deadline or because an earlier one was added.
     """
 
     def __init__(self, name: str = "timer", tick_ms: int = 1, wheel_size: int = 20) -> None:
@@ -74,7 +73,7 @@ class ThreadedTimer(SystemTimer):
         self.schedule(task, now_ms + task.delay_ms)
 
     def schedule(self, task: TimerTask, deadline_ms: int) -> None:
-        """Schedule it for a time of the machine's monotonic clock, in milliseconds."""
+        """Schedule the task for a time of the monotonic clock, in milliseconds."""
         if task.guard is not None and task.guard is not self._changed:
             task.cancel()
         with self._changed:
@@ -86,7 +85,7 @@ class ThreadedTimer(SystemTimer):
                 self._changed.notify()
 
     def advance_clock(self, now_ms: int) -> int:
-        """What the reaper does after a sleep; anyone may. How many tasks this call ran."""
+        """Run due tasks; return how many ran. The reaper calls it, and any thread may."""
         with self._changed:
             due = self.expire(now_ms)
         return self.run_due(due)
@@ -103,7 +102,7 @@ class ThreadedTimer(SystemTimer):
         self._report()
 
     def _report(self) -> None:
-        """Hand over the exception being handled, as a thread that ends with it would."""
+        """Report the current exception as if it had ended a thread."""
         kind, value, traceback = sys.exc_info()
         assert kind is not None
         threading.excepthook(
@@ -111,7 +110,7 @@ class ThreadedTimer(SystemTimer):
         )
 
     def shutdown(self) -> None:
-        """Cancel every task and end the reaper (after the task it is running, if it is)."""
+        """Cancel every task and stop the reaper, after the task that it is running."""
         with self._changed:
             super().shutdown()
             self._changed.notify()
@@ -126,7 +125,7 @@ class ThreadedTimer(SystemTimer):
                 self._report()
 
     def _sleep(self) -> bool:
-        """Until the next deadline, whatever it has become meanwhile. False: shut down."""
+        """Sleep until the next deadline, which may change meanwhile. False after shutdown."""
         with self._changed:
             while not self.is_shut_down:
                 deadline_ms = self.next_deadline_ms()
@@ -145,7 +144,7 @@ class ThreadedTimer(SystemTimer):
 
 
 class ThreadedDelayedOperation(DelayedOperation):
-    """A delayed operation with a lock of its own, to be completed by any thread."""
+    """A delayed operation with a lock of its own, which any thread may complete."""
 
     def __init__(self, delay_ms: int) -> None:
         super().__init__(delay_ms)
@@ -161,7 +160,9 @@ class ThreadedPurgatory(DelayedOperationPurgatory):
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
     ) -> bool:
-        """As in the base. `ValueError` if the operation has no lock of its own."""
+        """As in the base class. `ValueError` if the operation has no lock of its own."""
         if operation.lock is None:
-            raise ValueError("an operation that threads share is a ThreadedDelayedOperation")
+            raise ValueError(
+                "an operation of a ThreadedPurgatory must be a ThreadedDelayedOperation"
+            )
         return super().try_complete_else_watch(operation, keys)

@@ -1,27 +1,27 @@
-"""SystemTimer: the timer that an owner loop drives, in real or in simulated time.
+"""SystemTimer: a timer that an owner loop drives, in real or simulated time.
 
     while True:
         deadline_ms = timer.next_deadline_ms()    # None: nothing is pending
         wait(None if deadline_ms is None else deadline_ms - clock())
-        timer.advance_clock(clock())              # first thing after every wake-up
-        ...                                       # then what else woke it; it may add and cancel
+        timer.advance_clock(clock())              # first after every wake-up
+        ...                                       # then other events; they may add and cancel
 
-The timer has no clock of its own: now is what `advance_clock` was last told, and delays count
-from there. A loop therefore tells it the time after every wake-up, due or not, before it handles
-anything that may add a task.
+The timer has no clock of its own: its time is the last argument of `advance_clock`, and delays
+count from there. A loop therefore advances it after every wake-up, whether or not a task is due,
+before it handles anything that may add a task.
 
 Rules
 - A task runs in `advance_clock` and nowhere else: `add` never calls it, even if its delay is 0.
-- Due tasks run in the order of their deadlines (to the resolution of the tick); among those with
-  the same deadline the order is no particular one, but the same for the same calls.
-- A task may add and cancel tasks, itself included. One that it cancels does not run, even if it
-  was due in the same round; one that it adds runs in a later `advance_clock`, even if it is due
-  at once, so no task can hold the loop.
-- An exception leaves `advance_clock` at once. What was due behind it stays due, and the next call
-  runs it.
-- `next_deadline_ms` is when the earliest bucket begins: with tasks only far away, that of a
-  coarse bucket, at which tasks move down a level and none may run. Buckets that cancelling
-  emptied wake nobody.
+- Due tasks run in the order of their deadlines, to the resolution of the tick. The order of tasks
+  with the same deadline is unspecified, but the same for the same calls.
+- A task may add and cancel tasks, itself included. A cancelled task does not run, even if it was
+  due in the same round. An added task runs in a later `advance_clock`, even if it is due at once,
+  so no task can block the loop.
+- An exception leaves `advance_clock` at once. The due tasks after it stay due, and the next call
+  runs them.
+- `next_deadline_ms` is the beginning of the earliest bucket. For tasks far in the future that is a
+  coarse bucket, where tasks move down a level and none may run. Buckets emptied by cancelling cause
+  no wake-up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CallTask(TimerTask):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClockListener:
-    """Told after tasks have run, when it is safe to tidy up: what a purgatory is to its timer."""
+    """Is called after tasks have run: a purgatory then removes expired operations."""
 
     def clock_advanced(self) -> None:
         raise NotImplementedError
@@ -55,9 +55,9 @@ class ClockListener:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SystemTimer:
-    """Any number of tasks on one hierarchy of wheels.
+    """Schedules tasks on one hierarchy of timing wheels.
 
-    `now_ms` is where its clock begins, of any origin.
+    `now_ms` is the initial time, from any origin.
     """
 
     def __init__(self, now_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> None:
@@ -75,7 +75,7 @@ class SystemTimer:
 
     @property
     def size(self) -> int:
-        """Tasks pending in the wheels (those that are due and wait to be run are not counted)."""
+        """The number of tasks in the wheels, without due tasks that wait to be run."""
         return self.task_counter.count
 
     def add(self, task: TimerTask) -> None:
@@ -86,13 +86,13 @@ class SystemTimer:
         self.schedule(task, self.now_ms + task.delay_ms)
 
     def call_later(self, delay_ms: int, function: Callable[[], object]) -> TimerTask:
-        """Schedule a call; `cancel` the task that is returned to take it back."""
+        """Schedule a call; `cancel` the returned task to prevent it."""
         task = CallTask(delay_ms, function)
         self.add(task)
         return task
 
     def schedule(self, task: TimerTask, deadline_ms: int) -> None:
-        """Schedule it for a point in time; if that passed, for the next `advance_clock`."""
+        """Schedule the task for a point in time; after that, for the next `advance_clock`."""
         if self.is_shut_down:
             raise RuntimeError("the timer is shut down")
         unschedule(task)
@@ -102,9 +102,9 @@ class SystemTimer:
             self._due.append(task)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance_clock` has something to do next:
+        """Return when `advance_clock` has something to do next, None if nothing is pending.
 
-        never later than the first deadline. None: never.
+        This is never later than the first deadline.
         """
         due = self._due
         while due and not due[-1].is_due:
@@ -115,13 +115,13 @@ class SystemTimer:
         return None if bucket is None else bucket.expiration_ms
 
     def advance_clock(self, now_ms: int) -> int:
-        """Set the time (it never goes back) and run what is due by then; how many tasks ran."""
+        """Set the time, which never goes back, and run due tasks; return how many ran."""
         return self.run_due(self.expire(now_ms))
 
     def expire(self, now_ms: int) -> list[TimerTaskEntry]:
-        """The first half of `advance_clock`:
+        """Set the time and return the due tasks without running them.
 
-        set the time and take out what is due, without running it.
+        The first half of `advance_clock`.
         """
         time_ms: i64 = max(self.now_ms, now_ms)
         self.now_ms = time_ms
@@ -131,8 +131,8 @@ class SystemTimer:
             wheel.advance_clock(bucket.expiration_ms)
             bucket.flush(wheel, self._due)
             bucket = self.delay_queue.poll(time_ms)
-        # Kafka leaves the hand at the last bucket; here it goes on to now, so that after an idle
-        # time new tasks start at the right level. All that expired by now has left the wheels.
+        # Kafka leaves the hand at the last bucket; here it moves on to now, so that after an idle
+        # time new tasks start at the right level. All expired tasks have left the wheels.
         wheel.advance_clock(time_ms)
         due = self._due
         if due:
@@ -140,7 +140,10 @@ class SystemTimer:
         return due
 
     def run_due(self, due: list[TimerTaskEntry]) -> int:
-        """The second half: run those of `due` that were not cancelled meanwhile."""
+        """Run the tasks of `due` that were not cancelled meanwhile; return how many ran.
+
+        The second half of `advance_clock`.
+        """
         ran: i64 = 0
         taken: i64 = 0
         try:
@@ -161,15 +164,15 @@ class SystemTimer:
         return ran
 
     def claim(self, entry: TimerTaskEntry) -> bool:
-        """The one way an entry leaves the timer to run. `threaded` takes its lock for it."""
+        """Take an entry out for running; False if it was cancelled. `threaded` takes its lock."""
         return claim(entry)
 
     def put_back(self, entries: list[TimerTaskEntry]) -> None:
-        """Those that `run_due` did not come to: they stay due."""
+        """Keep entries due that `run_due` did not reach."""
         self._due = entries + self._due
 
     def task_failed(self, error: Exception) -> None:
-        """A task raised: so does `advance_clock`. `threaded` reports it and goes on."""
+        """Handle an exception of a task: raise it. `threaded` reports it and goes on."""
         raise error
 
     def listen(self, listener: ClockListener) -> None:

@@ -1,20 +1,20 @@
-"""What a wheel's buckets hold: tasks with a deadline, linked in rings.
+"""TimerTask and TimerTaskList: tasks with a deadline, and the buckets of wheels that hold them.
 
     TimerTaskList --- ring: root (a sentinel) <-> TimerTaskEntry <-> TimerTaskEntry <-> root
                                                        |
-                                                  TimerTask: what to run, and after how long
+                                                  TimerTask: the function and its delay
 
 In Kafka every add makes a TimerTaskEntry that points to its TimerTask and back. Here the task is
-its own entry (by inheritance): starting a timer allocates nothing, a task cannot be in two places,
-and what is finished is freed at once, without the garbage collector.
+its own entry, by inheritance: starting a timer allocates nothing, a task cannot be in two places,
+and a finished task is freed at once, without the garbage collector.
 
 Invariants
-- An entry is linked in one list (`task_list`), or `is_due` and waiting for its timer to run it, or
-  not scheduled; adding it again moves it.
+- An entry is linked in one list (`task_list`), or due (`is_due`) and waiting for its timer to run
+  it, or not scheduled. Adding it again moves it.
 - The `count` of a list's counter, and of an entry's own, is the number of entries linked.
 
-No locks here: one owner, or the wrapper in `threaded`. What a bucket's expiration means is the
-wheel's (see `timing_wheel`).
+There are no locks: the owner is one thread, or `threaded` adds them. `timing_wheel` describes the
+expiration of buckets.
 """
 
 from __future__ import annotations
@@ -28,16 +28,13 @@ if TYPE_CHECKING:
     from odradek.timing.timing_wheel import TimingWheel
 
 MAX_DELAY_MS: Final = 2**56
-"""Longer delays are cut to this (2.3 million years): deadlines fit a machine word on any level."""
+"""Longer delays are cut to this (2.3 million years), so that deadlines fit a machine word."""
 
 NOT_QUEUED: Final = -1
 
 
 class TaskCounter:
-    """How many tasks are linked:
-
-    one for all the wheels of a timer, one for each purgatory on it.
-    """
+    """Counts linked tasks: one for all wheels of a timer, and one for each purgatory on it."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -45,9 +42,9 @@ class TaskCounter:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
-    """What a list links: a place in the ring and a deadline. By itself it is a ring's sentinel.
+    """An element of a list's ring, with a deadline. The plain class is the ring's sentinel.
 
-    `task_counter`, if set, counts the entry besides the timer's own counter while it is linked.
+    While linked, the entry is counted by the timer's counter and, if set, by `task_counter`.
     """
 
     def __init__(self) -> None:
@@ -60,11 +57,11 @@ class TimerTaskEntry:
 
     @property
     def is_scheduled(self) -> bool:
-        """True from `add` until it is cancelled or run."""
+        """True from `add` until the entry is cancelled or run."""
         return self.is_due or self.task_list is not None
 
     def remove(self) -> None:
-        """Leave the list that holds this entry, whichever it is."""
+        """Unlink the entry from its list, if it is in one."""
         if self.task_list is not None:
             self.task_list.remove(self)
 
@@ -75,7 +72,7 @@ class TimerTaskEntry:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTask(TimerTaskEntry):
-    """Something to run `delay_ms` after it is added to a timer: subclass it and override `run`.
+    """A task to run `delay_ms` after it is added to a timer. Subclasses override `run`.
 
     `guard`, if set, is the lock of the timer that holds the task (see `threaded`).
     """
@@ -87,16 +84,16 @@ class TimerTask(TimerTaskEntry):
 
     @final
     def cancel(self) -> bool:
-        """Take the task off its timer, in constant time. True if that kept it from running."""
+        """Cancel the task, in constant time. True if that prevented it from running."""
         return cancel(self)
 
 
-# Functions, because compiled code calls them directly, while a method of a class that interpreted
-# code may extend is looked up by name at every call, even if it is final.
+# Functions, because compiled code calls them directly. A method of a class that interpreted code
+# may extend is looked up by name at every call, even if it is final.
 
 
 def cancel(task: TimerTask) -> bool:
-    """What `task.cancel()` does."""
+    """`task.cancel()` as a function."""
     if task.guard is None:
         return unschedule(task)
     with task.guard:
@@ -104,7 +101,7 @@ def cancel(task: TimerTask) -> bool:
 
 
 def unschedule(entry: TimerTaskEntry) -> bool:
-    """Take it out of its list, or out of turn if it is due. True if that keeps it from running."""
+    """Unlink the entry, or drop it if it is due. True if that prevents it from running."""
     task_list = entry.task_list
     if task_list is not None:
         task_list.remove(entry)
@@ -113,18 +110,14 @@ def unschedule(entry: TimerTaskEntry) -> bool:
 
 
 def claim(entry: TimerTaskEntry) -> bool:
-    """Take a due entry out for running. True once, and not if it was unscheduled or moved."""
+    """Take a due entry out for running. True once, and False if it was unscheduled or moved."""
     was_due = entry.is_due
     entry.is_due = False
     return was_due
 
 
 class TimerTaskList:
-    """A bucket:
-
-    a doubly linked ring of entries in order of arrival, closed by a sentinel that carries no
-    task.
-    """
+    """A bucket: a doubly linked ring of entries in order of arrival, closed by a sentinel."""
 
     def __init__(self, task_counter: TaskCounter, tick_ms: i64) -> None:
         self.task_counter = task_counter
@@ -139,14 +132,14 @@ class TimerTaskList:
         return self.root.next is self.root
 
     def set_expiration(self, expiration_ms: i64) -> bool:
-        """True if that changed it: the bucket begins a new round and has to be queued."""
+        """Set the expiration. True if it changed: the bucket starts a round and must be queued."""
         if self.expiration_ms == expiration_ms:
             return False
         self.expiration_ms = expiration_ms
         return True
 
     def add(self, entry: TimerTaskEntry) -> None:
-        """Link the entry at the end, taking it from the list it may be in."""
+        """Link the entry at the end, and unlink it from its present list."""
         if entry.task_list is not None:
             entry.task_list.remove(entry)
         root = self.root
@@ -160,7 +153,7 @@ class TimerTaskList:
         self._count(entry, 1)
 
     def remove(self, entry: TimerTaskEntry) -> None:
-        """Unlink the entry; nothing happens if another list holds it by now, or none."""
+        """Unlink the entry; no effect if it is in another list by now, or in none."""
         if entry.task_list is not self:
             return
         before = entry.prev
@@ -181,12 +174,12 @@ class TimerTaskList:
             counter.count += change
 
     def flush(self, wheel: TimingWheel, due: list[TimerTaskEntry]) -> None:
-        """End the round: every entry moves down `wheel`, or to `due` if its time has come."""
+        """End the round: move every entry down `wheel`, or to `due` if its deadline has passed."""
         root = self.root
         entry = root.next
         root.next = root
         root.prev = root
-        # The ring is taken off as a whole: mending it after every entry would touch each one twice.
+        # The whole ring is detached first: relinking it for every entry would touch each twice.
         while entry is not None and entry is not root:
             following = entry.next
             entry.task_list = None

@@ -102,7 +102,7 @@ def test_without_workers_a_name_cannot_be_resolved(reactor: Reactor) -> None:
     outcome = Outcome(reactor)
     reactor.connect("localhost", 9092, outcome.connected, outcome.failed)
     reactor.run()
-    assert "nobody to resolve the name 'localhost'" in str(outcome.errors[0])
+    assert "cannot resolve the name 'localhost': no resolver is set" in str(outcome.errors[0])
 
 
 def test_who_gave_up_is_told_nothing(reactor: Reactor, listening: socket.socket) -> None:

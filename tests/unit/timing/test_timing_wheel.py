@@ -104,9 +104,9 @@ def test_advancing_moves_the_hands_above_by_whole_ticks_of_theirs() -> None:
 
 
 def test_a_wheel_must_be_able_to_turn() -> None:
-    with pytest.raises(ValueError, match="does not turn"):
+    with pytest.raises(ValueError, match="a timing wheel needs"):
         wheel_at(0, tick_ms=0)
-    with pytest.raises(ValueError, match="does not turn"):
+    with pytest.raises(ValueError, match="a timing wheel needs"):
         wheel_at(0, wheel_size=1)
 
 

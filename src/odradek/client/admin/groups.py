@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from odradek.client.admin.calls import Calls, check
+from odradek.client.admin.calls import Calls, raise_for_code
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.results import Group, GroupDescription, Lag, Member, Move, SeekPlan
 from odradek.client.arguments import ByPartition, PartitionLike, by_partition, texts_of
@@ -71,7 +71,7 @@ class GroupCalls(Calls):
             image = await self.engine.fresh_image()
             answers = await self.ask_each(dict.fromkeys(image.nodes, request), ListGroupsResponse)
             for node_id, answer in answers:
-                check(answer.error_code, f"listing the groups of broker {node_id}")
+                raise_for_code(answer.error_code, f"listing the groups of broker {node_id}")
             return sorted(
                 {
                     Group(each.group_id, each.group_state, each.group_type, each.protocol_type)
@@ -81,7 +81,7 @@ class GroupCalls(Calls):
                 key=lambda group: group.group_id,
             )
 
-        return await self.retried(attempt)
+        return await self.retry(attempt)
 
     async def group(self, group_id: str) -> GroupDescription:
         """One group with its members. `GroupNotFound` if there is none of that name."""
@@ -90,12 +90,12 @@ class GroupCalls(Calls):
             request = DescribeGroupsRequest(groups=[group_id])
             answer = await self.ask_coordinator(group_id, request, DescribeGroupsResponse)
             group = answer.groups[0]
-            check(group.error_code, f"group {group_id}", group.error_message)
+            raise_for_code(group.error_code, f"group {group_id}", group.error_message)
             if group.group_state == DEAD:  # What brokers said before DescribeGroups 6.
                 raise error_for(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
             return description_of(group)
 
-        return await self.retried(attempt)
+        return await self.retry(attempt)
 
     async def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
         """Several groups, all at once. Raises for the first that is not there."""
@@ -113,10 +113,10 @@ class GroupCalls(Calls):
             request = DeleteGroupsRequest(groups_names=[group_id])
             answer = await self.ask_coordinator(group_id, request, DeleteGroupsResponse)
             for each in answer.results:
-                check(each.error_code, f"deleting group {group_id}", each.error_message)
+                raise_for_code(each.error_code, f"deleting group {group_id}", each.error_message)
 
         try:
-            await self.retried(attempt)
+            await self.retry(attempt)
         except GroupNotFound:
             if not missing_ok:
                 raise
@@ -152,14 +152,14 @@ def description_of(group: DescribedGroup) -> GroupDescription:
                 member.group_instance_id,
                 member.client_id,
                 member.client_host,
-                assigned(member) if is_consumer else (),
+                assigned_partitions(member) if is_consumer else (),
             )
             for member in group.members
         ),
     )
 
 
-def assigned(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
+def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
     """What a member of a consumer group reads. A member that was never given anything has no
     assignment at all.
     """
@@ -171,7 +171,7 @@ def assigned(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
 BY_NAME_MAX = 9
 GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
 NO_OFFSET = -1
-Place = int | str | datetime
+SeekTarget = int | str | datetime
 """An offset, "start", "end", or a time."""
 WITHOUT_MEMBERS = ("Empty", "Dead", "")
 """States; the last is what brokers say that are too old to list them."""
@@ -196,19 +196,19 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
             answer = await self.ask_coordinator(group_id, request, OffsetFetchResponse)
             whole = answer.groups[0] if answer.groups else answer
-            check(whole.error_code, f"offsets of group {group_id}")
+            raise_for_code(whole.error_code, f"offsets of group {group_id}")
             found = {}
             for topic in whole.topics:
                 for each in topic.partitions:
                     partition = TopicPartition(topic.name, each.partition_index)
-                    check(each.error_code, f"offset of group {group_id} in {partition}")
+                    raise_for_code(each.error_code, f"offset of group {group_id} in {partition}")
                     if each.committed_offset != NO_OFFSET:
                         found[partition] = OffsetAndMetadata(
                             each.committed_offset, each.metadata or "", each.committed_leader_epoch
                         )
             return dict(sorted(found.items()))
 
-        return await self.retried(attempt)
+        return await self.retry(attempt)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
@@ -238,9 +238,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             for topic in answer.topics:
                 for each in topic.partitions:
                     what = f"setting the offset of group {group_id} in {topic.name}"
-                    check(each.error_code, f"{what}-{each.partition_index}")
+                    raise_for_code(each.error_code, f"{what}-{each.partition_index}")
 
-        await self.retried(attempt)
+        await self.retry(attempt)
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[PartitionLike]
@@ -259,13 +259,13 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
 
         async def attempt() -> None:
             answer = await self.ask_coordinator(group_id, request, OffsetDeleteResponse)
-            check(answer.error_code, f"deleting offsets of group {group_id}")
+            raise_for_code(answer.error_code, f"deleting offsets of group {group_id}")
             for topic in answer.topics:
                 for each in topic.partitions:
                     what = f"deleting the offset of group {group_id} in {topic.name}"
-                    check(each.error_code, f"{what}-{each.partition_index}")
+                    raise_for_code(each.error_code, f"{what}-{each.partition_index}")
 
-        await self.retried(attempt)
+        await self.retry(attempt)
 
     async def lag(self, group_id: str) -> dict[TopicPartition, Lag]:
         """How far behind a group is, in all partitions that it has committed for or reads now,
@@ -275,9 +275,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         members = await self._known_members(group_id, may_be_none=bool(offsets))
         read = {partition for member in members for partition in member.assignment}
         partitions = sorted(read | offsets.keys())
-        there = await self._there_of(partitions)
-        starts = await self.beginning_offsets(there)
-        ends = await self.end_offsets(there)
+        find_topics = await self._existing_of(partitions)
+        starts = await self.beginning_offsets(find_topics)
+        ends = await self.end_offsets(find_topics)
         return {
             each: Lag(
                 offsets[each].offset if each in offsets else None, starts.get(each), ends.get(each)
@@ -285,10 +285,10 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             for each in partitions
         }
 
-    async def _there_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+    async def _existing_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
         """Those that are there: members still have deleted ones until they notice."""
         names = {each.topic for each in partitions}
-        topics = await self.retried(lambda: self.there(names))
+        topics = await self.retry(lambda: self.find_topics(names))
         known = {
             TopicPartition(name, each.partition_index)
             for name, topic in topics.items()
@@ -299,7 +299,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
     async def seek_group(
         self,
         group_id: str,
-        to: Place | ByPartition[int],
+        to: SeekTarget | ByPartition[int],
         *,
         topics: str | Collection[str] = (),
         dry_run: bool = False,
@@ -314,7 +314,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         would begin.
         """
         if not isinstance(to, Mapping):
-            check_place(to)
+            check_seek_target(to)
         committed = await self.group_offsets(group_id)
         if isinstance(to, Mapping):
             targets = {each: to_commit(at).offset for each, at in by_partition(to).items()}
@@ -364,7 +364,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             )
 
     async def _targets(
-        self, partitions: Collection[TopicPartition], to: Place
+        self, partitions: Collection[TopicPartition], to: SeekTarget
     ) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
@@ -381,7 +381,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         return {each: min(max(offset, starts[each]), ends[each]) for each in partitions}
 
 
-def check_place(to: object) -> None:
+def check_seek_target(to: object) -> None:
     """Raises `ValueError` for what is no place to move a group to."""
     is_offset = isinstance(to, int) and not isinstance(to, bool) and to >= 0
     if not is_offset and not isinstance(to, datetime) and to not in ("start", "end"):

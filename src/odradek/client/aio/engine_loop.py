@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from odradek.client.errors import ClientClosed, KafkaTimeout
 from odradek.client.producer.futures import ProduceRequestResult
-from odradek.client.real_environment import Machine
+from odradek.client.real_environment import RealEnvironment
 from odradek.client.waiter import Waiter
 from odradek.network.asyncio_driver import AsyncioDriver
 
@@ -27,17 +27,17 @@ def until_done(result: ProduceRequestResult) -> Generator[Any, None, None]:
     """Until the batch is done, by whatever thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
-    result.add_callback(lambda: loop.call_soon_threadsafe(settle, future))
+    result.add_callback(lambda: loop.call_soon_threadsafe(set_done, future))
     return future.__await__()
 
 
-def settle(future: asyncio.Future[None]) -> None:
+def set_done(future: asyncio.Future[None]) -> None:
     """Done, unless who waited was cancelled."""
     if not future.done():
         future.set_result(None)
 
 
-class AwaitedFace:
+class AsyncioWait:
     """How an awaited producer's futures wait: only awaited, and done by the loop's own thread."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
@@ -45,7 +45,7 @@ class AwaitedFace:
 
     def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        result.add_callback(lambda: settle(future))
+        result.add_callback(lambda: set_done(future))
         return future.__await__()
 
 
@@ -53,15 +53,15 @@ T = TypeVar("T")
 
 
 class EngineLoop:
-    """Made in a running loop; `machine` is the environment to make an engine in."""
+    """Made in a running loop; `environment` is the environment to make an engine in."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.machine = Machine(name)
-        self._driver = AsyncioDriver(asyncio.get_running_loop(), self.machine.reactor)
+        self.environment = RealEnvironment(name)
+        self._driver = AsyncioDriver(asyncio.get_running_loop(), self.environment.reactor)
         self._futures: set[asyncio.Future[None]] = set()
         self._closed = False
-        self._giving_back: asyncio.Task[None] | None = None
+        self._closing_task: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -100,7 +100,7 @@ class EngineLoop:
             raise
         finally:
             self._futures.discard(future)
-        return outcome(waiter)
+        return result_of(waiter)
 
     def _forget(self, waiter: Waiter[T], error: BaseException) -> None:
         """Nobody waits any more: let the engine know."""
@@ -119,30 +119,30 @@ class EngineLoop:
         """Do `end`, and stop; return when all is given back. More than once does no harm."""
         if not self._closed:
             self._end(end)
-        if self._giving_back is not None:
-            await asyncio.shield(self._giving_back)
+        if self._closing_task is not None:
+            await asyncio.shield(self._closing_task)
 
     def _end(self, end: Callable[[], object]) -> None:
         self.run(end)
-        self.machine.reactor.run_ready()  # What the end has left to be done.
+        self.environment.reactor.run_ready()  # What the end has left to be done.
         self._closed = True
         self._driver.close()
         for future in self._futures:
             if not future.done():
                 future.set_result(None)
-        if self.machine.workers.in_progress:
-            self._giving_back = self._driver.loop.create_task(self._give_back())
+        if self.environment.workers.in_progress:
+            self._closing_task = self._driver.loop.create_task(self._close_environment())
         else:
-            self.machine.close()
+            self.environment.close()
 
-    async def _give_back(self) -> None:
+    async def _close_environment(self) -> None:
         try:
-            await self._driver.loop.run_in_executor(None, self.machine.workers.close)
+            await self._driver.loop.run_in_executor(None, self.environment.workers.close)
         finally:
-            self.machine.close()
+            self.environment.close()
 
 
-def outcome(waiter: Waiter[T]) -> T:
+def result_of(waiter: Waiter[T]) -> T:
     """What became of it; the client was closed if nothing did."""
     if not waiter.done:
         raise ClientClosed("the client was closed")

@@ -23,9 +23,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from odradek.client.blocking.wake_signal import Signal, borrowed, give_back
+from odradek.client.blocking.wake_signal import WakeSignal, borrow_signal, return_signal
 from odradek.client.errors import ClientClosed, KafkaTimeout
-from odradek.client.real_environment import Machine
+from odradek.client.real_environment import RealEnvironment
 from odradek.client.waiter import Waiter
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ JOIN_S = 5.0
 """How long closing waits for the thread to end; it ends by itself in any case."""
 
 
-class Waiting(Generic[T]):
+class BlockedThread(Generic[T]):
     """A thread that waits, once. Who is to wake it may know it for long after its time is over:
     then that does nothing, and it holds no signal.
     """
@@ -44,7 +44,7 @@ class Waiting(Generic[T]):
     __slots__ = ("_signal", "_to_ring", "error", "waiter")
 
     def __init__(self) -> None:
-        self._signal = borrowed()
+        self._signal = borrow_signal()
         self._to_ring = [self._signal]
         """Who takes it out of here is the last who may set it."""
         self.waiter: Waiter[T] | None = None
@@ -60,7 +60,7 @@ class Waiting(Generic[T]):
         finally:
             del self._signal
             if in_time or self._take() is not None:  # Else it is just being set.
-                give_back(signal)
+                return_signal(signal)
         return in_time
 
     def wake(self, _: object = None) -> None:
@@ -69,7 +69,7 @@ class Waiting(Generic[T]):
         if signal is not None:
             signal.set()
 
-    def _take(self) -> Signal | threading.Event | None:
+    def _take(self) -> WakeSignal | threading.Event | None:
         try:
             return self._to_ring.pop()
         except IndexError:
@@ -77,14 +77,14 @@ class Waiting(Generic[T]):
 
 
 class EngineThread:
-    """One reactor on a thread of its own; `machine` is the environment to make an engine in."""
+    """One reactor on a thread of its own; `environment` is the environment to make an engine in."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.machine = Machine(name)
+        self.environment = RealEnvironment(name)
         self._process = os.getpid()
         self._guard = threading.Lock()
-        self._waiting: set[Waiting[Any]] = set()
+        self._waiting: set[BlockedThread[Any]] = set()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -107,7 +107,7 @@ class EngineThread:
         self._check_process()
         with self._guard:
             self._check_open()
-            self.machine.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
+            self.environment.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
 
     def call(self, action: Callable[[], T]) -> T:
         """Have it done on the owner thread; what it gives or raises."""
@@ -129,7 +129,7 @@ class EngineThread:
                 f"this would block {self.name}, which is to answer it: do not wait in a callback"
             )
         self._check_process()
-        waiting: Waiting[T] = Waiting()
+        waiting: BlockedThread[T] = BlockedThread()
 
         def begin() -> None:
             try:
@@ -145,7 +145,7 @@ class EngineThread:
             with self._guard:
                 self._check_open()
                 self._waiting.add(waiting)
-                self.machine.reactor.call_soon_threadsafe(begin)
+                self.environment.reactor.call_soon_threadsafe(begin)
             in_time = waiting.block(timeout_s)
         except BaseException:  # Ctrl-C, most likely.
             self._forget(waiting, KeyboardInterrupt())
@@ -155,7 +155,7 @@ class EngineThread:
                 self._waiting.discard(waiting)
         return self._outcome(waiting, in_time, timeout_s)
 
-    def _outcome(self, waiting: Waiting[T], in_time: bool, timeout_s: float | None) -> T:
+    def _outcome(self, waiting: BlockedThread[T], in_time: bool, timeout_s: float | None) -> T:
         if not in_time:
             late = KafkaTimeout(f"not done within {timeout_s} s")
             self._forget(waiting, late)
@@ -166,7 +166,7 @@ class EngineThread:
             raise ClientClosed("the client was closed")
         return waiting.waiter.result()
 
-    def _forget(self, waiting: Waiting[Any], error: BaseException) -> None:
+    def _forget(self, waiting: BlockedThread[Any], error: BaseException) -> None:
         """Nobody waits any more: let the engine know."""
 
         def forget() -> None:
@@ -175,7 +175,7 @@ class EngineThread:
 
         with self._guard:
             if self.running:
-                self.machine.reactor.call_soon_threadsafe(forget)
+                self.environment.reactor.call_soon_threadsafe(forget)
 
     def _check_process(self) -> None:
         """Before the guard is taken: in a forked process it may be held for ever."""
@@ -197,7 +197,7 @@ class EngineThread:
             if self._closed:
                 return
             self._closed = True
-            reactor = self.machine.reactor
+            reactor = self.environment.reactor
             reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
             reactor.stop()
         if not self._thread.is_alive():
@@ -207,19 +207,19 @@ class EngineThread:
 
     def _run(self) -> None:
         try:
-            self.machine.reactor.run()
-            self.machine.reactor.run_ready()  # What the end has left to be done.
+            self.environment.reactor.run()
+            self.environment.reactor.run_ready()  # What the end has left to be done.
         finally:
             with self._guard:
                 self._closed = True
                 waiting, self._waiting = self._waiting, set()
             for one in waiting:
                 one.wake()
-            self.machine.close()
+            self.environment.close()
 
 
-_ages = itertools.count()
-_ends: dict[int, tuple[int, weakref.WeakMethod[Callable[[], object]]]] = {}
+_hook_numbers = itertools.count()
+_exit_hooks: dict[int, tuple[int, weakref.WeakMethod[Callable[[], object]]]] = {}
 """By age: process, and method."""
 
 
@@ -227,20 +227,20 @@ def at_exit(end: Callable[[], object]) -> Callable[[], None]:
     """Call a method when the interpreter ends, the youngest first, unless its object is gone by
     then; what is returned takes it back.
     """
-    if not _ends:
-        atexit.register(_end_all)
-    key = next(_ages)
-    _ends[key] = os.getpid(), weakref.WeakMethod(end)
+    if not _exit_hooks:
+        atexit.register(_run_exit_hooks)
+    key = next(_hook_numbers)
+    _exit_hooks[key] = os.getpid(), weakref.WeakMethod(end)
 
     def take_back() -> None:
-        _ends.pop(key, None)
+        _exit_hooks.pop(key, None)
 
     return take_back
 
 
-def _end_all() -> None:
-    while _ends:
-        _, (process, reference) = _ends.popitem()
+def _run_exit_hooks() -> None:
+    while _exit_hooks:
+        _, (process, reference) = _exit_hooks.popitem()
         end = reference()
         if end is not None and process == os.getpid():
             try:

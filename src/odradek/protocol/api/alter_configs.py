@@ -1,6 +1,6 @@
 """AlterConfigs (key 33, versions 0 to 2): replace all settings of a resource.
 
-- 2: flexible. What is not named goes back to its default: see IncrementalAlterConfigs.
+- 2: flexible. A setting that is not named gets its default again: see IncrementalAlterConfigs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AlterConfigsResourceResponse:
 
 @message(api=33, versions=(0, 2), flexible=2)
 class AlterConfigsResponse:
-    """Per resource, whether it was changed."""
+    """Per resource, the error or none."""
 
     throttle_time_ms: i32 = 0
     responses: list[AlterConfigsResourceResponse]

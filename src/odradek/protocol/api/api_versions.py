@@ -1,13 +1,13 @@
-"""ApiVersions (key 18, versions 0 to 5): which versions of which APIs this broker serves.
+"""ApiVersions (key 18, versions 0 to 5): the versions of each API that the broker serves.
 
-The first request on a connection, so both sides bend: a version the broker does not know is
-answered with a version 0 body, UNSUPPORTED_VERSION and the range of this API; and the response has
-header v0 in every version (KIP-511).
+It is the first request on a connection, when neither side knows the other's versions: a broker
+answers a version that it does not know with a version 0 body, UNSUPPORTED_VERSION and the version
+range of this API; and the response has header v0 in every version (KIP-511).
 
 - 3: flexible; name and version of the client; features of the cluster (KIP-584).
 - 4: a feature's lowest supported level may be 0 (KAFKA-17011).
-- 5: the cluster and node the client means to reach; REBOOTSTRAP_REQUIRED if this is another one
-  (KIP-1242).
+- 5: the cluster and node that the client expects; REBOOTSTRAP_REQUIRED if the broker is another
+  one (KIP-1242).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 @message(api=18, versions=(0, 5), flexible=3)
 class ApiVersionsRequest:
-    """Ask what the broker serves."""
+    """Requests the versions that the broker serves."""
 
     client_software_name: str = field(default="", since=3, ignorable=True)
     client_software_version: str = field(default="", since=3, ignorable=True)
@@ -38,7 +38,7 @@ class ApiVersion:
 
 @struct
 class SupportedFeatureKey:
-    """The levels of a feature this broker supports. Up to 3, none whose lowest is 0."""
+    """The levels of a feature that the broker supports. Up to version 3, none lower than 1."""
 
     name: str
     min_version: i16
@@ -56,7 +56,7 @@ class FinalizedFeatureKey:
 
 @message(api=18, versions=(0, 5), flexible=3)
 class ApiVersionsResponse:
-    """What the broker serves."""
+    """The APIs and features that the broker serves."""
 
     error_code: i16
     api_keys: list[ApiVersion]

@@ -17,12 +17,12 @@ class CreatePartitionsAssignment:
 
 @struct
 class CreatePartitionsTopic:
-    """One topic and how many partitions it shall have."""
+    """One topic and its new number of partitions."""
 
     name: str
     count: i32 = field(doc="In total, not how many to add.")
     assignments: list[CreatePartitionsAssignment] | None = field(
-        doc="For the new partitions only; null to let the cluster choose."
+        doc="Of the new partitions only; null to let the cluster choose."
     )
 
 
@@ -46,7 +46,7 @@ class CreatePartitionsTopicResult:
 
 @message(api=37, versions=(0, 3), flexible=2)
 class CreatePartitionsResponse:
-    """Per topic, whether partitions were added."""
+    """Per topic, the error or none."""
 
     throttle_time_ms: i32 = 0
     results: list[CreatePartitionsTopicResult]

@@ -1,4 +1,4 @@
-"""CreateTopics (key 19, versions 2 to 7): create topics, or check that they could be.
+"""CreateTopics (key 19, versions 2 to 7): create topics, or validate the request.
 
 - 4: -1 for the default number of partitions and replicas (KIP-464).
 - 5: flexible; the topic's settings in the response (KIP-525).
@@ -51,7 +51,7 @@ class CreateTopicsRequest:
 
 @struct
 class CreatableTopicConfigs:
-    """A setting as the new topic has it."""
+    """A setting and its value for the new topic."""
 
     name: str
     value: str | None
@@ -69,7 +69,7 @@ class CreatableTopicResult:
     error_code: i16
     error_message: str | None
     topic_config_error_code: i16 = field(
-        default=0, tag=0, since=5, ignorable=True, doc="Why `configs` is null, if it is."
+        default=0, tag=0, since=5, ignorable=True, doc="The reason if `configs` is null."
     )
     num_partitions: i32 = field(default=-1, since=5, ignorable=True)
     replication_factor: i16 = field(default=-1, since=5, ignorable=True)
@@ -78,7 +78,7 @@ class CreatableTopicResult:
 
 @message(api=19, versions=(2, 7), flexible=5)
 class CreateTopicsResponse:
-    """Per topic, what was created or why it was not."""
+    """Per topic, the topic that was created or the error."""
 
     throttle_time_ms: i32 = 0
     topics: list[CreatableTopicResult]

@@ -26,7 +26,7 @@ class DeletableGroupResult:
 
 @message(api=42, versions=(0, 3), flexible=2)
 class DeleteGroupsResponse:
-    """Per group, whether it was deleted."""
+    """Per group, the error or none."""
 
     throttle_time_ms: i32 = 0
     results: list[DeletableGroupResult]

@@ -41,7 +41,7 @@ class DeletableTopicResult:
 
 @message(api=20, versions=(1, 6), flexible=4)
 class DeleteTopicsResponse:
-    """Per topic, whether it was deleted."""
+    """Per topic, the error or none."""
 
     throttle_time_ms: i32 = 0
     responses: list[DeletableTopicResult]

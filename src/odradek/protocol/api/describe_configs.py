@@ -14,7 +14,7 @@ from odradek.protocol.schema import field, i8, i16, i32, message, struct
 
 @struct
 class DescribeConfigsResource:
-    """A resource and which settings of it; null for all."""
+    """A resource and the names of its settings to describe; null for all."""
 
     resource_type: i8 = field(doc="2 topic, 4 broker, 8 broker logger.")
     resource_name: str
@@ -32,7 +32,7 @@ class DescribeConfigsRequest:
 
 @struct
 class DescribeConfigsSynonym:
-    """Another name the value may come from, the most specific first."""
+    """Another name that the value may come from, the most specific first."""
 
     name: str
     value: str | None

@@ -20,7 +20,7 @@ class DescribeGroupsRequest:
 
 @struct
 class DescribedGroupMember:
-    """One member. Metadata and assignment are there in a stable group only."""
+    """One member. Only in a stable group does it have metadata and an assignment."""
 
     member_id: str
     group_instance_id: str | None = field(default=None, since=4, ignorable=True)
@@ -39,7 +39,7 @@ class DescribedGroup:
     group_id: str
     group_state: str
     protocol_type: str
-    protocol_data: str = field(doc="The protocol that was chosen, in a stable group only.")
+    protocol_data: str = field(doc="The chosen protocol, in a stable group only.")
     members: list[DescribedGroupMember]
     authorized_operations: i32 = field(
         default=-(2**31), since=3, doc="Bits; the default where not asked."

@@ -15,7 +15,7 @@ class TopicRequest:
 
 @message(api=61, versions=(0, 0), flexible=0)
 class DescribeProducersRequest:
-    """Ask for the producer state of partitions."""
+    """Requests the producer state of partitions."""
 
     topics: list[TopicRequest]
 

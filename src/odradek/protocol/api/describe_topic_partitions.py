@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75, version 0): partitions of topics, by pages (KIP-966)."""
+"""DescribeTopicPartitions (key 75, version 0): partitions of topics, in pages (KIP-966)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicRequest:
 
 @struct
 class Cursor:
-    """A place in the list: partitions of a topic from this one on."""
+    """A position in the list: the partitions of a topic from this one on."""
 
     topic_name: str
     partition_index: i32
@@ -60,7 +60,7 @@ class DescribeTopicPartitionsResponseTopic:
 
 @message(api=75, versions=(0, 0), flexible=0)
 class DescribeTopicPartitionsResponse:
-    """One page; `next_cursor` is where the next begins."""
+    """One page; `next_cursor` is where the next page begins."""
 
     throttle_time_ms: i32 = 0
     topics: list[DescribeTopicPartitionsResponseTopic]

@@ -1,4 +1,4 @@
-"""Fetch (key 1, versions 4 to 18): read record batches, waiting for them if need be.
+"""Fetch (key 1, versions 4 to 18): read record batches, and wait if there are none.
 
 - 4 is the floor: isolation level, aborted transactions. 5: log start offsets.
 - 7: incremental fetch sessions (KIP-227). 9: `current_leader_epoch` for fencing (KIP-320).
@@ -8,7 +8,7 @@
 - 15: `replica_state` in place of `replica_id` (KIP-903). 16: addresses of new leaders (KIP-951).
 - 17: the follower's directory (KIP-853). 18: the follower's high watermark (KIP-1166).
 
-The classes themselves are written out in `hot_fetch_messages`; what follows is their wire form.
+`hot_fetch` defines the classes of the messages; this module declares their wire form.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 @struct
 class ReplicaState:
-    """Who the follower is; consumers send none."""
+    """The id and epoch of a follower; consumers send none."""
 
     replica_id: i32 = -1
     replica_epoch: i64 = -1
@@ -78,7 +78,7 @@ class FetchPartitionForm:
 @wire_form(FetchTopic)
 @struct
 class FetchTopicForm:
-    """One topic, by name up to 12, by id from 13."""
+    """One topic: by name up to version 12, by id from 13."""
 
     topic: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -98,7 +98,7 @@ class ForgottenTopicForm:
 @wire_form(FetchRequest)
 @message(api=1, versions=(4, 18), flexible=12)
 class FetchRequestForm:
-    """Read partitions from offsets, of this session or of none."""
+    """Reads partitions from offsets, within a fetch session or without one."""
 
     cluster_id: str | None = field(
         default=None,
@@ -114,7 +114,7 @@ class FetchRequestForm:
     max_wait_ms: i32 = field(doc="How long to wait for `min_bytes`.")
     min_bytes: i32
     max_bytes: i32 = field(
-        default=2**31 - 1, doc="A first batch larger than this is returned all the same (KIP-74)."
+        default=2**31 - 1, doc="A first batch larger than this is returned nevertheless (KIP-74)."
     )
     isolation_level: i8 = field(default=0, doc="0 read_uncommitted, 1 read_committed.")
     session_id: i32 = field(default=0, since=7, ignorable=True, doc="0 for none or a new one.")
@@ -131,7 +131,7 @@ class FetchRequestForm:
 
 @struct
 class EpochEndOffset:
-    """The largest epoch below which the follower's log agrees, and its end."""
+    """The largest epoch that the follower's log shares with the leader's, and its end."""
 
     epoch: i32 = -1
     end_offset: i64 = -1
@@ -139,7 +139,7 @@ class EpochEndOffset:
 
 @struct
 class LeaderIdAndEpoch:
-    """The leader the client should turn to, if that is known."""
+    """The current leader, if known."""
 
     leader_id: i32 = -1
     leader_epoch: i32 = -1
@@ -147,7 +147,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class SnapshotId:
-    """The snapshot to fetch instead, where the log begins later."""
+    """The snapshot to fetch instead, if the log begins after the fetch offset."""
 
     end_offset: i64 = -1
     epoch: i32 = -1
@@ -155,7 +155,7 @@ class SnapshotId:
 
 @struct
 class AbortedTransaction:
-    """Records of this producer from this offset up to its abort marker are void."""
+    """A producer's records from this offset up to its abort marker are aborted."""
 
     producer_id: i64
     first_offset: i64
@@ -164,7 +164,7 @@ class AbortedTransaction:
 @wire_form(PartitionData)
 @struct
 class PartitionDataForm:
-    """What was read of one partition."""
+    """The offsets and batches of one partition."""
 
     partition_index: i32
     error_code: i16
@@ -182,7 +182,7 @@ class PartitionDataForm:
 @wire_form(FetchableTopicResponse)
 @struct
 class FetchableTopicResponseForm:
-    """One topic, as in the request."""
+    """The partitions of one topic, named as in the request."""
 
     topic: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -202,7 +202,7 @@ class NodeEndpoint:
 @wire_form(FetchResponse)
 @message(api=1, versions=(4, 18), flexible=12)
 class FetchResponseForm:
-    """Per partition, its offsets and the batches read."""
+    """Per partition, its offsets and the batches that were read."""
 
     throttle_time_ms: i32 = 0
     error_code: i16 = field(default=0, since=7, ignorable=True)

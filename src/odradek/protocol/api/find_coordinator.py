@@ -1,8 +1,8 @@
-"""FindCoordinator (key 10, versions 0 to 6): which broker coordinates a group or a transaction.
+"""FindCoordinator (key 10, versions 0 to 6): the broker that coordinates a group or a transaction.
 
 - 1: `key_type`, throttle time, error messages. 3: flexible.
 - 4: many keys in one request (KIP-699), in `coordinator_keys` and `coordinators`.
-- 5: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- 5: error TRANSACTION_ABORTABLE (KIP-890).
 - 6: share groups (KIP-932): key type 2, keys of the form `group:topic id:partition`.
 
 Key types: 0 group, 1 transaction, 2 share.
@@ -15,7 +15,7 @@ from odradek.protocol.schema import field, i8, i16, i32, message, struct
 
 @message(api=10, versions=(0, 6), flexible=3)
 class FindCoordinatorRequest:
-    """Ask for the coordinator of a key, or of several."""
+    """Requests the coordinators of keys."""
 
     key: str = field(default="", until=3)
     key_type: i8 = field(default=0, since=1, doc="0 group, 1 transaction, 2 share.")
@@ -36,7 +36,7 @@ class Coordinator:
 
 @message(api=10, versions=(0, 6), flexible=3)
 class FindCoordinatorResponse:
-    """The broker, at the top level up to 3 and per key from 4."""
+    """The coordinator: at the top level up to version 3, per key from 4."""
 
     throttle_time_ms: i32 = field(default=0, since=1, ignorable=True)
     error_code: i16 = field(default=0, until=3)

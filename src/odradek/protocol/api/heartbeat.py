@@ -1,4 +1,6 @@
-"""Heartbeat (key 12, versions 0 to 4): a member is alive, and learns whether a rebalance goes on.
+"""Heartbeat (key 12, versions 0 to 4): keeps a member's session alive and reports rebalances.
+
+`hot_heartbeat` defines the classes of the messages; this module declares their wire form.
 
 - 1: throttle time. 3: static members (KIP-345). 4: flexible.
 """
@@ -14,7 +16,7 @@ __all__ = ["HeartbeatRequest", "HeartbeatResponse"]
 @wire_form(HeartbeatRequest)
 @message(api=12, versions=(0, 4), flexible=4)
 class HeartbeatRequestForm:
-    """Say that a member of a generation is alive."""
+    """Tells the coordinator that a member of a generation is alive."""
 
     group_id: str
     generation_id: i32
@@ -25,7 +27,7 @@ class HeartbeatRequestForm:
 @wire_form(HeartbeatResponse)
 @message(api=12, versions=(0, 4), flexible=4)
 class HeartbeatResponseForm:
-    """No error, or why to join again."""
+    """No error, or the reason to rejoin the group."""
 
     throttle_time_ms: i32 = field(default=0, since=1, ignorable=True)
     error_code: i16

@@ -46,7 +46,7 @@ class AlterConfigsResourceResponse:
 
 @message(api=44, versions=(0, 1), flexible=1)
 class IncrementalAlterConfigsResponse:
-    """Per resource, whether it was changed."""
+    """Per resource, the error or none."""
 
     throttle_time_ms: i32 = 0
     responses: list[AlterConfigsResourceResponse]

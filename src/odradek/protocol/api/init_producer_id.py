@@ -1,6 +1,6 @@
 """InitProducerId (key 22, versions 0 to 6): a producer id and epoch.
 
-- 2: flexible. 3: the present id and epoch, to go on after INVALID_PRODUCER_EPOCH (KIP-360).
+- 2: flexible. 3: the current id and epoch, to recover from INVALID_PRODUCER_EPOCH (KIP-360).
 - 4: PRODUCER_FENCED. 5: TRANSACTION_ABORTABLE (KIP-890).
 - 6: two-phase commit (KIP-939); Kafka 4.4 marks it unstable, brokers advertise up to 5.
 """
@@ -12,7 +12,7 @@ from odradek.protocol.schema import field, i16, i32, i64, message
 
 @message(api=22, versions=(0, 6), flexible=2)
 class InitProducerIdRequest:
-    """Ask for a producer id; of a transactional id, fence its earlier producers."""
+    """Requests a producer id; with a transactional id, also fences its earlier producers."""
 
     transactional_id: str | None
     transaction_timeout_ms: i32

@@ -1,7 +1,7 @@
 """JoinGroup (key 11, versions 0 to 9): become a member of a group's next generation.
 
 - 1: a rebalance timeout apart from the session timeout. 2: throttle time.
-- 4: a new member is refused with MEMBER_ID_REQUIRED and the id to come back with (KIP-394).
+- 4: a new member gets MEMBER_ID_REQUIRED and the id to join with (KIP-394).
 - 5: static members by `group_instance_id` (KIP-345). 6: flexible.
 - 7: the protocol type in the response, a null protocol name (KIP-559). 8: `reason` (KIP-800).
 - 9: `skip_assignment`: the leader must not assign again (KIP-814).
@@ -14,7 +14,7 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @struct
 class JoinGroupRequestProtocol:
-    """One protocol (of a consumer: an assignor) that the member speaks."""
+    """One protocol (for a consumer: an assignor) that the member supports."""
 
     name: str
     metadata: bytes
@@ -22,12 +22,12 @@ class JoinGroupRequestProtocol:
 
 @message(api=11, versions=(0, 9), flexible=6)
 class JoinGroupRequest:
-    """Join a group, or join again."""
+    """Join a group, or rejoin it."""
 
     group_id: str
     session_timeout_ms: i32
     rebalance_timeout_ms: i32 = field(
-        default=-1, since=1, ignorable=True, doc="-1: as the session timeout."
+        default=-1, since=1, ignorable=True, doc="-1: the session timeout."
     )
     member_id: str = field(doc="Empty for a member that has none yet.")
     group_instance_id: str | None = field(default=None, since=5)
@@ -38,7 +38,7 @@ class JoinGroupRequest:
 
 @struct
 class JoinGroupResponseMember:
-    """One member and what it said of itself under the protocol that was chosen."""
+    """One member and its metadata for the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None = field(default=None, since=5, ignorable=True)
@@ -47,7 +47,7 @@ class JoinGroupResponseMember:
 
 @message(api=11, versions=(0, 9), flexible=6)
 class JoinGroupResponse:
-    """The generation; to its leader, also its members."""
+    """The generation; for its leader, also its members."""
 
     throttle_time_ms: i32 = field(default=0, since=2, ignorable=True)
     error_code: i16

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, versions 0 to 5): members leave before their session runs out.
+"""LeaveGroup (key 13, versions 0 to 5): members leave before their session times out.
 
 - 1: throttle time. 3: several members at once, each by id or by instance id (KIP-345).
 - 4: flexible. 5: `reason` (KIP-800).
@@ -29,7 +29,7 @@ class LeaveGroupRequest:
 
 @struct
 class MemberResponse:
-    """Whether one member was removed."""
+    """The error of removing one member, or none."""
 
     member_id: str
     group_instance_id: str | None
@@ -38,7 +38,7 @@ class MemberResponse:
 
 @message(api=13, versions=(0, 5), flexible=4)
 class LeaveGroupResponse:
-    """Of the group as a whole and, from 3, per member."""
+    """The error of the whole group and, from version 3, of each member."""
 
     throttle_time_ms: i32 = field(default=0, since=1, ignorable=True)
     error_code: i16

@@ -11,7 +11,7 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @message(api=16, versions=(0, 5), flexible=3)
 class ListGroupsRequest:
-    """List groups; an empty filter lets all through."""
+    """List groups; an empty filter matches all."""
 
     states_filter: list[str] = field(factory=list, since=4)
     types_filter: list[str] = field(factory=list, since=5)

@@ -41,7 +41,7 @@ class ListOffsetsRequest:
 
 @struct
 class ListOffsetsPartitionResponse:
-    """What was found in one partition."""
+    """The offset found in one partition."""
 
     partition_index: i32
     error_code: i16

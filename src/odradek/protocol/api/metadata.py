@@ -3,7 +3,7 @@
 - 1: an empty array of topics means none, null all; in version 0 empty means all.
 - 4: whether topics may be created. 5: offline replicas. 7: leader epochs (KIP-320).
 - 8: authorized operations; of the cluster up to 10 only, then see DescribeCluster (KIP-700).
-- 9: flexible. 10: topic ids in the response. 12: topics may be asked for by id (KIP-516).
+- 9: flexible. 10: topic ids in the response. 12: topic ids in the request (KIP-516).
 - 13: an error for the whole response (KIP-1102).
 """
 
@@ -17,7 +17,7 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @struct
 class MetadataRequestTopic:
-    """One topic, by name, or from 12 by id."""
+    """One topic: by name, or from version 12 by id."""
 
     topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
     name: str | None = field(nullable_since=10)
@@ -35,7 +35,7 @@ class MetadataRequest:
 
 @struct
 class MetadataResponseBroker:
-    """One live broker and its address on the listener that was asked."""
+    """One live broker and its address on the listener that received the request."""
 
     node_id: i32
     host: str
@@ -58,7 +58,7 @@ class MetadataResponsePartition:
 
 @struct
 class MetadataResponseTopic:
-    """One topic. Name or id is unknown only where the other was asked for in vain."""
+    """One topic. The name or id is missing only if a topic requested by the other is unknown."""
 
     error_code: i16
     name: str | None = field(nullable_since=12)

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47, version 0): forget how far a group has read (KIP-496)."""
+"""OffsetDelete (key 47, version 0): delete committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class OffsetDeleteResponseTopic:
 
 @message(api=47, versions=(0, 0), flexible=None)
 class OffsetDeleteResponse:
-    """Of the group as a whole, and per partition."""
+    """The error of the whole group, and of each partition."""
 
-    error_code: i16 = field(doc="Of the group as a whole.")
+    error_code: i16 = field(doc="That of the whole group.")
     throttle_time_ms: i32 = 0
     topics: list[OffsetDeleteResponseTopic]

@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9, versions 1 to 10): how far a group has read.
+"""OffsetFetch (key 9, versions 1 to 10): the committed offsets of a group.
 
 - 1 is the floor. 2: null for all topics, an error for the whole group. 3: throttle time.
 - 5: leader epochs (KIP-320). 6: flexible. 7: `require_stable` (KIP-447).
@@ -16,7 +16,7 @@ from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 @struct
 class OffsetFetchRequestTopic:
-    """One topic, up to 7."""
+    """One topic, up to version 7."""
 
     name: str
     partition_indexes: list[i32]
@@ -24,7 +24,7 @@ class OffsetFetchRequestTopic:
 
 @struct
 class OffsetFetchRequestTopics:
-    """One topic of a group, from 8: by name up to 9 and by id from 10."""
+    """One topic of a group, from version 8: by name up to 9, by id from 10."""
 
     name: str = field(default="", until=9, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
@@ -33,7 +33,7 @@ class OffsetFetchRequestTopics:
 
 @struct
 class OffsetFetchRequestGroup:
-    """One group, from 8; null for all its topics."""
+    """One group, from version 8; null topics for all of them."""
 
     group_id: str
     member_id: str | None = field(default=None, since=9, ignorable=True)
@@ -43,7 +43,7 @@ class OffsetFetchRequestGroup:
 
 @message(api=9, versions=(1, 10), flexible=6)
 class OffsetFetchRequest:
-    """Ask for committed offsets."""
+    """Requests committed offsets."""
 
     group_id: str = field(default="", until=7)
     topics: list[OffsetFetchRequestTopic] | None = field(factory=list, until=7, nullable_since=2)
@@ -55,7 +55,7 @@ class OffsetFetchRequest:
 
 @struct
 class OffsetFetchResponsePartition:
-    """One partition, up to 7; offset -1 where nothing was committed."""
+    """One partition, up to version 7; offset -1 where nothing was committed."""
 
     partition_index: i32
     committed_offset: i64
@@ -66,7 +66,7 @@ class OffsetFetchResponsePartition:
 
 @struct
 class OffsetFetchResponseTopic:
-    """One topic, up to 7."""
+    """One topic, up to version 7."""
 
     name: str
     partitions: list[OffsetFetchResponsePartition]
@@ -74,7 +74,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """One partition of a group, from 8; offset -1 where nothing was committed."""
+    """One partition of a group, from version 8; offset -1 where nothing was committed."""
 
     partition_index: i32
     committed_offset: i64
@@ -85,7 +85,7 @@ class OffsetFetchResponsePartitions:
 
 @struct
 class OffsetFetchResponseTopics:
-    """One topic of a group, from 8."""
+    """One topic of a group, from version 8."""
 
     name: str = field(default="", until=9, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=10, ignorable=True)
@@ -94,7 +94,7 @@ class OffsetFetchResponseTopics:
 
 @struct
 class OffsetFetchResponseGroup:
-    """One group, from 8."""
+    """One group, from version 8."""
 
     group_id: str
     topics: list[OffsetFetchResponseTopics]
@@ -103,7 +103,7 @@ class OffsetFetchResponseGroup:
 
 @message(api=9, versions=(1, 10), flexible=6)
 class OffsetFetchResponse:
-    """The offsets: at the top level up to 7, per group from 8."""
+    """The offsets: at the top level up to version 7, per group from 8."""
 
     throttle_time_ms: i32 = field(default=0, since=3, ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field(factory=list, until=7)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23, versions 2 to 4): where a leader epoch ends in the log.
+"""OffsetForLeaderEpoch (key 23, versions 2 to 4): the end offset of a leader epoch in the log.
 
 - 3: `replica_id`. 4: flexible.
 """
@@ -10,7 +10,7 @@ from odradek.protocol.schema import field, i16, i32, i64, message, struct
 
 @struct
 class OffsetForLeaderPartition:
-    """One partition and the epoch asked for."""
+    """One partition and the requested epoch."""
 
     partition: i32
     current_leader_epoch: i32 = field(default=-1, doc="-1 unknown: not checked.")
@@ -27,7 +27,7 @@ class OffsetForLeaderTopic:
 
 @message(api=23, versions=(2, 4), flexible=4)
 class OffsetForLeaderEpochRequest:
-    """Ask where leader epochs end."""
+    """Requests the end offsets of leader epochs."""
 
     replica_id: i32 = field(default=-2, since=3, ignorable=True, doc="-1 consumer, -2 debugging.")
     topics: list[OffsetForLeaderTopic]
@@ -35,7 +35,7 @@ class OffsetForLeaderEpochRequest:
 
 @struct
 class EpochEndOffset:
-    """The largest epoch not above the one asked for, and its end; -1 for none."""
+    """The largest epoch not above the requested one, and its end offset; -1 for none."""
 
     error_code: i16
     partition: i32
@@ -53,7 +53,7 @@ class OffsetForLeaderTopicResult:
 
 @message(api=23, versions=(2, 4), flexible=4)
 class OffsetForLeaderEpochResponse:
-    """Per partition, the end of the epoch asked for."""
+    """Per partition, the end offset of the requested epoch."""
 
     throttle_time_ms: i32 = 0
     topics: list[OffsetForLeaderTopicResult]

@@ -3,15 +3,15 @@
 - 3 is the floor: message format v2, `transactional_id`.
 - 4: the client is ready for KAFKA_STORAGE_ERROR. 5: `log_start_offset` in the response.
 - 7: zstd allowed (KIP-110).
-- 8: the records at fault and a message in the response (KIP-467).
+- 8: the invalid records and a message in the response (KIP-467).
 - 9: flexible. 10: the current leader and its address on NOT_LEADER_OR_FOLLOWER (KIP-951).
 - 11: TRANSACTION_ABORTABLE (KIP-890). 12: adds partitions to the transaction implicitly.
 - 13: topics by id, not by name; UNKNOWN_TOPIC_ID (KIP-516).
 
-The classes themselves are written out in `hot_messages`; what follows is their wire form.
+`hot_produce` defines the classes of the messages; this module declares their wire form.
 
-With `acks` 0 there is no response at all. Brokers advertise version 0 as the lowest and refuse 0
-to 2: old librdkafka switches features off otherwise (KAFKA-18659).
+With `acks` 0 there is no response. Brokers advertise version 0 as the lowest and refuse 0 to 2,
+because old librdkafka otherwise disables features (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 @wire_form(PartitionProduceData)
 @struct
 class PartitionProduceDataForm:
-    """The batches for one partition."""
+    """The batches of one partition."""
 
     index: i32
     records: Records | None
@@ -54,7 +54,7 @@ class PartitionProduceDataForm:
 @wire_form(TopicProduceData)
 @struct
 class TopicProduceDataForm:
-    """One topic, by name up to 12, by id from 13."""
+    """One topic: by name up to version 12, by id from 13."""
 
     name: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -64,19 +64,19 @@ class TopicProduceDataForm:
 @wire_form(ProduceRequest)
 @message(api=0, versions=(3, 13), flexible=9)
 class ProduceRequestForm:
-    """Append record batches; the answer waits for `acks`."""
+    """Appends record batches; the response waits for `acks`."""
 
     transactional_id: str | None = field(
         default=None, doc="Null unless the producer is transactional."
     )
-    acks: i16 = field(doc="0 nobody, 1 the leader, -1 the in-sync replicas.")
+    acks: i16 = field(doc="0 none, 1 the leader, -1 the in-sync replicas.")
     timeout_ms: i32
     topic_data: list[TopicProduceData]
 
 
 @struct
 class BatchIndexAndErrorMessage:
-    """A record at fault, by its place in the batch."""
+    """An invalid record, by its index in the batch."""
 
     batch_index: i32
     batch_index_error_message: str | None = None
@@ -84,7 +84,7 @@ class BatchIndexAndErrorMessage:
 
 @struct
 class LeaderIdAndEpoch:
-    """The leader the client should turn to, if that is known."""
+    """The current leader, if known."""
 
     leader_id: i32 = -1
     leader_epoch: i32 = -1
@@ -93,7 +93,7 @@ class LeaderIdAndEpoch:
 @wire_form(PartitionProduceResponse)
 @struct
 class PartitionProduceResponseForm:
-    """What became of one partition's batches."""
+    """The result of appending one partition's batches."""
 
     index: i32
     error_code: i16
@@ -108,7 +108,7 @@ class PartitionProduceResponseForm:
 @wire_form(TopicProduceResponse)
 @struct
 class TopicProduceResponseForm:
-    """One topic, as in the request."""
+    """The results of one topic, named as in the request."""
 
     name: str = field(default="", until=12, ignorable=True)
     topic_id: UUID = field(default=ZERO_UUID, since=13, ignorable=True)
@@ -128,7 +128,7 @@ class NodeEndpoint:
 @wire_form(ProduceResponse)
 @message(api=0, versions=(3, 13), flexible=9)
 class ProduceResponseForm:
-    """Per partition, where its batch was appended or why it was not."""
+    """Per partition, the base offset of its batch or the error."""
 
     responses: list[TopicProduceResponse]
     throttle_time_ms: i32 = 0

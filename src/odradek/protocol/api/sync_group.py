@@ -1,7 +1,7 @@
-"""SyncGroup (key 14, versions 0 to 5): the leader gives assignments, each member gets its own.
+"""SyncGroup (key 14, versions 0 to 5): the leader sends assignments, each member receives its own.
 
 - 1: throttle time. 3: static members (KIP-345). 4: flexible.
-- 5: protocol type and name, to be checked by either side (KIP-559).
+- 5: protocol type and name, which both sides check (KIP-559).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from odradek.protocol.schema import field, i16, i32, message, struct
 
 @struct
 class SyncGroupRequestAssignment:
-    """What the leader gives to one member; opaque to the broker."""
+    """The leader's assignment for one member; opaque to the broker."""
 
     member_id: str
     assignment: bytes
@@ -19,7 +19,7 @@ class SyncGroupRequestAssignment:
 
 @message(api=14, versions=(0, 5), flexible=4)
 class SyncGroupRequest:
-    """Ask for the own assignment; from the leader, with all of them."""
+    """Requests the member's assignment; the leader sends those of all members."""
 
     group_id: str
     generation_id: i32
@@ -27,7 +27,7 @@ class SyncGroupRequest:
     group_instance_id: str | None = field(default=None, since=3)
     protocol_type: str | None = field(default=None, since=5, ignorable=True)
     protocol_name: str | None = field(default=None, since=5, ignorable=True)
-    assignments: list[SyncGroupRequestAssignment] = field(doc="Empty but from the leader.")
+    assignments: list[SyncGroupRequestAssignment] = field(doc="Empty unless sent by the leader.")
 
 
 @message(api=14, versions=(0, 5), flexible=4)
