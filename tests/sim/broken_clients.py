@@ -17,7 +17,7 @@ from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.group.rebalance import CallSequence, ListenerCalls
 from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.position.subscription_state import SubscriptionState
-from odradek.client.producer.batch_completion import Completion
+from odradek.client.producer.batch_completion import BatchCompletion
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.transaction_manager import (
     NOTHING,
@@ -62,7 +62,7 @@ def without_idempotence(plan: EnginesPlan) -> EnginesPlan:
 
 def number_again() -> None:
     """What is sent again gets the next sequence number."""
-    drained = TransactionManager.drained
+    drained = TransactionManager.assign_sequence
 
     def as_new(self: TransactionManager, batch: ProducerBatch) -> None:
         if batch.has_sequence:
@@ -70,17 +70,17 @@ def number_again() -> None:
             batch.base_sequence = -1
         drained(self, batch)
 
-    TransactionManager.drained = as_new  # type: ignore[method-assign]
+    TransactionManager.assign_sequence = as_new  # type: ignore[method-assign]
 
 
 def leave_gaps() -> None:
     """The sequence is not repaired when the broker misses a batch."""
 
     def forget(self: TransactionManager) -> None:
-        for partition in self._troubled:
+        for partition in self._unresolved:
             entry = self.entry(partition)
-            entry.missing, entry.doubtful = NOWHERE, NOTHING
-        self._troubled.clear()
+            entry.first_missing, entry.last_doubtful = NOWHERE, NOTHING
+        self._unresolved.clear()
 
     TransactionManager.resolve = forget  # type: ignore[method-assign]
 
@@ -101,10 +101,10 @@ def impatient(plan: EnginesPlan) -> EnginesPlan:
 def number_anew_without_an_answer() -> None:
     """A batch that the broker does not have now is taken for one that it never will have."""
 
-    def may_follow(self: TxnPartitionEntry, batch: ProducerBatch) -> bool:
-        return self.missing >= batch.ordinal and self.next_to_send_again is not batch
+    def may_still_be_written(self: TxnPartitionEntry, batch: ProducerBatch) -> bool:
+        return self.first_missing >= batch.ordinal and self.next_to_send_again is not batch
 
-    TxnPartitionEntry.may_follow = may_follow  # type: ignore[method-assign]
+    TxnPartitionEntry.may_still_be_written = may_still_be_written  # type: ignore[method-assign]
 
 
 def all_at_once() -> None:
@@ -116,14 +116,14 @@ def all_at_once() -> None:
             return False
         if batch.has_sequence or not entry.in_flight:
             return True
-        return bool(entry.drained - entry.in_flight[0].drained_as < REMEMBERED_BATCHES)
+        return bool(entry.drained_batches - entry.in_flight[0].drain_index < REMEMBERED_BATCHES)
 
     TransactionManager.may_drain = may_drain  # type: ignore[method-assign]
 
 
 def tell_twice() -> None:
     """The answer to a batch that had expired is told, too."""
-    ended = Completion.ended
+    ended = BatchCompletion.request_ended
 
     def finish(self: ProducerBatch) -> None:
         self.done = True
@@ -131,13 +131,13 @@ def tell_twice() -> None:
             self._tell(index, timestamp_ms, callback)
         self.result.finish()
 
-    def ended_late(self: Completion, batch: ProducerBatch, *rest: Any) -> None:
+    def ended_late(self: BatchCompletion, batch: ProducerBatch, *rest: Any) -> None:
         if batch.done:
             batch._finish()
         ended(self, batch, *rest)
 
     ProducerBatch._finish = finish  # type: ignore[method-assign]
-    Completion.ended = ended_late  # type: ignore[method-assign]
+    BatchCompletion.request_ended = ended_late  # type: ignore[method-assign]
 
 
 # Consumers.

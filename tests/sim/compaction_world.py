@@ -30,7 +30,7 @@ from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from odradek.testing.history import History
-from odradek.testing.machine import DATA_DIRECTORY, HOST, PORT, Machine, Wiring, start_node
+from odradek.testing.machine import DATA_DIRECTORY, HOST, PORT, SimMachine, Wiring, start_node
 from odradek.testing.nemesis import Nemesis
 from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
@@ -74,7 +74,7 @@ class CompactionWorld:
         def start(env: Env, process: SimProcess) -> Node:
             return start_node(config, env, process)
 
-        self.machine = Machine(
+        self.machine = SimMachine(
             self.scheduler, self.fabric, History(), Wiring(start), draw_pace(chance)
         )
         self.nemesis = Nemesis(self.machine, self.scheduler.stream("nemesis"))

@@ -18,7 +18,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.segment import Segment
 from odradek.model.env import File
 from odradek.model.topics import TopicPartition
-from odradek.replication.delete_records import LogStarts
+from odradek.replication.log_start_sync import LogStartSyncer
 from odradek.replication.partition import Partition
 from odradek.testing.checker import RetentionRule
 from odradek.testing.scheduler import MS, SECOND
@@ -58,10 +58,10 @@ def deletions_are_not_noted(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletions_are_answered_before_they_are_synced(patch: pytest.MonkeyPatch) -> None:
-    def moved(self: LogStarts, partition: Partition) -> None:
+    def request(self: LogStartSyncer, partition: Partition) -> None:
         partition.log.durable_log_start = partition.log.log_start_offset
 
-    patch.setattr(LogStarts, "moved", moved)
+    patch.setattr(LogStartSyncer, "request", request)
     patch.setattr(LogDirectory, "checkpoint", lambda self: lambda: None)
 
 
@@ -130,7 +130,7 @@ def old_records_go(plan: Schedule) -> Schedule:
         producers=producers,
         readers=[],
         trimmers=[],
-        mortal=[],
+        recreated=[],
         faults=faults,
         heal_ns=max(plan.heal_ns, 8 * SECOND),
     )
@@ -151,7 +151,7 @@ def small_logs_are_kept(plan: Schedule) -> Schedule:
     )
     names = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
     producers = [replace(each, partitions=names, value_bytes=(1, 300)) for each in plan.producers]
-    return replace(plan, topics=[topic], producers=producers, readers=[], trimmers=[], mortal=[])
+    return replace(plan, topics=[topic], producers=producers, readers=[], trimmers=[], recreated=[])
 
 
 BROKEN: Sequence[tuple[Patch, tuple[str, ...], Callable[[Schedule], Schedule]]] = (

@@ -1,4 +1,4 @@
-"""A real broker inside the user's own process: `with Broker() as broker: ...`.
+"""A real broker in the user's own process: `with Broker() as broker: ...`.
 
 The same broker that `odradek up` runs, on a background thread, on port 0 of the loopback
 interface, in memory unless a directory is given. For tests, notebooks and scripts.
@@ -8,9 +8,8 @@ interface, in memory unless a directory is given. For tests, notebooks and scrip
     with Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
 
-One setting differs: a group that was empty waits for nobody before its first generation, where
-`odradek up` (as Kafka) gives other members three seconds to come, so that a test's first poll has
-its partitions at once.
+One setting differs: a new group starts its first generation at once. `odradek up` (as Kafka) waits
+three seconds for more members. So a test's first poll gets its partitions without delay.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from odradek.config.setting import setting_text
 from odradek.model.env import Disk
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
-"""What is so unless `settings` say otherwise."""
+"""Defaults that differ from those of `odradek up`."""
 
 
 class Broker:
     """Starts when entered, answers before `__enter__` returns, and stops cleanly when left.
 
     `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names;
-    `group.initial.rebalance.delay.ms` is 0 unless they say otherwise. `disk` takes the place of the
-    real one, to make it fail. Raises `odradek.broker.server.StartFailed` with the reason if it
-    cannot start.
+    `group.initial.rebalance.delay.ms` is 0 unless they set it. `disk` replaces the real disk, to
+    inject failures. Raises `odradek.broker.server.StartFailed` with the reason if the broker cannot
+    start.
     """
 
     def __init__(
@@ -65,14 +64,14 @@ class Broker:
 
     @property
     def bugs(self) -> int:
-        """Exceptions that the broker caught and should never have met; 0 unless it has a bug. Each
-        is in the log with its traceback.
+        """The number of unexpected exceptions that the broker caught and logged with their
+        traceback; 0 unless it has a bug.
         """
         return self._server.bugs
 
     @property
     def node(self) -> Node:
-        """The broker itself, for tests that look inside. It is the broker's thread's: look only."""
+        """The broker's internals, for tests. Read only: the broker's thread owns them."""
         return self._server.node
 
     def start(self) -> Self:
@@ -82,8 +81,8 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Clean stop: everything appended is on disk. Raises what ended the broker early, if
-        anything did.
+        """Stop cleanly: everything appended is on disk. Raises the exception that ended the broker
+        early, if there is one.
         """
         thread, self._thread = self._thread, None
         if thread is not None:

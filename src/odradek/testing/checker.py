@@ -53,24 +53,24 @@ from odradek.testing.history import Content, History, Read, Send, Trim
 
 @dataclass(frozen=True, slots=True)
 class RetentionRule:
-    """Of one topic: `retention.ms` and `retention.bytes`, -1 for without; the size of a segment."""
+    """Retention of one topic: `retention.ms`, `retention.bytes` (-1: none), the segment size."""
 
     ms: int = -1
     bytes: int = -1
     segment_bytes: int = 0
 
     def may_take(self, timestamp_ms: int, latest_wall_ms: int, left_bytes: int) -> bool:
-        """Whether a record of this time may be gone, with so much left of its log."""
+        """True if retention may have removed a record of this time, with this much log left."""
         old = 0 <= self.ms < latest_wall_ms - timestamp_ms
         return old or 0 <= self.bytes <= left_bytes
 
     def must_have_taken(self, timestamp_ms: int, wall_ms: int) -> bool:
-        """Whether a record of this time can no longer be there by age."""
+        """True if retention by age must have removed a record of this time."""
         return 0 <= self.ms < wall_ms - timestamp_ms
 
     def too_large(self, left_bytes: int) -> bool:
-        """Whether this much can no longer be there by size: a whole segment more than is wanted,
-        besides the one that is written to.
+        """True if retention by size must have removed some of this: more than one segment above
+        the limit, besides the active one.
         """
         return self.bytes >= 0 and left_bytes > self.bytes + 2 * self.segment_bytes
 
@@ -80,17 +80,17 @@ FSYNC = "fsync"
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Wall clocks of a run, in ms: the latest time that any broker can have seen; what it was for
-    all of the run's last seconds, or None if that cannot be said.
+    """Wall clocks of a run, in ms: the latest time that any broker can have seen; the time that
+    has passed for all brokers in the run's last seconds, None if the clock jumped.
     """
 
     latest_ms: int = 0
-    settled_ms: int | None = None
+    quiet_ms: int | None = None
 
 
 @dataclass(slots=True)
 class Removals:
-    """Of one history. `rules` by topic."""
+    """Judges the missing records of one history. `rules` by topic."""
 
     history: History
     durability: str
@@ -113,8 +113,8 @@ class Removals:
             self._trimmed[trim.partition] = max(trim.target, self._trimmed.get(trim.partition, 0))
 
     def may_be_gone(self, tp: TopicPartition, offset: int, content: Content) -> bool:
-        """Whether this record need not be there at the end."""
-        if tp.topic in self.history.endings or tp in self.history.damaged:
+        """True if this record may be missing at the end."""
+        if tp.topic in self.history.topic_deletions or tp in self.history.damaged:
             return True
         if offset >= self._starts.get(tp, 0):
             return False
@@ -125,11 +125,11 @@ class Removals:
             return False
         left = self._left_bytes.get(tp, 0)
         if self.history.losses > 0:
-            left = max(left, rule.bytes)  # a power failure may have taken from the other end
+            left = max(left, rule.bytes)  # A power failure may have removed records from the end.
         return rule.may_take(content.timestamp_ms, self.clocks.latest_ms, left)
 
     def check(self) -> list[str]:
-        """What is there though it should not be."""
+        """Return the violations: records and answers that should not be there."""
         for trim in self.history.trims:
             if trim.outcome == "ok":
                 self._check_trim(trim)
@@ -139,7 +139,7 @@ class Removals:
         return self.violations
 
     def _promised(self, trim: Trim, at_ns: int) -> bool:
-        """Whether a deletion still counts at this time: no power failure may have undone it."""
+        """True if the deletion still holds at this time: no power failure can have undone it."""
         failed = any(trim.invoked_ns <= loss_ns <= at_ns for loss_ns in self.history.loss_times)
         return self.durability == FSYNC or not failed
 
@@ -164,11 +164,11 @@ class Removals:
 
     def _check_endings(self) -> None:
         for read in self.history.reads:
-            ending = self.history.endings.get(read.partition.topic)
+            ending = self.history.topic_deletions.get(read.partition.topic)
             if ending and ending.confirmed_ns is not None and read.asked_ns >= ending.confirmed_ns:
                 self._say(f"{read.partition}: read at {read.at_ns} ns, after its deletion")
         for send in self.history.sends:
-            ending = self.history.endings.get(send.partition.topic)
+            ending = self.history.topic_deletions.get(send.partition.topic)
             confirmed_ns = ending.confirmed_ns if ending else None
             late = confirmed_ns is not None and send.last_sent_ns >= confirmed_ns
             if late and send.outcome == "ok":
@@ -187,20 +187,20 @@ class Removals:
                 self._say(f"{send.partition}: acked at {send.ended_ns} ns, though it is damaged")
 
     def _check_kept_too_long(self) -> None:
-        settled_ms = self.clocks.settled_ms
+        quiet_ms = self.clocks.quiet_ms
         for tp, left in sorted(self._left_bytes.items()):
             rule = self.rules.get(tp.topic)
-            if rule is None or settled_ms is None:
+            if rule is None or quiet_ms is None:
                 continue
             if rule.too_large(left):
                 self._say(f"{tp}: has {left} bytes, and retention.bytes is {rule.bytes}")
             for read in self.history.reads:
                 if read.final and read.partition == tp:
                     for offset, content in read.records:
-                        if rule.must_have_taken(content.timestamp_ms, settled_ms):
+                        if rule.must_have_taken(content.timestamp_ms, quiet_ms):
                             self._say(
                                 f"{tp}@{offset}: is there, though it is from"
-                                f" {settled_ms - content.timestamp_ms} ms ago"
+                                f" {quiet_ms - content.timestamp_ms} ms ago"
                             )
 
     def _say(self, violation: str) -> None:
@@ -209,7 +209,7 @@ class Removals:
 
 @dataclass(slots=True)
 class Checker:
-    """One history and what its broker promised (`fsync` or `os`)."""
+    """Checks one history against the durability of its broker (`fsync` or `os`)."""
 
     history: History
     durability: str
@@ -217,16 +217,16 @@ class Checker:
     clocks: Clocks = field(default_factory=Clocks)
     violations: list[str] = field(default_factory=list)
     lost: int = 0
-    """Acknowledged and promised records that are not at their offset."""
+    """The number of acknowledged records that are missing although they must be there."""
     log: dict[TopicPartition, dict[int, Content]] = field(default_factory=dict)
-    """What the final readers read."""
+    """The records that the final readers read."""
     _removals: Removals = field(init=False)
 
     def __post_init__(self) -> None:
         self._removals = Removals(self.history, self.durability, self.rules, self.clocks)
 
     def check(self) -> list[str]:
-        """All violations found."""
+        """Return all violations."""
         self._check_reads()
         self._check_high_watermarks()
         for tp in sorted(self.log):
@@ -246,7 +246,7 @@ class Checker:
         return strong or send.losses == self.history.losses
 
     def _read_holds(self, read: Read) -> bool:
-        """Whether what was read then must still be there at the end."""
+        """True if the records of this read must still be there at the end."""
         return self.durability == FSYNC or read.losses == self.history.losses
 
     # Reads.
@@ -319,7 +319,7 @@ class Checker:
                 )
 
     def _may_miss(self, tp: TopicPartition, offset: int, content: Content) -> bool:
-        """Whether nothing is there, and that is right."""
+        """True if the record is missing and may be missing."""
         gone = self.log.get(tp, {}).get(offset) is None
         return gone and self._removals.may_be_gone(tp, offset, content)
 
@@ -363,7 +363,7 @@ class Checker:
         return [s for s in self.history.sends if s.outcome == "ok" and self._promised(s)]
 
     def check_surprises(self) -> list[str]:
-        """Only what clients found wrong by themselves (and what was found before)."""
+        """Add the surprises of the clients; return all violations found so far."""
         may_lose = self.durability != FSYNC and self.history.losses > 0
         for surprise in self.history.surprises:
             if not (surprise.kind == "lost" and may_lose):
@@ -375,5 +375,5 @@ class Checker:
 
 
 def name(content: Content | None) -> str:
-    """A record for people: its value without the padding."""
+    """Return the value of a record without the padding, for messages."""
     return "nothing" if content is None else repr(content.value.rstrip(b"."))

@@ -1,11 +1,11 @@
-"""A client's process in simulated time: what an engine needs around it, and its end.
+"""A client's process in simulated time: the environment of a client engine.
 
     side = ClientProcess(scheduler, fabric, "client")
     side.do(engine.start)
 
-Everything of the client belongs to this process and happens in its events: what it is asked with
-`do`, what its transports bring, what its timer says. `kill` is the end as the kernel makes it: its
-connections are closed; `pause` is SIGSTOP, and SIGCONT later.
+The client runs only in events of this process: the calls made with `do`, the callbacks of its
+transports and of its timer. `kill` ends the process as kill -9 does, and its connections are
+closed; `pause` is SIGSTOP, and SIGCONT later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ClientProcess:
-    """A process of its own on a host of its own, both called `name`."""
+    """A process on a host of its own, both called `name`."""
 
     def __init__(self, scheduler: Scheduler, fabric: Fabric, name: str) -> None:
         self.name = name
@@ -42,16 +42,16 @@ class ClientProcess:
         )
 
     def do(self, action: Callable[[], T]) -> T:
-        """Run it as an event of this process."""
+        """Run `action` as an event of this process; return its result."""
         results: list[T] = []
         self.process.run(lambda: results.append(action()))
         return results[0]
 
     def pause(self, duration_ns: int) -> None:
-        """What would happen to it happens after that."""
+        """Delay all events of this process until then."""
         self.process.paused_until_ns = self.process.scheduler.now_ns + duration_ns
 
     def kill(self) -> None:
-        """kill -9."""
+        """End the process, as kill -9 does."""
         self.process.kill()
         self._network.process_ended()

@@ -34,7 +34,7 @@ from odradek.testing.volume import Change, Directory, FileNode
 
 @dataclass(slots=True, eq=False)
 class SimDisk:
-    """A machine's disk."""
+    """The disk of one machine."""
 
     scheduler: Scheduler
     name: str
@@ -49,7 +49,7 @@ class SimDisk:
         self.chance = self.scheduler.stream(f"disk/{self.name}")
 
     def mount(self, faults: DiskFaults | None = None) -> Mount:
-        """The disk for a new incarnation; the one before is dead and its locks are free."""
+        """Return the disk for a new incarnation; the previous mount is dead, its locks are free."""
         if self._mounted is not None:
             self._mounted.dead = True
         self._locks.clear()
@@ -57,30 +57,30 @@ class SimDisk:
         return self._mounted
 
     def power_loss(self) -> None:
-        """Lose what a power failure may lose of what was not synced."""
-        temper = self.chance.pick(("lost", "kept", *(None,) * 8))
-        self.root.power_loss(self.chance, temper)
+        """Lose unsynced data, as a power failure may: a random part of it."""
+        mode = self.chance.pick(("lost", "kept", *(None,) * 8))
+        self.root.power_loss(self.chance, mode)
 
     def synced_bytes(self, path: str) -> bytes:
-        """What of a file is surely on the platter, if its name is (else nothing): for checkers."""
+        """Return the durable bytes of a file, for checkers; nothing if its name is not durable."""
         node: FileNode | Directory | None = self.root
         for name in names_of(path):
             node = node.synced.get(name) if isinstance(node, Directory) else None
         return bytes(node.synced) if isinstance(node, FileNode) else b""
 
     def content(self, path: str) -> bytes:
-        """A file as programs see it, the page cache included; nothing if there is none."""
+        """Return a file's bytes as programs see them, with the page cache; nothing if missing."""
         node = self._node(path)
         return bytes(node.content) if isinstance(node, FileNode) else b""
 
     def sync_file(self, path: str) -> None:
-        """What is in the cache of a file is on the platter; its name may not be."""
+        """Make a file's data durable; its name may not be."""
         node = self._node(path)
         if isinstance(node, FileNode):
             node.sync()
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Damage at rest: one bit of a file changes, in cache and on the platter."""
+        """Flip one bit of a file, in the cache and on the platter."""
         file = self._node(path)
         assert isinstance(file, FileNode), path
         file.sync()
@@ -94,7 +94,7 @@ class SimDisk:
         return node
 
     def paths(self) -> list[str]:
-        """All files, sorted."""
+        """Return the paths of all files, sorted."""
         found: list[str] = []
 
         def walk(directory: Directory, prefix: str) -> None:
@@ -114,23 +114,23 @@ TOTAL_BYTES = 1 << 40
 
 @dataclass(slots=True)
 class DiskFaults:
-    """What goes wrong from now on; rates are per mille of the calls."""
+    """The faults that are injected from now on; rates are per mille of the calls."""
 
     read_error_rate: int = 0
     write_error_rate: int = 0
     sync_error_rate: int = 0
     full: bool = False
     crash_after_effects: int | None = None
-    """That many effects are still done; the next one is the last thing the process tries."""
+    """The number of effects that are still done; the process crashes at the next one."""
 
     @property
     def injecting(self) -> bool:
-        """Whether calls may fail now."""
+        """True if calls may fail now."""
         rates = self.read_error_rate + self.write_error_rate + self.sync_error_rate
         return self.full or rates > 0
 
     def heal(self) -> None:
-        """No more errors (a crash point that was set stays)."""
+        """Stop injecting errors (a crash point that was set stays)."""
         self.read_error_rate = self.write_error_rate = self.sync_error_rate = 0
         self.full = False
 
@@ -168,10 +168,10 @@ class SimFile:
         return None
 
     def unpin(self) -> None:
-        """Nothing is pinned: the node lives as long as someone holds it."""
+        """Do nothing: the node lives as long as it is referenced."""
 
     def close(self) -> None:
-        """A node needs no closing."""
+        """Do nothing: a node needs no closing."""
 
     def _write(self, offset: int, data: bytes, kind: str) -> None:
         mount = self.mount
@@ -191,7 +191,7 @@ class SimFile:
 
 @dataclass(slots=True, eq=False)
 class Mount:
-    """The disk as one process has it. Implements `model.env.Disk`."""
+    """The disk as one process sees it. Implements `model.env.Disk`."""
 
     disk: SimDisk
     faults: DiskFaults = field(default_factory=DiskFaults)
@@ -288,7 +288,7 @@ class Mount:
         crc: int = 0,
         torn: Callable[[], None] | None = None,
     ) -> None:
-        """Do one thing to the disk, unless it is the one at which the process ends."""
+        """Make one change to the disk, or crash the process before, within or after it."""
         if self.dead:
             raise Crash
         disk, left = self.disk, self.faults.crash_after_effects

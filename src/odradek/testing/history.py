@@ -1,20 +1,19 @@
-"""What clients saw: the evidence that `testing.checker` judges.
+"""The history of a run: the operations of all clients and their outcomes, for `testing.checker`.
 
-A `Send` is one batch for one partition, with the exact records, how often it went out, and how it
-ended:
+A `Send` is one batch for one partition, with its records, the number of attempts and the outcome:
 
-    open ──► ok      acknowledged, at `base_offset` (-1 where the broker did not say)
-         ├─► fail    surely not applied (refused before anything was appended)
-         └─► info    nobody knows: not acknowledged, and may be in the log, as often as it was sent
+    open ──► ok      acknowledged, at `base_offset` (-1 if the broker did not give it)
+         ├─► fail    certainly not applied (refused before anything was appended)
+         └─► info    unknown: not acknowledged, and in the log up to once for each attempt
 
-A `Read` is what one fetch returned for one partition, a `Trim` one deletion of records, a `Start`
-what a client was told of where a log begins. `Fault`s are what was done to the broker. Every entry
-has its virtual time, and `losses` counts the power failures so far, the only event that may take
-something away from a broker that promises page cache only.
+A `Read` is the answer of one fetch for one partition, a `Trim` one deletion of records, a `Start`
+the log start that a client was given. A `Fault` is a fault injected into the broker. Every entry
+has its virtual time, and `losses` counts the power failures so far: with `log.durability=os` only
+these may lose records.
 
-A topic that is deleted and made again has one name and several *lives*, each with an id and a label
-of its own (`name`, `name#2`, ...). Here and in the checker a topic is its label: a life's records
-have nothing to do with those of another.
+A topic that is deleted and created again has one name and several *lives*, each with its own id and
+label (`name`, `name#2`, ...). Here and in the checker a topic is its label: the records of one life
+are unrelated to those of another.
 """
 
 from __future__ import annotations
@@ -48,41 +47,41 @@ class Send:
     acks: int
     idempotent: bool
     in_order: bool
-    """Whether the producer keeps the order of its batches in this partition."""
+    """True if the producer keeps the order of its batches in this partition."""
     invoked_ns: int
     attempts: int = 0
     outcome: str = "open"
     base_offset: int = -1
     ended_ns: int = 0
     losses: int = 0
-    """Power failures before it was last sent. Its answer may have been on the way at one."""
+    """Power failures before the last attempt. One may have hit while the answer was in flight."""
     last_sent_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one fetch of one partition returned: records by offset, and the high watermark."""
+    """The answer of one fetch for one partition: records by offset, and the high watermark."""
 
     reader: str
     partition: TopicPartition
     at_ns: int
     losses: int
-    """Power failures before the answer was made. No connection outlives one: those before the
-    connection was."""
+    """Power failures before the answer: those before the connection was made, since no connection
+    outlives one."""
     records: Sequence[tuple[int, Content]]
     high_watermark: int
     final: bool
     asked_ns: int = -1
-    """When the fetch was sent; -1: nobody looked."""
+    """When the fetch was sent; -1: unknown."""
     position: int = -1
-    """The offset that was asked for."""
+    """The requested offset."""
     size: int = 0
-    """Bytes of the batches."""
+    """The bytes of the batches."""
 
 
 @dataclass(slots=True, eq=False)
 class Trim:
-    """A deletion of the records before `target`; ended as a `Send` does."""
+    """A deletion of the records before `target`; the outcomes are those of a `Send`."""
 
     partition: TopicPartition
     target: int
@@ -94,7 +93,7 @@ class Trim:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A client asked where a log begins, and was told `offset`."""
+    """The answer to a client that asked for the log start."""
 
     partition: TopicPartition
     offset: int
@@ -104,8 +103,8 @@ class Start:
 
 
 @dataclass(slots=True)
-class Ending:
-    """The deletion of a topic: when it was first asked for, and when it was confirmed."""
+class TopicDeletion:
+    """The deletion of a topic: when it was first requested, and when it was confirmed."""
 
     invoked_ns: int
     confirmed_ns: int | None = None
@@ -113,7 +112,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something done to the broker, or something it did by itself (`booted`, `stopped`)."""
+    """A fault injected into the broker, or an event of its own (`boot`, `stopped`)."""
 
     at_ns: int
     kind: str
@@ -121,10 +120,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Surprise:
-    """An answer that a broker keeping its word does not give.
+    """An answer that a correct broker does not give.
 
-    `lost`: it no longer has what it had (right only where it promised no more than page cache and
-    the power failed); `corrupt`: a batch whose CRC is wrong; `refused`: an error without a reason.
+    `lost`: it no longer has what it had (allowed only with `log.durability=os` after a power
+    failure); `corrupt`: a batch whose CRC is wrong; `refused`: an error without a reason.
     """
 
     kind: str
@@ -133,7 +132,7 @@ class Surprise:
 
 @dataclass(slots=True)
 class History:
-    """All of it, in the order it happened."""
+    """All entries of a run, in the order in which they happened."""
 
     sends: list[Send] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
@@ -141,20 +140,20 @@ class History:
     surprises: list[Surprise] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
-    endings: dict[str, Ending] = field(default_factory=dict)
+    topic_deletions: dict[str, TopicDeletion] = field(default_factory=dict)
     """Deleted topics, by label."""
     damaged: dict[TopicPartition, int] = field(default_factory=dict)
-    """Since when (ns) a durable byte of a partition is not what was written."""
+    """The time (ns) since which a durable byte of a partition is damaged."""
     losses: int = 0
     loss_times: list[int] = field(default_factory=list)
 
     def lose_power(self, at_ns: int) -> None:
-        """What was not synced may be gone."""
+        """Note a power failure: unsynced data may be gone."""
         self.losses += 1
         self.loss_times.append(at_ns)
 
     def losses_until(self, at_ns: int) -> int:
-        """How often the power had failed by then."""
+        """Return the number of power failures up to then."""
         return bisect_right(self.loss_times, at_ns)
 
     def surprise(self, kind: str, text: str) -> None:
@@ -164,10 +163,10 @@ class History:
         self.faults.append(Fault(at_ns, kind))
 
     def acked(self) -> int:
-        """Records acknowledged."""
+        """Return the number of acknowledged records."""
         return sum(len(send.contents) for send in self.sends if send.outcome == "ok")
 
     def crashes(self) -> int:
-        """How often the broker ended without being asked to."""
+        """Return the number of kills and power failures of the broker."""
         kinds = ("kill", "power loss")
         return sum(fault.kind in kinds for fault in self.faults)

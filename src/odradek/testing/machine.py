@@ -42,7 +42,7 @@ VOLUME = "/srv"
 """A directory that is there from the beginning, like a mounted volume."""
 
 Start = Callable[[Env, SimProcess], object]
-"""Wires and starts a broker that listens on `PORT`; what it returns is kept while it runs."""
+"""Wires and starts a broker that listens on `PORT`; returns the broker."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class Stoppable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """How a broker comes to be, with room to replace a part by a broken one (canaries)."""
+    """How a broker is wired, with hooks that replace a part by a broken one (canaries)."""
 
     start: Start
     disk: Callable[[Mount], Disk] = lambda mount: mount
@@ -62,7 +62,7 @@ class Wiring:
 
 
 @dataclass(slots=True, eq=False)
-class Machine:
+class SimMachine:
     """A machine that runs one broker at a time."""
 
     scheduler: Scheduler
@@ -77,7 +77,7 @@ class Machine:
     process: SimProcess | None = None
     boots: int = 0
     power_on_crash: bool = False
-    """What a `Crash` (a disk's crash point) is: a kill, or a power failure."""
+    """True if a `Crash` (a disk's crash point) is a power failure; else it is a kill."""
     _network: SimNetwork | None = None
     _offload: SimOffload | None = None
     _monotonic_base_ms: int = 0
@@ -96,7 +96,7 @@ class Machine:
         return self.process is not None and self.process.alive
 
     def boot(self) -> None:
-        """Start a process, if none runs."""
+        """Start a broker process, if none runs."""
         if self.running:
             return
         self.boots += 1
@@ -129,23 +129,24 @@ class Machine:
             self.restart(self._chance.between(200, 2000) * 1_000_000)
 
     def set_pace(self, pace: Pace) -> None:
-        """How fast workers (and so the disk's fsyncs) are from now on."""
+        """Set the speed of the workers, and so of the disk's fsyncs, from now on."""
         self.pace = pace
         if self._offload is not None:
             self._offload.pace = pace
 
     def restart(self, delay_ns: int) -> None:
-        """Boot after a delay, if nothing runs then."""
+        """Boot after a delay, unless a process runs then."""
         self.scheduler.after(delay_ns, HOST, "power button", self.boot)
 
     def kill(self) -> None:
-        """SIGKILL: the process is gone, the page cache stays."""
+        """Kill the process as SIGKILL does; the page cache stays."""
         if self._end("kill") and self._network is not None:
             self._network.process_ended()
 
     def stop(self, patience_ns: int, ended: Callable[[bool], None]) -> None:
-        """SIGTERM, and SIGKILL when patience is at its end. `ended` is told whether the broker
-        ended by itself; nobody is told if something else ended it.
+        """Stop the broker as SIGTERM does, and kill it after `patience_ns`. Calls `ended(True)` if
+        it stopped by itself, `ended(False)` if it was killed here, and nothing if another fault
+        ended it.
         """
         process, broker = self.process, self.broker
         if process is None or not process.alive or not isinstance(broker, Stoppable):
@@ -168,14 +169,14 @@ class Machine:
         self.scheduler.after(patience_ns, HOST, "patience", impatient)
 
     def unplug(self) -> None:
-        """The power goes while nothing runs."""
+        """Fail the power while no process runs."""
         self._note("unplugged")
         self.fabric.hosts[HOST].up = False
         self.disk.power_loss()
         self._monotonic_base_ms = self._chance.between(0, 1 << 40)
 
     def power_loss(self) -> None:
-        """The process is gone, and of what was not synced, any part."""
+        """Fail the power: the process ends, and any part of the unsynced data is lost."""
         if self._end("power loss") and self._network is not None:
             self._network.power_failed()
             self._lose_power()
@@ -186,7 +187,7 @@ class Machine:
         self._monotonic_base_ms = self._chance.between(0, 1 << 40)
 
     def _crashed(self) -> None:
-        """The process ended at a crash point of the disk."""
+        """Handle the end of the process at a crash point of the disk."""
         assert self._network is not None
         self.faults.crash_after_effects = None
         if self.power_on_crash:
@@ -216,7 +217,7 @@ DATA_DIRECTORY = f"{VOLUME}/data"
 
 
 def real_broker(plan: Schedule) -> Wiring:
-    """The broker with the settings of the plan besides those that a simulation needs."""
+    """Return the wiring of the real broker, with the settings of the plan."""
     settings = {
         "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
         "advertised.listeners": f"PLAINTEXT://broker:{PORT}",
@@ -231,7 +232,7 @@ def real_broker(plan: Schedule) -> Wiring:
 
 
 def start_node(config: BrokerConfig, env: Env, process: SimProcess) -> Node:
-    """Wire and start one incarnation."""
+    """Wire and start one incarnation of the real broker."""
     timer = SystemTimer(env.clock.monotonic_ms())
     process.drive(timer)
     node = Node(config, env, timer, on_bug)
@@ -240,5 +241,5 @@ def start_node(config: BrokerConfig, env: Env, process: SimProcess) -> Node:
 
 
 def on_bug(where: str, error: Exception) -> None:
-    """What the broker takes for a bug ends the simulation."""
+    """End the simulation with a bug that the broker would log and survive."""
     raise SimulationError(f"bug in {where}: {error!r}") from error

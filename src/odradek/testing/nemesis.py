@@ -30,7 +30,7 @@ from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.testing.disk import SimDisk
 from odradek.testing.history import Fault
-from odradek.testing.machine import DATA_DIRECTORY, Machine
+from odradek.testing.machine import DATA_DIRECTORY, SimMachine
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
@@ -44,30 +44,30 @@ SLOW_PACE = Pace(delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * 
 
 @dataclass(slots=True, eq=False)
 class Nemesis:
-    """Carries out fault plans on one machine."""
+    """Injects the faults of plans into one machine."""
 
-    machine: Machine
+    machine: SimMachine
     chance: SplitMix64
     healed: bool = False
     power_after_acks: int | None = None
     crash_client: Callable[[int], None] = lambda number: None
     damaged: Callable[[TopicIdPartition], None] = lambda key: None
-    """Told when a durable byte of this partition was changed."""
+    """Called when a durable byte of this partition was changed."""
     _normal_pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
         self._normal_pace = self.machine.pace
 
     def plan(self, faults: Sequence[FaultPlan]) -> None:
-        """Put the faults on the time line."""
+        """Schedule the faults."""
         for fault in faults:
             self.machine.scheduler.at(fault.at_ns, "nemesis", fault.kind, self._task(fault))
 
     def _task(self, fault: FaultPlan) -> Callable[[], None]:
-        return lambda: None if self.healed else self.strike(fault)
+        return lambda: None if self.healed else self.inject(fault)
 
-    def strike(self, fault: FaultPlan) -> None:
-        """Do it now."""
+    def inject(self, fault: FaultPlan) -> None:
+        """Inject a fault now."""
         machine = self.machine
         machine.history.faults.append(Fault(machine.scheduler.now_ns, f"nemesis: {fault.kind}"))
         actions: dict[str, Callable[[FaultPlan], None]] = {
@@ -95,7 +95,7 @@ class Nemesis:
         actions[fault.kind](fault)
 
     def heal(self) -> None:
-        """The world is good again."""
+        """End all faults, and start the broker if it is down."""
         self.healed = True
         machine = self.machine
         machine.faults.heal()
@@ -106,7 +106,7 @@ class Nemesis:
         machine.boot()
 
     def acked(self) -> None:
-        """A client got an acknowledgement: the moment some plans wait for."""
+        """Handle an acknowledgement to a client: some plans fail the power after one."""
         if self.power_after_acks is None:
             return
         self.power_after_acks -= 1
@@ -146,8 +146,8 @@ class Nemesis:
         self._stop_then(fault, lambda clean: None)
 
     def _stop_and_unplug(self, fault: FaultPlan) -> None:
-        """What a clean stop left is there without power. One that was not clean promised nothing:
-        there is no marker then.
+        """Stop, then fail the power: everything survives a clean stop. A stop that was not clean
+        leaves no marker, and may lose data.
         """
 
         def unplug(ended: bool) -> None:
@@ -187,8 +187,8 @@ class Nemesis:
     # Disk and clock.
 
     def _bit_flip(self, fault: FaultPlan) -> None:
-        """What says how far the log was durable is on the platter, as it is a minute later: damage
-        and a power loss within that minute is more than anything is promised for.
+        """Flip a durable bit. `durable-ends` is synced first, as it is within a minute: nothing is
+        guaranteed for damage and a power failure within that minute.
         """
         self.machine.kill()
         self.machine.disk.sync_file(f"{DATA_DIRECTORY}/{DURABLE_ENDS_FILE}")
@@ -204,7 +204,7 @@ class Nemesis:
 
     def _slow_disk(self, fault: FaultPlan) -> None:
         self.machine.set_pace(SLOW_PACE)
-        self._later(fault, lambda: self.machine.set_pace(self._normal_pace))
+        self._undo_later(fault, lambda: self.machine.set_pace(self._normal_pace))
 
     def _fsync_error(self, fault: FaultPlan) -> None:
         self.machine.faults.sync_error_rate = 500
@@ -220,10 +220,11 @@ class Nemesis:
 
     def _disk_full(self, fault: FaultPlan) -> None:
         self.machine.faults.full = True
-        self._later(fault, self.machine.faults.heal)
+        self._undo_later(fault, self.machine.faults.heal)
 
     def _restart_after(self, fault: FaultPlan) -> None:
-        """An operator sees what is offline, replaces the cable and restarts broker or machine."""
+        """Heal the disk after the fault and restart the broker or the machine, as an operator
+        would."""
 
         def operator() -> None:
             self.machine.faults.heal()
@@ -231,7 +232,7 @@ class Nemesis:
             end()
             self.machine.restart(self.chance.between(1, 500) * MS)
 
-        self._later(fault, operator)
+        self._undo_later(fault, operator)
 
     def _clock_jump(self, fault: FaultPlan) -> None:
         skew_ms = self.chance.between(-MAX_SKEW_MS, MAX_SKEW_MS)
@@ -239,7 +240,7 @@ class Nemesis:
         if self.machine.process is not None:
             self.machine.process.clock.wall_skew_ms = skew_ms
 
-    def _later(self, fault: FaultPlan, undo: Callable[[], None]) -> None:
+    def _undo_later(self, fault: FaultPlan, undo: Callable[[], None]) -> None:
         scheduler = self.machine.scheduler
 
         def end() -> None:
@@ -254,7 +255,7 @@ DERIVED = (".index", ".timeindex", ".snapshot")
 
 
 def flip_durable_bit(disk: SimDisk, directory: str, chance: SplitMix64) -> TopicIdPartition | None:
-    """Flip one, while no broker runs; in whose log, or None if there is no such byte."""
+    """Flip a bit of a durable batch, while no broker runs. Returns the partition, or None."""
     candidates = [
         (key, path, header)
         for key, end in durable_ends(disk, directory)
@@ -271,7 +272,7 @@ def flip_durable_bit(disk: SimDisk, directory: str, chance: SplitMix64) -> Topic
 
 
 def durable_ends(disk: SimDisk, directory: str) -> list[tuple[TopicIdPartition, DurableEnd]]:
-    """What the file says, in a fixed order."""
+    """Return the entries of `durable-ends`, in a fixed order."""
     content = disk.content(f"{directory}/{DURABLE_ENDS_FILE}")
     copy = MemoryDisk()
     copy.make_directory("/copy")
@@ -284,7 +285,7 @@ def durable_ends(disk: SimDisk, directory: str) -> list[tuple[TopicIdPartition, 
 def recovered_batches(
     disk: SimDisk, directory: str, key: TopicIdPartition, end: DurableEnd
 ) -> list[tuple[str, RecordBatchHeader]]:
-    """The batches of a log between its recovery point and its durable end."""
+    """Return the batches of a log between its recovery point and its durable end."""
     found = []
     for path in disk.paths():
         if path.startswith(f"{directory}/{key}/") and path.endswith(".log"):
@@ -297,7 +298,7 @@ def recovered_batches(
 
 
 def sound_batches(data: bytes) -> list[RecordBatchHeader]:
-    """Up to what is no batch: damaged already, or torn."""
+    """Return the batches up to the first that is damaged or torn."""
     found: list[RecordBatchHeader] = []
     with suppress(record_batch.CorruptBatch):
         found.extend(record_batch.batches(data))
@@ -305,7 +306,7 @@ def sound_batches(data: bytes) -> list[RecordBatchHeader]:
 
 
 def flip_derived_bit(disk: SimDisk, directory: str, chance: SplitMix64) -> str | None:
-    """Flip one, while no broker runs; in which file."""
+    """Flip a bit of a derived file, while no broker runs. Returns its path, or None."""
     paths = [
         path
         for path in disk.paths()

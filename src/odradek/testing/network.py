@@ -1,14 +1,14 @@
-"""The simulated network: hosts, listeners, connecting, and the faults that a plan can ask for.
+"""The simulated network: hosts, listeners, connecting, and faults of connections.
 
-A `Fabric` is the whole network of a run. Each process has its own `SimNetwork` on a host, which
-is its `model.env.Network`. Listeners are found by host name and
-port whatever address they were told to bind, for a host has one network card here.
+A `Fabric` is the whole network of a run. Each process has its own `SimNetwork` on a host, which is
+its `model.env.Network`. Listeners are found by host name and port, whatever address they bind: a
+host has one network card here.
 
     connect ─► (latency) ─► listener? ─► accepted(server end) ─► (latency) ─► connected(client end)
                  │          └── none: refused, after the way back
                  └── host down: nothing, ever; the caller has a deadline or waits for good
 
-Bytes and endings of a connection are in `testing.transport`.
+`testing.transport` has the bytes and the ends of a connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.testing.transport import Host, Link, SimTransport
 
 
 @dataclass(slots=True, eq=False)
-class SimListening:
+class SimServerSocket:
     """A bound server socket."""
 
     network: SimNetwork
@@ -41,7 +41,7 @@ class SimListening:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """Both ends of a connection, for faults."""
+    """Both ends of a connection, for injecting faults."""
 
     client: SimTransport
     server: SimTransport
@@ -52,18 +52,18 @@ class Connection:
         return not any(end.closed or end.error or end.forgotten for end in ends)
 
     def reset(self) -> None:
-        """A middle box kills it: both ends get `ConnectionResetError`, data in flight is lost."""
+        """Reset both ends as a middle box does; data in flight is lost."""
         for end in (self.client, self.server):
             end.vanishing = True
             end.fail(ConnectionResetError(errno.ECONNRESET, "cut"))
 
     def blackhole(self, *, to_server: bool, to_client: bool) -> None:
-        """Half-open: from now on nothing sent in these directions arrives, and no one is told."""
+        """Drop everything sent in these directions from now on, without an error (half-open)."""
         self.client.vanishing |= to_server
         self.server.vanishing |= to_client
 
     def stall(self, until_ns: int) -> None:
-        """Nothing arrives before then; after it, everything, in order."""
+        """Delay everything until then; then it arrives in order."""
         self.client.stall(until_ns)
         self.server.stall(until_ns)
 
@@ -75,7 +75,7 @@ class Fabric:
     scheduler: Scheduler
     link: Link = field(default_factory=Link)
     hosts: dict[str, Host] = field(default_factory=dict)
-    listening: dict[tuple[str, int], SimListening] = field(default_factory=dict)
+    listening: dict[tuple[str, int], SimServerSocket] = field(default_factory=dict)
     chance: SplitMix64 = field(init=False)
     _connections: list[Connection] = field(default_factory=list)
     _next_port: int = 20_000
@@ -84,13 +84,13 @@ class Fabric:
         self.chance = self.scheduler.stream("network")
 
     def network(self, process: SimProcess, host: str) -> SimNetwork:
-        """The network as a process on a host sees it; the host is up from now on."""
+        """Return the network of a process on a host; the host is up from now on."""
         machine = self.hosts.setdefault(host, Host(host))
         machine.up = True
         return SimNetwork(self, machine, process)
 
     def connections(self) -> list[Connection]:
-        """Those that are whole, oldest first."""
+        """Return the open connections, oldest first."""
         self._connections = [c for c in self._connections if c.open]
         return list(self._connections)
 
@@ -103,8 +103,8 @@ class Fabric:
 
 
 @dataclass(slots=True)
-class Wanted:
-    """Whether somebody still waits for a connection."""
+class PendingConnect:
+    """A connection attempt, until the caller gives it up."""
 
     given_up: bool = False
 
@@ -114,7 +114,7 @@ class Wanted:
 
 @dataclass(slots=True, eq=False)
 class SimNetwork:
-    """One process's network: its listeners, its transports, and their end with the process."""
+    """The network of one process: its listeners and transports, which end with the process."""
 
     fabric: Fabric
     host: Host
@@ -123,11 +123,13 @@ class SimNetwork:
 
     # The Network protocol.
 
-    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> SimListening:
+    def listen(
+        self, host: str, port: int, accepted: Callable[[Transport], None]
+    ) -> SimServerSocket:
         bound = port or self.fabric.free_port()
         if (self.host.name, bound) in self.fabric.listening:
             raise OSError(errno.EADDRINUSE, f"{host}:{bound} is in use")
-        listening = SimListening(self, (host, bound), accepted)
+        listening = SimServerSocket(self, (host, bound), accepted)
         self.fabric.listening[self.host.name, bound] = listening
         return listening
 
@@ -152,37 +154,37 @@ class SimNetwork:
         connected: Callable[[SimTransport], None],
         failed: Callable[[OSError], None],
     ) -> Callable[[], None]:
-        """Connect to a host by name; neither callback if the host is silent."""
+        """Connect to a host by name; a silent host calls neither callback."""
         link, chance = self.fabric.link, self.fabric.chance
-        wanted = Wanted()
+        pending = PendingConnect()
 
-        def knock() -> None:
+        def arrive() -> None:
             machine = self.fabric.hosts.get(host)
-            if machine is None or not machine.up or wanted.given_up:
+            if machine is None or not machine.up or pending.given_up:
                 return
             delay_ns = link.latency(chance)
             listening = self.fabric.listening.get((host, port))
             if listening is None:
                 self.process.post(delay_ns, "refused", refuse)
                 return
-            end = self._meet(listening)
+            end = self._open_connection(listening)
             self.process.post(delay_ns, "connected", lambda: answer(end))
 
         def refuse() -> None:
-            if not wanted.given_up:
+            if not pending.given_up:
                 failed(ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused"))
 
         def answer(end: SimTransport) -> None:
-            if wanted.given_up:
+            if pending.given_up:
                 end.close()
             else:
                 connected(end)
 
         way = f"{self.process.name}>{host}"
-        self.fabric.scheduler.after(link.latency(chance), way, "connect", knock)
-        return wanted.give_up
+        self.fabric.scheduler.after(link.latency(chance), way, "connect", arrive)
+        return pending.give_up
 
-    def _meet(self, listening: SimListening) -> SimTransport:
+    def _open_connection(self, listening: SimServerSocket) -> SimTransport:
         there = listening.network
         address = (self.host.name, self.fabric.free_port())
         client = self._end(address, listening.address)
@@ -202,13 +204,13 @@ class SimNetwork:
     # Death of the process.
 
     def process_ended(self) -> None:
-        """The kernel closes everything the process had, as after a kill."""
+        """Close all connections and listeners of the process, as the kernel does after a kill."""
         self._stop_listening()
         for transport in self._transports:
             transport.close()
 
     def power_failed(self) -> None:
-        """The host is gone: nobody is told, and nothing sent to it arrives."""
+        """Take the host down: peers get no error, and nothing sent to it arrives."""
         self._stop_listening()
         self.host.up = False
         for transport in self._transports:

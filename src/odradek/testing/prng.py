@@ -1,13 +1,13 @@
-"""Chance for simulations: SplitMix64, written out here so that a seed means the same run for ever.
+"""Random numbers for simulations: SplitMix64, so that a seed means the same run for ever.
 
-`random.Random` promises its sequence only for some of its methods and only within a Python
-version; a seed in a bug report must outlive both. SplitMix64 is eight lines, passes the usual
-statistical batteries and has 2^64 states.
+`random.Random` keeps its sequence only for some of its methods and only within a Python version; a
+seed in a bug report must outlive both. SplitMix64 is eight lines, passes the usual statistical
+batteries and has 2^64 states.
 
-One seed gives many *streams*, one per purpose (`stream("link")`, `stream("faults")`), so that a
-component that draws once more than before does not shift the luck of every other: a run stays
-recognisable while the code under it changes. A stream's state is the BLAKE2 digest of seed and
-name, so it depends on nothing else in the process.
+One seed gives many *streams*, one per purpose (`stream("link")`, `stream("faults")`). A component
+that draws once more than before does not change the numbers of the others, so a run stays
+recognisable while the code changes. A stream's state is the BLAKE2 digest of seed and name, so it
+depends on nothing else in the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MASK = (1 << 64) - 1
 
 
 class SplitMix64:
-    """A stream of chance. Has `getrandbits`, so it is an `odradek.model.env.Random` too."""
+    """A stream of random numbers. Implements `odradek.model.env.Random`."""
 
     __slots__ = ("_state",)
 
@@ -30,14 +30,14 @@ class SplitMix64:
         self._state = state & MASK
 
     def next64(self) -> int:
-        """64 random bits."""
+        """Return 64 random bits."""
         self._state = z = (self._state + 0x9E3779B97F4A7C15) & MASK
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
         return z ^ (z >> 31)
 
     def getrandbits(self, bits: int, /) -> int:
-        """A number of `bits` bits, for any positive count."""
+        """Return a number of `bits` bits, for any positive count."""
         value, have = 0, 0
         while have < bits:
             value = (value << 64) | self.next64()
@@ -45,29 +45,30 @@ class SplitMix64:
         return value >> (have - bits)
 
     def below(self, limit: int) -> int:
-        """A number in 0..limit-1; the bias of limits far below 2^64 is of no interest here."""
+        """Return a number in 0..limit-1; its bias is negligible for limits far below 2^64."""
         return (self.next64() * limit) >> 64
 
     def between(self, low: int, high: int) -> int:
-        """A number in low..high, both included."""
+        """Return a number in low..high, both included."""
         return low + self.below(high - low + 1)
 
     def chance(self, permille: int) -> bool:
-        """True in `permille` of 1000 cases. Draws even for 0: rates do not shift the stream."""
+        """Return True in `permille` of 1000 cases. Draws even for 0, so that rates do not shift
+        the stream."""
         return self.below(1000) < permille
 
     def pick(self, choices: Sequence[T]) -> T:
-        """One of `choices`, each as likely as the others."""
+        """Return one of `choices`, each with the same probability."""
         return choices[self.below(len(choices))]
 
     def shuffle(self, items: MutableSequence[T]) -> None:
-        """Fisher and Yates, in place."""
+        """Shuffle in place (Fisher-Yates)."""
         for i in range(len(items) - 1, 0, -1):
             j = self.below(i + 1)
             items[i], items[j] = items[j], items[i]
 
 
 def stream(seed: int, name: str) -> SplitMix64:
-    """The stream of a seed for one purpose."""
+    """Return the stream of a seed for one purpose."""
     digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
     return SplitMix64(int.from_bytes(digest, "big"))

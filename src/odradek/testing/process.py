@@ -36,11 +36,11 @@ from odradek.testing.scheduler import Event, Scheduler, SimClock
 
 
 class Crash(BaseException):
-    """The process ended here, in the middle of what it was doing."""
+    """Ends the process in the middle of a callback."""
 
 
 class Timer(Protocol):
-    """What a loop needs of a timer: `odradek.timing.timer.SystemTimer` has it."""
+    """The timer of an event loop; `odradek.timing.timer.SystemTimer` implements it."""
 
     def next_deadline_ms(self) -> int | None: ...
 
@@ -49,13 +49,13 @@ class Timer(Protocol):
 
 @dataclass(slots=True)
 class SimProcess:
-    """A process by name, alive until `kill`."""
+    """A process with an event loop, alive until `kill`."""
 
     scheduler: Scheduler
     name: str
     clock: SimClock
     crashed: Callable[[], None] = lambda: None
-    """Called after the process has ended by a `Crash`, for its machine to take notice."""
+    """Called after the process has ended by a `Crash`."""
     alive: bool = True
     paused_until_ns: int = 0
     _running: bool = False
@@ -88,17 +88,17 @@ class SimProcess:
         self._running = True
         try:
             if self._timer:
-                # Due or not: what the callback adds to the timer counts from the time told here.
+                # Even if none is due: delays that the callback adds count from this time.
                 self._timer.advance_clock(self.clock.monotonic_ms())
             callback()
-            self._settle()
+            self._run_callbacks_and_timer()
         except Crash:
             self.kill()
             self.crashed()
         finally:
             self._running = False
 
-    def _settle(self) -> None:
+    def _run_callbacks_and_timer(self) -> None:
         self._drain()
         deadline_ms = self._timer.next_deadline_ms() if self._timer else None
         if self._timer and deadline_ms is not None and deadline_ms <= self.clock.monotonic_ms():
@@ -123,7 +123,7 @@ class SimProcess:
             self._wake = self.post(delay_ns, "timer", lambda: None)
 
     def kill(self) -> None:
-        """The process is gone; what it had planned never happens."""
+        """End the process; its planned events never run."""
         self.alive = False
         self._soon.clear()
         self._timer = None
@@ -134,7 +134,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long each of the two delays lasts: lowest and highest, in nanoseconds."""
+    """The range of each of the two delays: lowest and highest, in nanoseconds."""
 
     delay_ns: tuple[int, int] = (20_000, 2_000_000)
     slow_delay_ns: tuple[int, int] = (5_000_000, 60_000_000)
@@ -173,9 +173,9 @@ class SimOffload:
 
         self.process.post(self.pace.draw(self.chance), "work", run)
 
-    def _finish(self, kind: str, tell: Callable[[], None]) -> None:
-        def told() -> None:
+    def _finish(self, kind: str, callback: Callable[[], None]) -> None:
+        def report() -> None:
             self.pending -= 1
-            tell()
+            callback()
 
-        self.process.post(self.pace.draw(self.chance), kind, told)
+        self.process.post(self.pace.draw(self.chance), kind, report)

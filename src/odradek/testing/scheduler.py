@@ -1,25 +1,22 @@
-"""One heap of events and one clock: all time and all order in a simulation come from here.
+"""The scheduler of a simulation: one heap of events and one clock decide all time and order.
 
     at(t) ──► heap of (t_ns, priority, seq) ──► run: pop the first, set the clock to t, digest, call
                           ▲                                    │
                           └──────────── callbacks add more ────┘
 
-Nothing waits: the clock jumps from event to event, so idle hours cost nothing. `priority` is
-drawn from the seed, so events of the same instant run in an order that the seed chooses: ties are
-explored, not inherited from the order of the source. `seq` makes keys unique, so callbacks are
-never compared.
+The clock jumps from event to event, so idle hours cost nothing. `priority` is drawn from the seed,
+so the seed decides the order of events of the same instant: runs explore ties instead of inheriting
+the order of the source. `seq` makes keys unique, so callbacks are never compared.
 
-Every event goes into a running BLAKE2 digest as (time, node, kind, CRC of its payload). Two runs
-of a seed are the same run if and only if their digests are equal; the last events are kept as a
-tape for people. Anything else that happened within an event (bytes sent, bytes written) is put in
-with `note`.
+Every event goes into a running BLAKE2 digest as (time, node, kind, CRC of its payload). Two runs of
+a seed are the same run if and only if their digests are equal; the last events are kept as a
+readable tape. `note` adds what happens within an event (bytes sent, bytes written).
 
-An exception in a callback ends the simulation as `SimulationError`, with seed, time and event:
-nothing is swallowed. So do too many events within one virtual millisecond: that is a loop that
+An exception in a callback ends the simulation as `SimulationError`, with seed, time and event;
+none is swallowed. Too many events within one virtual millisecond end it too: they are a loop that
 spins instead of waiting.
 
-Not here: processes and their loops (`testing.process`), networks, disks. Times are whole
-nanoseconds.
+Processes with their event loops are in `testing.process`. Times are whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -43,12 +40,12 @@ _STAMP = struct.Struct("<qI")
 
 
 class SimulationError(Exception):
-    """A simulation that could not go on; the message has what is needed to see it again."""
+    """A simulation that could not go on; the message says how to reproduce it."""
 
 
 @dataclass(slots=True)
 class Event:
-    """A callback with its time. Cancelled, it stays in the heap and is skipped without a trace."""
+    """A callback with its time. If cancelled, it stays in the heap and is skipped."""
 
     at_ns: int
     node: str
@@ -62,7 +59,7 @@ class Event:
 
 @dataclass(slots=True)
 class Scheduler:
-    """The simulated time line of one seed."""
+    """The events and the clock of one seed's run."""
 
     seed: int
     tape_lines: int = 400
@@ -80,13 +77,13 @@ class Scheduler:
         self._ties = self.stream("ties")
 
     def stream(self, name: str) -> SplitMix64:
-        """The seed's chance for one purpose; the same name always starts the same stream."""
+        """Return the seed's random stream for one purpose; a name always gives the same stream."""
         return stream(self.seed, name)
 
     def at(
         self, at_ns: int, node: str, kind: str, callback: Callable[[], None], crc: int = 0
     ) -> Event:
-        """Call back at a time, not in the past. `crc` stands for the payload in the digest."""
+        """Run `callback` at a time, not in the past. `crc` is the payload's, for the digest."""
         assert at_ns >= self.now_ns, f"{kind} at {at_ns}, but it is {self.now_ns}"
         event = Event(at_ns, node, kind, crc, callback)
         self._seq += 1
@@ -96,17 +93,17 @@ class Scheduler:
     def after(
         self, delay_ns: int, node: str, kind: str, callback: Callable[[], None], crc: int = 0
     ) -> Event:
-        """Call back after a delay."""
+        """Run `callback` after a delay."""
         return self.at(self.now_ns + delay_ns, node, kind, callback, crc)
 
     def note(self, node: str, kind: str, crc: int = 0) -> None:
-        """Put something that happened within an event into digest and tape."""
+        """Add something that happened within an event to digest and tape."""
         self._hash.update(_STAMP.pack(self.now_ns, crc))
         self._hash.update(f"{node}/{kind}\n".encode())
         self._tape.append((self.now_ns, node, kind, crc))
 
     def run(self, until_ns: int, stop: Callable[[], bool] | None = None) -> bool:
-        """Run the events up to a time (False), or until `stop()` holds after an event (True)."""
+        """Run events up to a time (returns False), or until `stop()` is true (returns True)."""
         millisecond, spins = self.now_ns // MS, 0
         while self._heap and self._heap[0][0] <= until_ns:
             event = heapq.heappop(self._heap)[3]
@@ -143,11 +140,11 @@ class Scheduler:
         )
 
     def digest(self) -> str:
-        """Hexadecimal digest of everything so far."""
+        """Return the hexadecimal digest of all events so far."""
         return self._hash.hexdigest()
 
     def tape(self) -> list[str]:
-        """The last events as lines, the newest last."""
+        """Return the last events as lines, the newest last."""
         return [
             f"{at_ns / SECOND:14.6f}  {node:<12} {kind:<28} {crc:08x}"
             for at_ns, node, kind, crc in self._tape
@@ -156,7 +153,7 @@ class Scheduler:
 
 @dataclass(slots=True)
 class SimClock:
-    """A machine's two clocks: `monotonic` starts anywhere, `wall` may be set wrong."""
+    """A machine's two clocks: `monotonic` starts at any value, `wall` may be wrong."""
 
     scheduler: Scheduler
     monotonic_base_ms: int = 0
@@ -169,5 +166,5 @@ class SimClock:
         return WALL_START_MS + self.wall_skew_ms + self.scheduler.now_ns // MS
 
     def at_ns(self, monotonic_ms: int) -> int:
-        """When the scheduler's time shows at least this on the monotonic clock."""
+        """Return the scheduler's time at which the monotonic clock reaches this."""
         return (monotonic_ms - self.monotonic_base_ms) * MS

@@ -1,4 +1,4 @@
-"""Scripted brokers in simulated time: what a client meets, said by a test.
+"""Scripted brokers in simulated time, whose answers a test defines.
 
     cluster = ScriptedCluster(brokers=2)
     cluster.create("orders", leaders=[1, 2])
@@ -7,19 +7,15 @@
     engine = side.engine()
     side.wait(spawn(engine.topic("orders")))
 
-Each broker is a real `SocketServer` over the simulated network, so a client's bytes are real; only
-the answers are made up. ApiVersions and Metadata are answered from `versions` and `topics`, unless
-a test says otherwise; what has no answer is a mistake of the test and ends the run. An answer is a
-response, or one of
+Each broker is a real `SocketServer` over the simulated network, so a client sends real bytes; only
+the answers are scripted. ApiVersions and Metadata are answered from `versions` and `topics`, unless
+a test replaces them. A request without a scripted answer is a mistake of the test and ends the run.
+An answer is a response, or one of
 
-    SILENT        never            CLOSE       close the connection
-    Later(ms, r)  after a while    NO_ANSWER   none is expected (acks=0)
+    SILENT                never answer     CLOSE       close the connection
+    DelayedAnswer(ms, r)  answer later     NO_ANSWER   none is expected (acks=0)
 
 Time passes only in `run`, `until` and `wait`, and jumps from event to event.
-
-One scripted broker: a real `SocketServer` over the simulated network, its answers made up.
-
-See `testing.scripted`.
 """
 
 from __future__ import annotations
@@ -63,7 +59,7 @@ __all__ = [
     "NO_ANSWER",
     "SILENT",
     "ClientSide",
-    "Later",
+    "DelayedAnswer",
     "ScriptedBroker",
     "ScriptedCluster",
 ]
@@ -71,7 +67,7 @@ __all__ = [
 T = TypeVar("T")
 CALM = Link(slow_rate=0, chop_rate=0)
 LIMIT_MS = 600_000
-"""Of virtual time, for what should happen."""
+"""The default limit of virtual time for a condition."""
 
 
 @dataclass(slots=True)
@@ -86,7 +82,7 @@ class ScriptedTopic:
 
 @dataclass(slots=True, eq=False)
 class ScriptedCluster:
-    """Brokers 1 to `brokers`, running, and one time line for them and their clients."""
+    """Running brokers 1 to `brokers`, under one scheduler with their clients."""
 
     brokers: int = 1
     seed: int = 1
@@ -94,9 +90,9 @@ class ScriptedCluster:
     cluster_id: str = "scripted-cluster"
     topics: dict[str, ScriptedTopic] = field(default_factory=dict)
     answers: dict[type[Any], Answer] = field(default_factory=dict)
-    """For all brokers that have none of their own, by type of request."""
+    """By type of request, for all brokers without their own answer."""
     listed: list[int] = field(default_factory=list)
-    """The brokers that Metadata names."""
+    """The brokers in Metadata answers."""
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     _brokers: dict[int, ScriptedBroker] = field(default_factory=dict)
@@ -111,7 +107,7 @@ class ScriptedCluster:
         return self._brokers[node_id]
 
     def add_broker(self, node_id: int, host: str | None = None) -> ScriptedBroker:
-        """A broker that runs and is listed."""
+        """Start a broker and list it in Metadata answers."""
         broker = ScriptedBroker(self, node_id, host or f"broker{node_id}")
         self._brokers[node_id] = broker
         broker.start()
@@ -120,24 +116,24 @@ class ScriptedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """For `bootstrap.servers`: all brokers there ever were."""
+        """The addresses of all brokers, for `bootstrap.servers`."""
         return ",".join(f"{broker.host}:{PORT}" for broker in self._brokers.values())
 
     def create(self, name: str, leaders: Sequence[int] = (1,)) -> ScriptedTopic:
-        """A topic, its partitions led by these."""
+        """Create a topic whose partitions have these leaders."""
         topic_id = UUID(int=self.scheduler.stream(f"topic/{name}/{len(self.topics)}").next64() + 1)
         topic = ScriptedTopic(topic_id, list(leaders), [0] * len(leaders))
         self.topics[name] = topic
         return topic
 
     def move(self, name: str, partition: int, leader: int) -> None:
-        """Another leader, with the next epoch."""
+        """Move a partition to another leader, with the next epoch."""
         topic = self.topics[name]
         topic.leaders[partition] = leader
         topic.epochs[partition] += 1
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
-        """The answer to a Metadata request."""
+        """Return the answer to a Metadata request."""
         names = (
             sorted(self.topics)
             if request.topics is None
@@ -176,14 +172,14 @@ class ScriptedCluster:
         )
 
     def client(self, name: str = "client") -> ClientSide:
-        """A process with an environment for a client."""
+        """Return a process with an environment for a client."""
         return ClientSide(self, name)
 
     # Time.
 
     @property
     def now_ms(self) -> int:
-        """The monotonic clock of everybody here."""
+        """The monotonic clock of all brokers and clients."""
         return self.scheduler.now_ns // MS
 
     def run(self, duration_ms: int) -> None:
@@ -191,25 +187,25 @@ class ScriptedCluster:
         self.scheduler.run(self.scheduler.now_ns + duration_ms * MS)
 
     def until(self, condition: Callable[[], bool], limit_ms: int = LIMIT_MS) -> None:
-        """Let time pass until it is so."""
+        """Let time pass until the condition holds. Raises `AssertionError` at the limit."""
         limit_ns = self.scheduler.now_ns + limit_ms * MS
         if not condition() and not self.scheduler.run(limit_ns, condition):
             raise AssertionError(f"not within {limit_ms} ms of virtual time")
 
 
 class ClientSide(ClientProcess):
-    """A client's process. `do` runs something there; everything of the client belongs to it."""
+    """A client's process. `do` runs a call in it."""
 
     def __init__(self, cluster: ScriptedCluster, name: str) -> None:
         super().__init__(cluster.scheduler, cluster.fabric, name)
         self.cluster = cluster
 
     def config(self, **settings: object) -> ClientConfig:
-        """Settings by Python's names, with the cluster's brokers for bootstrap."""
+        """Return a config from settings by Python's names, with the cluster's brokers."""
         return ClientConfig.load({"bootstrap_servers": self.cluster.bootstrap, **settings})
 
     def engine(self, *, max_in_flight: int = 100, **settings: object) -> Engine:
-        """An engine that has started."""
+        """Return a started engine."""
         engine = Engine(
             self.env,
             self.timer,
@@ -221,7 +217,7 @@ class ClientSide(ClientProcess):
         return engine
 
     def wait(self, make: Callable[[], Waiter[T]], limit_ms: int = LIMIT_MS) -> T:
-        """Run it here, and time until its waiter is done; the result."""
+        """Run `make` in the process and let time pass until its waiter is done; its result."""
         waiter = self.do(make)
         self.cluster.until(lambda: waiter.done, limit_ms)
         return waiter.result()
@@ -230,8 +226,8 @@ class ClientSide(ClientProcess):
 PORT = 9092
 
 
-class Special:
-    """An answer that is none."""
+class AnswerMarker:
+    """A value in place of a response: `SILENT`, `CLOSE` or `NO_ANSWER`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -240,19 +236,19 @@ class Special:
         return self.name
 
 
-SILENT, CLOSE, NO_ANSWER = Special("SILENT"), Special("CLOSE"), Special("NO_ANSWER")
+SILENT, CLOSE, NO_ANSWER = AnswerMarker("SILENT"), AnswerMarker("CLOSE"), AnswerMarker("NO_ANSWER")
 
 
 @dataclass(slots=True)
-class Later:
-    """An answer after so many milliseconds; a function is called for it then."""
+class DelayedAnswer:
+    """An answer after a delay; if `response` is a function, it is called then."""
 
     delay_ms: int
     response: Any
 
 
 @dataclass(slots=True)
-class Asked:
+class ReceivedRequest:
     """A request as it arrived."""
 
     at_ms: int
@@ -262,25 +258,25 @@ class Asked:
 
 
 Answer = Callable[[Any, int], Any]
-"""From request and version to a response or one of the above."""
+"""Maps a request and its version to a response or one of the above."""
 
 
 @dataclass(slots=True, eq=False)
 class ScriptedBroker:
-    """One broker; answers on `host`:9092 while it runs. Implements the network's `Handler`."""
+    """A broker at `host`:9092. Implements the network's `Handler`."""
 
     cluster: ScriptedCluster
     node_id: int
     host: str
     answers: dict[type[Any], Answer] = field(default_factory=dict)
-    """By type of request; the cluster's own count where there is none."""
+    """By type of request; others are answered by the cluster's answers."""
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Lowest and highest version by API key."""
+    """The lowest and highest version by API key."""
     refuses_bare: bool = False
-    """A refusal of ApiVersions does not say which versions there are."""
-    asked: list[Asked] = field(default_factory=list)
+    """True if UNSUPPORTED_VERSION for ApiVersions comes without the supported versions."""
+    asked: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
-    """How many were accepted so far."""
+    """The number of connections accepted so far."""
     _process: SimProcess | None = None
     _network: SimNetwork | None = None
     _server: SocketServer | None = None
@@ -299,25 +295,25 @@ class ScriptedBroker:
         self._server.listen(self.host, PORT)
 
     def stop(self) -> None:
-        """As after a kill: connections are closed, and new ones refused."""
+        """Stop as after a kill: connections are closed, and new ones refused."""
         assert self._process is not None and self._network is not None
         self._process.kill()
         self._network.process_ended()
 
     def fall_silent(self) -> None:
-        """As after a power failure: nobody is told, and nothing is answered any more."""
+        """Stop as after a power failure: clients get neither answers nor errors."""
         assert self._process is not None and self._network is not None
         self._process.kill()
         self._network.power_failed()
 
     def close_connections(self) -> None:
-        """Close those there are; new ones are accepted."""
+        """Close the open connections; new ones are accepted."""
         assert self._process is not None and self._server is not None
         server = self._server
         self._process.run(lambda: close_all(list(server.connections.values())))
 
     def of(self, kind: type[T]) -> list[T]:
-        """The requests of a kind that arrived, in order."""
+        """Return the requests of a type that arrived, in order."""
         return [asked.request for asked in self.asked if type(asked.request) is kind]
 
     def connected(self, connection: Connection) -> None:
@@ -338,7 +334,7 @@ class ScriptedBroker:
         request = decode(MESSAGES[key].request, version, exchange.frame, position)
         assert self._process is not None
         now_ms = self._process.clock.monotonic_ms()
-        self.asked.append(Asked(now_ms, version, request, header.client_id))
+        self.asked.append(ReceivedRequest(now_ms, version, request, header.client_id))
         self._answer(exchange, header.correlation_id, key, version, self.answer(request, version))
 
     def serves(self, key: int, version: int) -> bool:
@@ -346,7 +342,7 @@ class ScriptedBroker:
         return low <= version <= high
 
     def answer(self, request: Any, version: int) -> Any:
-        """What a request is answered with."""
+        """Return the answer to a request."""
         answers = {**self.cluster.answers, **self.answers}
         made = answers.get(type(request))
         if made is not None:
@@ -358,7 +354,7 @@ class ScriptedBroker:
         raise SimulationError(f"no answer is scripted for {request!r}")
 
     def api_versions(self, code: ErrorCode) -> ApiVersionsResponse:
-        """What the broker serves."""
+        """Return the ApiVersions response with the served versions."""
         keys = [
             ApiVersion(api_key=key, min_version=low, max_version=high)
             for key, (low, high) in sorted(self.versions.items())
@@ -369,7 +365,7 @@ class ScriptedBroker:
     def _answer(
         self, exchange: Exchange, correlation_id: int, key: int, version: int, answer: Any
     ) -> None:
-        if isinstance(answer, Later):
+        if isinstance(answer, DelayedAnswer):
             assert self._process is not None
             response = answer.response
             make: Callable[[], Any] = response if callable(response) else lambda: response
@@ -388,11 +384,11 @@ class ScriptedBroker:
 
 
 def close_all(connections: list[Connection]) -> None:
-    """Close them from the broker's side."""
+    """Close connections from the broker's side."""
     for connection in connections:
         connection.close("closed by the script")
 
 
 def raise_bug(where: str, error: Exception) -> None:
-    """What would be logged and survived ends a test."""
+    """End the test with a bug that a client or broker would log and survive."""
     raise SimulationError(f"bug while {where}: {error!r}") from error

@@ -49,7 +49,7 @@ from odradek.protocol.api.offset_for_leader_epoch import (
 from odradek.protocol.record_batch import RecordBatchHeader, records_of, stamp
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.records import Header
-from odradek.testing.scripted import PORT, Later, ScriptedCluster
+from odradek.testing.scripted import PORT, DelayedAnswer, ScriptedCluster
 
 Row = tuple[bytes | None, bytes | None, Sequence[Header], int]
 """Key, value, headers, timestamp."""
@@ -57,8 +57,8 @@ LATEST, EARLIEST = -1, -2
 
 
 @dataclass(slots=True)
-class Batch:
-    """One batch of a log, as it is stored."""
+class StoredBatch:
+    """A batch as it is stored."""
 
     data: bytes
     base_offset: int
@@ -69,44 +69,44 @@ class Batch:
 
 @dataclass(slots=True)
 class ScriptedLog:
-    """One partition."""
+    """The log of one partition."""
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[StoredBatch] = field(default_factory=list)
     start: int = 0
     end: int = 0
     stable: int | None = None
     """The last stable offset; None: the end."""
     aborted: list[AbortedTransaction] = field(default_factory=list)
     errors: list[ErrorCode] = field(default_factory=list)
-    """What the next fetches of this partition are answered, one each."""
+    """The errors that the next fetches of this partition get, one each."""
     hints: bool = True
-    """Whether a broker that is not the leader says who is (KIP-951)."""
+    """True if a broker that is not the leader names the leader (KIP-951)."""
 
     def append(self, rows: Sequence[Row], epoch: int = 0, codec: int = 0) -> int:
-        """One batch of records; its first offset."""
+        """Append one batch of records; return its first offset."""
         return self.append_batch(build(list(rows), codec), epoch)
 
     def append_batch(self, data: bytes, epoch: int = 0) -> int:
-        """A batch as a producer sends it; its first offset."""
+        """Append a batch as a producer sends it; return its first offset."""
         data = stamp(data, 0, self.end, epoch) + data[16:]
         header = RecordBatchHeader(data, 0)
         first = self.end
         self.end = header.next_offset
-        self.batches.append(Batch(data, first, self.end, epoch, header.max_timestamp))
+        self.batches.append(StoredBatch(data, first, self.end, epoch, header.max_timestamp))
         return first
 
     def truncate(self, end: int) -> None:
-        """Cut off at the beginning of a batch."""
+        """Remove the batches from this offset on."""
         self.batches = [batch for batch in self.batches if batch.next_offset <= end]
         self.end = end
 
     def trim(self, start: int) -> None:
-        """The log starts there now."""
+        """Move the log start."""
         self.batches = [batch for batch in self.batches if batch.next_offset > start]
         self.start = start
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `epoch` there is, and where it ends."""
+        """Return the largest known epoch up to `epoch`, and its end offset."""
         later = [batch.base_offset for batch in self.batches if batch.epoch > epoch]
         known = [batch.epoch for batch in self.batches if batch.epoch <= epoch]
         if not known:
@@ -114,7 +114,7 @@ class ScriptedLog:
         return max(known), min(later, default=self.end)
 
     def find(self, timestamp: int) -> tuple[int, int, int]:
-        """What ListOffsets looks for: offset, timestamp, epoch."""
+        """Return the answer of ListOffsets: offset, timestamp, epoch."""
         last = self.batches[-1].epoch if self.batches else -1
         if timestamp == LATEST:
             return self.end, -1, last
@@ -127,8 +127,8 @@ class ScriptedLog:
         return -1, -1, -1
 
     def read(self, offset: int, end: int, max_bytes: int) -> bytes:
-        """Whole batches from the one with that offset on, up to an offset; at least one, unless no
-        byte is wanted.
+        """Return whole batches from the one with that offset on, up to an offset; at least one,
+        unless `max_bytes` is 0.
         """
         parts: list[bytes] = []
         room = max_bytes
@@ -143,19 +143,19 @@ class ScriptedLog:
 
 
 EMPTY_WAIT_MS = 20
-"""A fetch that finds nothing is looked at again after this."""
+"""A fetch that finds nothing is tried again after this time."""
 
 
 @dataclass(slots=True)
-class Session:
+class ScriptedFetchSession:
     """A fetch session of one broker."""
 
     id: int
     epoch: int = 1
     partitions: dict[TopicPartition, FetchPartition] = field(default_factory=dict)
     ids: dict[str, UUID] = field(default_factory=dict)
-    told: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-    """High watermark and log start, as the client knows them."""
+    reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """The last reported high watermark and log start."""
 
 
 class ScriptedLogs:
@@ -163,16 +163,16 @@ class ScriptedLogs:
 
     def __init__(self, cluster: ScriptedCluster, *, sessions: bool = True) -> None:
         self.cluster = cluster
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, ScriptedFetchSession] = {}
         self.with_sessions = sessions
-        """Brokers make fetch sessions."""
+        """True if brokers create fetch sessions."""
         self._logs: dict[TopicPartition, ScriptedLog] = {}
         self._ids = itertools.count(1)
         for node_id in cluster.listed:
             self.serve(node_id)
 
     def serve(self, node_id: int) -> None:
-        """This broker answers from the logs."""
+        """Make this broker answer from the logs."""
 
         def fetch(request: FetchRequest, version: int) -> Any:
             return self._fetch(node_id, request, version, request.max_wait_ms)
@@ -183,13 +183,13 @@ class ScriptedLogs:
         answers[OffsetForLeaderEpochRequest] = lambda request, _: self._epochs(node_id, request)
 
     def __getitem__(self, key: tuple[str, int]) -> ScriptedLog:
-        """The log of a partition, empty at first."""
+        """Return the log of a partition, empty at first."""
         return self._logs.setdefault(TopicPartition(*key), ScriptedLog())
 
     # Who leads what.
 
     def _leader(self, partition: TopicPartition) -> tuple[int, int]:
-        """The leader and its epoch; (-2, -1) if there is no such partition."""
+        """Return the leader and its epoch; (-2, -1) if there is no such partition."""
         topic = self.cluster.topics.get(partition.topic)
         if topic is None or partition.partition >= len(topic.leaders):
             return -2, -1
@@ -213,19 +213,19 @@ class ScriptedLogs:
         session = self._session(request, version)
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session, session_id=0, responses=[])
-        full = session.id == 0 or not session.told
+        full = session.id == 0 or not session.reported
         return self._try(node_id, request, session, version, wait_ms, full)
 
     def _try(
         self,
         node_id: int,
         request: FetchRequest,
-        session: Session,
+        session: ScriptedFetchSession,
         version: int,
         wait_ms: int,
         full: bool,
     ) -> Any:
-        """Read; or look again later, while there is nothing."""
+        """Read; if there is nothing, try again later."""
         room = request.max_bytes
         found: list[tuple[TopicPartition, PartitionData]] = []
         enough = False
@@ -237,26 +237,30 @@ class ScriptedLogs:
             found.append((partition, data))
         if not enough and wait_ms > 0:
             pause = min(wait_ms, EMPTY_WAIT_MS)
-            return Later(
+            return DelayedAnswer(
                 pause,
                 lambda: self._try(node_id, request, session, version, wait_ms - pause, full),
             )
         answered = [
-            (partition, data) for partition, data in found if self._tells(session, partition, data)
+            (partition, data)
+            for partition, data in found
+            if self._has_changed(session, partition, data)
         ]
         return self._response(session, found if full else answered, version)
 
     @staticmethod
-    def _tells(session: Session, partition: TopicPartition, data: PartitionData) -> bool:
-        """Whether a partition has something to tell; remembers what it told."""
+    def _has_changed(
+        session: ScriptedFetchSession, partition: TopicPartition, data: PartitionData
+    ) -> bool:
+        """True if a partition must be in the answer; remembers the reported offsets."""
         known = (data.high_watermark, data.log_start_offset)
-        news = session.told.get(partition) != known or data.error_code or data.records
-        session.told[partition] = known
+        news = session.reported.get(partition) != known or data.error_code or data.records
+        session.reported[partition] = known
         return bool(news) or data.diverging_epoch is not None
 
     def _response(
         self,
-        session: Session,
+        session: ScriptedFetchSession,
         found: Sequence[tuple[TopicPartition, PartitionData]],
         version: int,
     ) -> FetchResponse:
@@ -283,12 +287,12 @@ class ScriptedLogs:
             for node in self.cluster.listed
         ]
 
-    def _session(self, request: FetchRequest, version: int) -> Session | ErrorCode:
-        """The session a request is of, brought up to date by it."""
+    def _session(self, request: FetchRequest, version: int) -> ScriptedFetchSession | ErrorCode:
+        """Return the session of a request, after updating it."""
         if request.session_epoch in (0, -1):
             self.sessions.pop(request.session_id, None)
             keeps = self.with_sessions and request.session_epoch == 0 and version >= 7
-            session = Session(next(self._ids) if keeps else 0)
+            session = ScriptedFetchSession(next(self._ids) if keeps else 0)
             if keeps:
                 self.sessions[session.id] = session
         else:
@@ -303,7 +307,7 @@ class ScriptedLogs:
             name = self._name(forgotten.topic, forgotten.topic_id)
             for number in forgotten.partitions:
                 session.partitions.pop(TopicPartition(name, number), None)
-                session.told.pop(TopicPartition(name, number), None)
+                session.reported.pop(TopicPartition(name, number), None)
         for topic in request.topics:
             name = self._name(topic.topic, topic.topic_id)
             session.ids[name] = topic.topic_id

@@ -1,8 +1,8 @@
-"""`python -m odradek.testing.sim --seed 7`: one simulated run, or many, from the command line.
+"""`python -m odradek.testing.sim --seed 7`: runs one or more seeds of the simulator.
 
-Prints one line per seed: what happened, in virtual time, and the digest that two runs of a seed
-share. A seed that fails is printed with its violations, the last events of its tape and the
-command that shows it again; the exit code is then 1.
+Prints one line per seed: a summary in virtual time, and the digest, which is the same for all runs
+of a seed. For a seed that fails it also prints the violations, the last events of the tape and the
+command that reproduces it; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VIOLATION_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run to its end, or to the exception that ended it."""
+    """The result of a run: a report, or the exception that ended it."""
 
     world: World
     report: Report | None
@@ -34,12 +34,12 @@ class Outcome:
 
     @property
     def kept(self) -> bool:
-        """Whether the broker kept its word."""
+        """True if the run has no violation."""
         return self.report is not None and not self.report.violations
 
 
 def run_seed(world: World) -> Outcome:
-    """Run one world to its end."""
+    """Run one world."""
     started = time.perf_counter()
     try:
         report = world.run()
@@ -49,7 +49,7 @@ def run_seed(world: World) -> Outcome:
 
 
 def summary(outcome: Outcome) -> str:
-    """One line: the same for the same seed, wherever it runs."""
+    """Return one line, which is the same for the same seed wherever it runs."""
     report = outcome.report
     if report is None:
         return f"seed {outcome.world.seed}: {outcome.error}"
@@ -64,7 +64,7 @@ def summary(outcome: Outcome) -> str:
 
 
 def explain(outcome: Outcome) -> list[str]:
-    """What a person needs to see a failed seed again."""
+    """Return the lines that explain a failed seed, with the command that reproduces it."""
     violations = outcome.report.violations if outcome.report else []
     lines = [f"  violation: {line}" for line in violations[:VIOLATION_LINES]]
     if len(violations) > VIOLATION_LINES:
@@ -93,13 +93,13 @@ def traceback_lines(error: BaseException) -> list[str]:
 
 
 def describe(plan: Schedule) -> list[str]:
-    """The schedule as lines."""
+    """Return the schedule as lines."""
     return [
         f"topics {', '.join(f'{t.name}x{t.partitions} {dict(t.settings)}' for t in plan.topics)}",
         *(str(producer) for producer in plan.producers),
         *(str(reader) for reader in plan.readers),
         *(str(trimmer) for trimmer in plan.trimmers),
-        *(str(topic) for topic in plan.mortal),
+        *(str(topic) for topic in plan.recreated),
         f"{plan.link}",
         f"{plan.pace}",
         "faults:",
@@ -107,21 +107,21 @@ def describe(plan: Schedule) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m odradek.testing.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the (first) seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
     parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="batches to produce")
     parser.add_argument("--faults", default="", help="only these, separated by commas")
-    parser.add_argument("--plain", action="store_true", help="producing and reading, and no more")
+    parser.add_argument("--plain", action="store_true", help="only producing and reading")
     parser.add_argument(
         "--engines",
         choices=(NO_ENGINES, ONLY_ENGINES, BOTH),
         default=BOTH,
-        help="applications of our own clients, besides the scripted ones or in their place",
+        help="applications of our own clients, besides the scripted ones or instead of them",
     )
     parser.add_argument("--log", action="store_true", help="let the broker log to stderr")
-    parser.add_argument("--tape", action="store_true", help="explain also what went well")
+    parser.add_argument("--tape", action="store_true", help="explain seeds without violations too")
     options = parser.parse_args(arguments)
     if not options.log:
         logging.disable(logging.CRITICAL)

@@ -3,21 +3,20 @@
     send ─► segments in flight (latency; FIFO within the pipe) ─► inbox of the other end ─► receive
      └── takes what `capacity` leaves, sometimes less                └── gives pieces of any size
 
-What can be relied on is what TCP promises: bytes arrive in order, once, or not at all. All else
-varies with the seed: how many bytes a call takes or gives, how long a segment travels, which of
-two connections is faster.
+As with TCP, bytes arrive in order, once, or not at all. The seed decides the rest: how many bytes a
+call takes or returns, how long a segment travels, which of two connections is faster.
 
-How a connection ends, as its other side sees it:
+How a connection ends, as its peer sees it:
 
-| what happened                         | the other side                                         |
+| event                                 | the peer                                               |
 |---------------------------------------|--------------------------------------------------------|
 | `close`, or the process was killed    | end of stream after the data; reset if it had sent more |
 | `reset` (a cut by a middle box)       | `ConnectionResetError`, data in flight lost             |
-| `blackhole`, or the power failed      | silence; only a deadline of its own tells it            |
+| `blackhole`, or the power failed      | silence; only its own deadline notices                  |
 | it sends to a machine that restarted  | `ConnectionResetError`                                  |
 
-Readiness is level-triggered, as `model.env.Network` asks: a transport that stays readable while
-reading is wanted gets event after event.
+Readiness is level-triggered, as `model.env.Network` requires: a transport that stays readable while
+it has read interest gets event after event.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from odradek.testing.process import SimProcess
 
 @dataclass(slots=True)
 class Link:
-    """How the connections of a run behave. Rates are per mille of calls or segments."""
+    """The latency and buffers of a run's connections. Rates are per mille of calls or segments."""
 
     latency_ns: tuple[int, int] = (50_000, 400_000)
     slow_latency_ns: tuple[int, int] = (1_000_000, 40_000_000)
@@ -49,7 +48,7 @@ class Link:
 
 @dataclass(slots=True)
 class Host:
-    """A machine on the network. Down, it is silent; up again, it knows no old connection."""
+    """A host. While down it is silent; after that it does not know its old connections."""
 
     name: str
     up: bool = True
@@ -67,9 +66,9 @@ class SimTransport:
     remote: tuple[str, int]
     other: SimTransport | None = None
     vanishing: bool = False
-    """What is sent from this end never arrives."""
+    """True if data sent from this end never arrives."""
     forgotten: bool = False
-    """The machine lost this end without a word (power failure)."""
+    """True if the host lost this end in a power failure."""
     stalled_until_ns: int = 0
     inbox: bytearray = field(default_factory=bytearray)
     outstanding: int = 0
@@ -123,7 +122,7 @@ class SimTransport:
         return self.send([file.read(offset, min(count, room))])
 
     def close(self) -> None:
-        """What was sent still arrives, then the end of the stream; a reset, if data was unread."""
+        """Close: sent data still arrives, then the end of the stream; a reset if data is unread."""
         if self.closed:
             return
         self.closed = True
@@ -149,7 +148,7 @@ class SimTransport:
         self.wake()
 
     def wake(self) -> None:
-        """Plan an event on the owner if there is something it wants to know."""
+        """Plan a readiness event on the owner, if it has interest in one."""
         if not self._wake_pending and self.owner.alive and (self._can_read() or self._can_write()):
             self._wake_pending = True
             self.owner.post(self.chance.between(*self.link.wake_ns), "ready", self._ready)
@@ -172,14 +171,14 @@ class SimTransport:
     # Faults, for the plan of a run.
 
     def fail(self, error: OSError) -> None:
-        """From now on every call raises this."""
+        """Raise this error from every call from now on."""
         if self.error is None and not self.closed:
             self.error = error
             self.inbox.clear()
             self.wake()
 
     def stall(self, until_ns: int) -> None:
-        """Nothing sent from this end arrives before then."""
+        """Delay everything sent from this end until then."""
         self.stalled_until_ns = max(self.stalled_until_ns, until_ns)
 
     # The way to the other end.

@@ -1,9 +1,8 @@
-"""What a power failure leaves of a file system: the durable half of the simulated disk.
+"""Files and directories of the simulated disk, and the part of them that a power failure keeps.
 
-A `FileNode` has its content as programs see it (the page cache), the image that is surely on the
-platter (`synced`), and the writes since then, in order (`pending`). A `Directory` has the same
-for its entries. `sync` moves one into the other; a power failure keeps the synced part and *some*
-of the pending one:
+A `FileNode` has its content as programs see it (the page cache), the durable image (`synced`), and
+the writes since then, in order (`pending`). A `Directory` has the same for its entries. `sync`
+makes the pending part durable; a power failure keeps the synced part and *some* of the pending one:
 
 | of        | survives                                                                          |
 |-----------|-----------------------------------------------------------------------------------|
@@ -11,17 +10,17 @@ of the pending one:
 | file size | any size it had since; grown without its data it shows zeros, or old garbage      |
 | names     | a prefix of each directory's creations, renames, removals; a rename whole or not  |
 
-That is what journalling file systems with delayed allocation do at their worst, and it is the
-model under which applications are known to break: appends torn in the middle or present without
-what came before them, files that exist but are empty, files that are gone because only they were
-synced and not their directory. Each failure draws one temper per file, so that runs with nothing
-lost, with all lost, with a clean prefix and with arbitrary pages all occur.
+This is the worst case of journalling file systems with delayed allocation, and applications are
+known to break under it: appends torn in the middle or present without earlier ones, files that
+exist but are empty, files that are gone because they were synced and their directory was not. Each
+failure draws one mode per file, so that runs with nothing lost, all lost, a clean prefix and
+arbitrary pages all occur.
 
-A failed fsync is as Linux does it: some of the pending pages were written, the others are marked
-clean all the same and will *never* be, whatever later fsyncs say; programs go on reading them
-from the cache.
+A failed fsync behaves as on Linux: some of the pending pages were written; the others are marked
+clean and are *never* written, even if later fsyncs succeed. Programs go on reading them from the
+cache.
 
-A kill (of the process, not of the power) leaves the cache as it is: nothing to be done here.
+A kill of the process leaves the cache as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from dataclasses import dataclass, field
 from odradek.testing.prng import SplitMix64
 
 PAGE_SIZES = (512, 4096)
-TEMPERS = ("lost", "kept", "prefix", "pages", "pages", "pages", "pages")
+LOSS_MODES = ("lost", "kept", "prefix", "pages", "pages", "pages", "pages")
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,7 +52,7 @@ class Change:
 
 @dataclass(slots=True, eq=False)
 class FileNode:
-    """A file, whatever its names are."""
+    """A file, independent of its names."""
 
     content: bytearray = field(default_factory=bytearray)
     synced: bytearray = field(default_factory=bytearray)
@@ -69,17 +68,17 @@ class FileNode:
         self.pending.clear()
 
     def fail_sync(self, chance: SplitMix64) -> None:
-        """Some of the pending pages are on the platter; of the others nobody thinks any more."""
+        """Write some of the pending pages; the others will never be written."""
         self.synced = surviving_bytes(self.synced, self.pending, chance)
         self.pending.clear()
 
-    def power_loss(self, chance: SplitMix64, temper: str) -> None:
-        if temper == "kept":
+    def power_loss(self, chance: SplitMix64, mode: str) -> None:
+        if mode == "kept":
             self.sync()
-        elif temper == "prefix":
+        elif mode == "prefix":
             for change in self.pending[: chance.between(0, len(self.pending))]:
                 change.apply(self.synced)
-        elif temper == "pages":
+        elif mode == "pages":
             self.synced = surviving_bytes(self.synced, self.pending, chance)
         self.content = bytearray(self.synced)
         self.pending.clear()
@@ -106,9 +105,9 @@ class Directory:
             rebind(self.synced, names)
         self.pending.clear()
 
-    def power_loss(self, chance: SplitMix64, temper: str | None) -> None:
-        """Lose some of the whole tree; `temper` for all of it, or None to draw one for each."""
-        mine = temper or chance.pick(TEMPERS)
+    def power_loss(self, chance: SplitMix64, mode: str | None) -> None:
+        """Lose a part of the whole tree; `mode` is for all nodes, None draws one for each."""
+        mine = mode or chance.pick(LOSS_MODES)
         limit = len(self.pending)
         keep = {"lost": 0, "kept": limit}.get(mine)
         keep = chance.between(0, limit) if keep is None else keep
@@ -119,9 +118,9 @@ class Directory:
         for name in sorted(self.entries):
             node = self.entries[name]
             if isinstance(node, Directory):
-                node.power_loss(chance, temper)
+                node.power_loss(chance, mode)
             else:
-                node.power_loss(chance, temper or chance.pick(TEMPERS))
+                node.power_loss(chance, mode or chance.pick(LOSS_MODES))
 
 
 def rebind(
@@ -135,10 +134,11 @@ def rebind(
 
 
 def surviving_bytes(synced: bytearray, pending: list[Change], chance: SplitMix64) -> bytearray:
-    """An image with a random size and, page by page, a random version of the data.
+    """Return an image with a random size and, page by page, a random version of the data.
 
-    The size is the one after some prefix of the changes. A page may be of any version, but for
-    truncations: one that survived has cut every page beyond it, one that did not has cut none.
+    The size is the one after some prefix of the changes. A page may be of any version, except
+    around truncations: one that survived has cut every page beyond it, one that did not has cut
+    none.
     """
     page = chance.pick(PAGE_SIZES)
     kept = chance.between(0, len(pending))
@@ -159,7 +159,7 @@ def size_after(size: int, changes: list[Change]) -> int:
 
 
 def version_bounds(pending: list[Change], kept: int, page_end: int) -> tuple[int, int]:
-    """Between how many changes at least and at most the content of a page can be from."""
+    """Return the least and the greatest number of changes that a page can contain."""
     cuts = [i for i, c in enumerate(pending) if c.data is None and c.offset < page_end]
     low = max((i + 1 for i in cuts if i < kept), default=0)
     high = min((i for i in cuts if i >= kept), default=len(pending))
@@ -174,7 +174,7 @@ def assemble(
     page: int,
     chance: SplitMix64,
 ) -> bytearray:
-    """Play the changes on the image, taking each page when its version is there."""
+    """Apply the changes to the image, and copy each page at its version."""
     image = bytearray(synced)
     result = bytearray(synced[:size])
     result.extend(bytes(size - len(result)))

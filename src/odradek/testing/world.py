@@ -1,27 +1,22 @@
-"""`World(seed)`: a broker, its clients, its machine and everything that goes wrong, under one
-scheduler.
+"""`World(seed)`: one simulated run of a broker, its clients and its faults, under one scheduler.
 
     faults and work ──heal──► all work ends ──► final readers read all ──► checker ──► Report
-                                                        └─► engines come to rest, and to an end
+                                                        └─► engines read all, then stop
 
-Who works is up to `engines`: the scripted clients of `testing.workload`, which do on purpose what
+`engines` chooses the clients: the scripted clients of `testing.workload`, which do on purpose what
 careful clients avoid, applications of our own clients (`testing.engines`), or both.
 
-A seed decides everything (`workload.schedule`), so `World(seed).run()` is the same run every
-time. Each phase has a limit in virtual time; a phase that does not end is a violation ("stuck")
-like any other: safety alone would be satisfied by a broker that does nothing.
+A seed decides everything (`workload.schedule`), so `World(seed).run()` is the same run every time.
+Each phase has a limit in virtual time. A phase that does not end is a violation ("stuck"): a broker
+that does nothing would satisfy safety alone.
 
 The broker is the real one, unless `wire` makes another (a canary with a broken part).
 
-Looks at the platter: up to which offset a partition would surely survive a power failure now.
-
-A white-box check that only a simulator can make: at the moment a client is told "on all
-replicas", the batch is found in the *synced* image of the partition's newest segments, under
-names whose directories were synced. It finds an acknowledgement that came too early even when no
-power failure follows to expose it.
-
-It knows two things of the broker: a partition's directory is `<topic id>-<partition>`, and its
-segments are named by their base offset, 20 digits and `.log`.
+`is_durable` looks at the platter when a client gets an acknowledgement of `acks=all`: the batch
+must be in the *synced* image of the partition's newest segment, and the names above it must be
+synced. This finds an acknowledgement that came too early even if no power failure follows. It knows
+two things of the broker: a partition's directory is `<topic id>-<partition>`, and its segments are
+named by their base offset, 20 digits and `.log`.
 """
 
 from __future__ import annotations
@@ -38,29 +33,29 @@ from odradek.testing.disk import SimDisk
 from odradek.testing.engines.engine_clients import EngineClients
 from odradek.testing.engines.plans import NO_PLAN, with_engines
 from odradek.testing.history import History, Send
-from odradek.testing.machine import Machine, Wiring, real_broker
+from odradek.testing.machine import SimMachine, Wiring, real_broker
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
 from odradek.testing.network import Fabric
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
-from odradek.testing.workload.clients import Clients
+from odradek.testing.workload.clients import ScriptedClients
 from odradek.testing.workload.reader import SimReader
 from odradek.testing.workload.schedule import Schedule, draw_schedule, with_extras
 
 WORK_LIMIT_NS = 60 * SECOND
-SETTLE_NS = 10 * SECOND
+QUIET_NS = 10 * SECOND
 RETENTION_NS = 2 * SECOND
-"""What retention may be late by when nothing is wrong: two passes, and the work of one."""
+"""The delay that retention may have without faults: two passes, and the work of one."""
 READ_LIMIT_NS = 60 * SECOND
 SEND_LIMIT_NS = 200 * SECOND
 REST_LIMIT_NS = 200 * SECOND
-"""Engines wait as long as users have them wait: up to 30 s for an answer, more than once."""
+"""Long, because engines wait up to 30 s for an answer, more than once."""
 END_LIMIT_NS = 60 * SECOND
 NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came out of a run. Times in nanoseconds of virtual time."""
+    """The result of a run. Times in nanoseconds of virtual time."""
 
     seed: int
     violations: Sequence[str]
@@ -80,9 +75,9 @@ class Report:
 
 @dataclass(slots=True, eq=False)
 class World:
-    """One run. `steps`: batches to produce; `faults`: these kinds only, if any are given.
+    """One run. `steps`: batches to produce; `faults`: only these kinds, if any are given.
 
-    `white_box`: also look at the platter at each ack. `engines`: who works.
+    `white_box`: also check the platter at each acknowledgement. `engines`: which clients run.
     """
 
     seed: int
@@ -91,20 +86,20 @@ class World:
     faults: Sequence[str] = ()
     white_box: bool = True
     extras: bool = True
-    """With what `workload.extras` adds: the real broker can do it, a small one need not."""
+    """Add the extras of `workload.schedule`, which the real broker supports and a toy need not."""
     adjust: Callable[[Schedule], Schedule] = lambda plan: plan
-    """A hand on what was drawn, to look closely at something rare."""
+    """Changes the drawn schedule, to test something rare."""
     engines: str = NO_ENGINES
     engine_clients: EngineClients = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     history: History = field(default_factory=History)
-    machine: Machine = field(init=False)
+    machine: SimMachine = field(init=False)
     nemesis: Nemesis = field(init=False)
     plan: Schedule = field(init=False)
-    clients: Clients = field(init=False)
+    clients: ScriptedClients = field(init=False)
     _early: list[str] = field(default_factory=list)
-    _settled_ms: int | None = None
+    _quiet_ms: int | None = None
 
     def __post_init__(self) -> None:
         self.plan = draw_schedule(self.seed, self.steps, self.faults)
@@ -116,7 +111,7 @@ class World:
         self.plan = self.adjust(self.plan)
         self.scheduler = Scheduler(self.seed)
         self.fabric = Fabric(self.scheduler, self.plan.link)
-        self.machine = Machine(
+        self.machine = SimMachine(
             self.scheduler, self.fabric, self.history, self.wire(self.plan), self.plan.pace
         )
         self.engine_clients = EngineClients(
@@ -126,7 +121,7 @@ class World:
             self.plan.engines or NO_PLAN,
             self._acked,
         )
-        self.clients = Clients(
+        self.clients = ScriptedClients(
             self.scheduler,
             self.fabric,
             self.history,
@@ -142,7 +137,7 @@ class World:
         )
 
     def run(self) -> Report:
-        """All phases, and the verdict. Raises `SimulationError` for an exception in the broker."""
+        """Run all phases. Raises `SimulationError` for an exception in the broker."""
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -161,12 +156,12 @@ class World:
         self.engine_clients.calm_down()
         stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
         self.clients.stop()
-        # What was acked with acks=1 becomes visible when it is on disk, which takes a while.
-        self.scheduler.run(self.scheduler.now_ns + SETTLE_NS)
-        self._settled_ms = WALL_START_MS + (self.scheduler.now_ns - RETENTION_NS) // MS
+        # Records acknowledged with acks=1 become visible later, when they are on disk.
+        self.scheduler.run(self.scheduler.now_ns + QUIET_NS)
+        self._quiet_ms = WALL_START_MS + (self.scheduler.now_ns - RETENTION_NS) // MS
         if not stuck:
             finals = self.clients.start_final_readers()
-            # A batch per fetch, and each waits for more that does not come: so slow may they be.
+            # The limit allows one batch per fetch, each of which waits for more data in vain.
             stuck = self._until(
                 lambda: all(reader.finished for reader in finals),
                 READ_LIMIT_NS + len(self.history.sends) * SECOND,
@@ -209,7 +204,7 @@ class World:
         return self.clients.pending_work() + self.engine_clients.pending_sends()
 
     def _end_engines(self, finals: list[SimReader]) -> list[str]:
-        """All has been sent: it is read to the end, groups come to rest, and all leave."""
+        """Let the engines read to the end and their groups become stable, then stop them."""
         engines = self.engine_clients
         ends = {tp: end for reader in finals for tp, end in reader.ends.items()}
         stuck = self._until(
@@ -220,7 +215,7 @@ class World:
         if not stuck:
             engines.stop()
             stuck = self._until(
-                lambda: not engines.still_there(), END_LIMIT_NS, engines.still_there
+                lambda: not engines.still_running(), END_LIMIT_NS, engines.still_running
             )
         return stuck
 
@@ -241,9 +236,9 @@ class World:
         if not self.white_box or send.acks != -1 or self.plan.durability != FSYNC:
             return
         tp = send.partition
-        gone = tp.topic in self.history.endings or tp.topic in self.plan.forgetful()
+        gone = tp.topic in self.history.topic_deletions or tp.topic in self.plan.forgetful()
         if gone or tp in self.history.damaged:
-            return  # before its acknowledgement has arrived
+            return  # The records may be gone before their acknowledgement arrives.
         topic_id, count = self.clients.topics[tp.topic].id, len(send.contents)
         if not is_durable(self.machine.disk, topic_id, tp.partition, send.base_offset, count):
             self._early.append(
@@ -263,15 +258,15 @@ class World:
         return {topic.name: topic.retention for topic in self.plan.topics if topic.retention}
 
     def _clocks(self) -> Clocks:
-        """Retention compares with the broker's clock, which may have been set."""
+        """Return the clocks; retention compares with the broker's clock, which may have jumped."""
         jumped = any(fault.kind == "clock jump" for fault in self.plan.faults)
         now_ms = WALL_START_MS + self.scheduler.now_ns // MS
         ahead_ms = MAX_SKEW_MS if jumped else 0
-        return Clocks(now_ms + ahead_ms, None if jumped else self._settled_ms)
+        return Clocks(now_ms + ahead_ms, None if jumped else self._quiet_ms)
 
 
 def is_durable(disk: SimDisk, topic_id: UUID, partition: int, base_offset: int, count: int) -> bool:
-    """Whether `count` records from `base_offset` are on the platter, intact."""
+    """True if `count` records from `base_offset` are on the platter, intact."""
     directory = f"/{uuid_text(topic_id)}-{partition}/"
     segments = [p for p in disk.paths() if directory in p and p.endswith(".log")]
     at_or_before = [p for p in segments if base_of(p) <= base_offset]
@@ -282,17 +277,17 @@ def is_durable(disk: SimDisk, topic_id: UUID, partition: int, base_offset: int, 
 
 
 def intact_end(data: bytes, next_offset: int) -> int:
-    """The offset after the last batch of a segment up to which all is whole and in sequence."""
+    """Return the offset after the last intact batch in sequence from the segment's start."""
     try:
         for header in record_batch.batches(data):
             if header.base_offset != next_offset or not record_batch.is_intact(data, header):
                 break
             next_offset = header.next_offset
     except record_batch.CorruptBatch:
-        pass  # What follows is no batch at all: the same as a broken one.
+        pass  # No batch at all: the same as a broken one.
     return next_offset
 
 
 def base_of(path: str) -> int:
-    """The base offset in a segment's name."""
+    """Return the base offset in a segment's name."""
     return int(path.rpartition("/")[2].removesuffix(".log"))

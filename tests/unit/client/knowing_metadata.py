@@ -43,7 +43,7 @@ class Knowing:
 
     def learn(self, *topics: MetadataResponseTopic, **options: object) -> None:
         """Ask, and be answered at once."""
-        _, token = self.metadata.wanted_topics()
+        _, token = self.metadata.topics_to_request()
         self.metadata.updated(response(*topics, **options), NEWEST, token)
 
     @property

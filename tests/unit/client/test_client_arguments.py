@@ -17,7 +17,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.errors import ConfigError
-from odradek.client.list_offsets import milliseconds
+from odradek.client.list_offsets import lookup_timestamp_ms
 from odradek.client.producer.arguments import ProducerArguments, producer_arguments
 from odradek.model.topics import TopicPartition
 
@@ -90,11 +90,15 @@ def test_so_do_assignors_and_what_becomes_of_what_cannot_be_decoded() -> None:
 
 def test_one_argument_is_given_once_however_it_is_written() -> None:
     assert producer({"value": "json", "VALUE": "json"}).value.name == "json"
-    with pytest.raises(ConfigError, match="value and VALUE are the same, and differ"):
+    with pytest.raises(
+        ConfigError, match="value and VALUE are the same argument with different values"
+    ):
         producer({"value": "json", "VALUE": "str"})
     with pytest.raises(ConfigError, match="value and value_serializer are the same"):
         producer({"value.serializer": "json"}, value="str")
-    with pytest.raises(ConfigError, match=r"group\.id and group both mean group\.id, and differ"):
+    with pytest.raises(
+        ConfigError, match=r"group\.id and group both mean group\.id and have different values"
+    ):
         consumer({"group.id": "g", "group": "h"})
 
 
@@ -159,7 +163,7 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
     for given in ({FIRST: five}, {FIRST: OffsetAndMetadata(five, "note")}):
         [found] = offsets_of(given).values()
         assert (found.offset, type(found.offset)) == (5, int)
-    assert milliseconds(five) == 5
+    assert lookup_timestamp_ms(five) == 5
 
 
 def test_a_partition_with_an_offset_is_committed_with_that_one() -> None:

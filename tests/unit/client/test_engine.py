@@ -56,8 +56,8 @@ def test_it_waits_for_a_cluster_that_is_not_there_yet(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING):
         cluster.run(120 * SECOND)
     assert not waiter.done
-    assert "refused" in str(engine.metadata.trouble)
-    assert "Errno" not in str(engine.metadata.trouble)
+    assert "refused" in str(engine.metadata.last_error)
+    assert "Errno" not in str(engine.metadata.last_error)
     assert len(caplog.records) == 4, "lasting trouble is told every 30 s, not at every attempt"
     cluster[1].start()
     cluster.until(lambda: waiter.done, 2 * SECOND)

@@ -56,10 +56,10 @@ def test_time_passes_in_the_engine(run: Run) -> None:
 
         def begin() -> None:
             """At one moment of the engine: however late the rest comes, these stay in order."""
-            timer = engine.machine.timer
+            timer = engine.environment.timer
             timer.call_later(30, lambda: (ran.append(30), done.complete(None)))
             timer.call_later(10, lambda: ran.append(10))
-            engine.machine.env.call_soon(lambda: soon.complete(None))
+            engine.environment.env.call_soon(lambda: soon.complete(None))
 
         engine.run(begin)
         await engine.wait(lambda: done, LONG_S)
@@ -87,7 +87,7 @@ def test_other_threads_wake_it(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         waiter: Waiter[int] = Waiter()
-        reactor = engine.machine.reactor
+        reactor = engine.environment.reactor
         other = threading.Thread(
             target=lambda: reactor.call_soon_threadsafe(lambda: waiter.complete(1) and None)
         )
@@ -150,7 +150,7 @@ def test_a_close_that_was_cancelled_goes_on_and_can_be_awaited_again(run: Run) -
         engine = EngineLoop("tests")
         resolved = threading.Event()
         engine.run(
-            lambda: engine.machine.workers.submit(
+            lambda: engine.environment.workers.submit(
                 lambda: resolved.wait(LONG_S), lambda _: None, lambda _: None
             )
         )
@@ -166,7 +166,7 @@ def test_a_close_that_was_cancelled_goes_on_and_can_be_awaited_again(run: Run) -
         resolved.set()
         await again
         with pytest.raises(ValueError, match="closed"):
-            engine.machine.reactor.fileno()
+            engine.environment.reactor.fileno()
         await engine.close(lambda: None)
 
     threads = threading.active_count()
@@ -194,10 +194,10 @@ def test_it_belongs_to_one_loop() -> None:
 def test_an_idle_engine_does_not_wake_the_loop(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
-        before = engine.machine.reactor.wakeups
+        before = engine.environment.reactor.wakeups
         for _ in range(50):
             await asyncio.sleep(0)
-        assert engine.machine.reactor.wakeups == before
+        assert engine.environment.reactor.wakeups == before
         await engine.close(lambda: None)
 
     run(main())
@@ -207,8 +207,8 @@ def test_an_engine_in_it_reaches_a_real_broker(run: Run) -> None:
     async def main() -> None:
         loop = EngineLoop("tests")
         config = ClientConfig.load({"bootstrap.servers": f"localhost:{broker.port}"})
-        machine = loop.machine
-        engine = Engine(machine.env, machine.timer, config, allow_auto_topic_creation=True)
+        environment = loop.environment
+        engine = Engine(environment.env, environment.timer, config, allow_auto_topic_creation=True)
         loop.run(engine.start)
         topics = await asyncio.gather(
             *(loop.wait(lambda n=n: engine.wait_for_topic(f"t{n}"), LONG_S) for n in range(5))

@@ -128,7 +128,7 @@ def test_what_a_callback_raises_is_survived(
 ) -> None:
     thread.post(lambda: [].pop())
     assert thread.wait(lambda: completed(1)) == 1
-    assert thread.machine.reactor.bugs == 1
+    assert thread.environment.reactor.bugs == 1
     assert "IndexError" in caplog.text
 
 
@@ -137,7 +137,10 @@ def test_an_engine_on_it_reaches_a_real_broker(thread: EngineThread) -> None:
         config = ClientConfig.load({"bootstrap.servers": f"localhost:{broker.port}"})
         engine = thread.call(
             lambda: Engine(
-                thread.machine.env, thread.machine.timer, config, allow_auto_topic_creation=True
+                thread.environment.env,
+                thread.environment.timer,
+                config,
+                allow_auto_topic_creation=True,
             )
         )
         thread.call(engine.start)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from odradek.client.arrow.json_values import JsonValues, together
+from odradek.client.arrow.json_values import JsonValues, unified_schema
 from odradek.client.arrow.record_batches import SCHEMA
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ConfigError, DecodeError
@@ -132,7 +132,7 @@ def test_values_that_do_not_go_together_need_a_schema(skipped: bytes) -> None:
 def test_batches_that_do_not_go_together_are_told_by_where_that_begins() -> None:
     parts = [batch([b'{"id": 1}']), batch([None]), batch([b'{"id": "one"}']), batch([b"{}"])]
     with pytest.raises(DecodeError, match=r"from orders-3 at offset 10 on, .* give a schema"):
-        together(parts)
+        unified_schema(parts)
 
 
 def test_what_has_an_end_is_looked_at_as_a_whole_first() -> None:
@@ -141,14 +141,14 @@ def test_what_has_an_end_is_looked_at_as_a_whole_first() -> None:
         batch([b'{"p": 1.5, "note": "late", "l": [1]}']),
         batch([None]),
     ]
-    decoder = JsonValues(together(parts), lambda _: None)
+    decoder = JsonValues(unified_schema(parts), lambda _: None)
     assert [values(decoder.decode(part)) for part in parts] == [
         [{"p": 1.0, "note": None, "l": []}, None, None],
         [{"p": 1.5, "note": "late", "l": [1]}],
         [None],
     ]
     with pytest.raises(DecodeError, match="give a schema"):
-        together([batch([b'{"p": 1}']), batch([b'{"p": "one"}'])])
+        unified_schema([batch([b'{"p": 1}']), batch([b'{"p": "one"}'])])
 
 
 def test_what_is_no_schema() -> None:

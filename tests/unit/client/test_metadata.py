@@ -50,13 +50,13 @@ def test_new_topics_are_asked_for_alone_and_added() -> None:
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 1)))
     knowing.metadata.add_topic("payments")
-    names, token = knowing.metadata.wanted_topics()
+    names, token = knowing.metadata.topics_to_request()
     assert names == ["payments"]
     answer = response(topic("payments", (2, 1), topic_id=UUID(int=2)))
     knowing.metadata.updated(answer, NEWEST, token)
     assert set(knowing.metadata.image.topics) == {"orders", "payments"}
     knowing.metadata.request_update()
-    assert knowing.metadata.wanted_topics()[0] == ["orders", "payments"]
+    assert knowing.metadata.topics_to_request()[0] == ["orders", "payments"]
 
 
 def test_a_topic_that_nobody_used_for_long_is_forgotten() -> None:
@@ -68,7 +68,7 @@ def test_a_topic_that_nobody_used_for_long_is_forgotten() -> None:
     knowing.metadata.add_topic("orders")
     knowing.clock.now_ms += 1
     knowing.metadata.request_update()
-    assert knowing.metadata.wanted_topics()[0] == ["orders"]
+    assert knowing.metadata.topics_to_request()[0] == ["orders"]
     knowing.learn(topic("orders", (1, 1)))
     assert set(knowing.metadata.image.topics) == {"orders"}
 
@@ -78,23 +78,23 @@ def test_topics_that_were_set_stay_until_others_are_set() -> None:
     knowing.metadata.set_topics(["orders", "payments"])
     knowing.clock.now_ms += 10 * IDLE_MS
     knowing.metadata.request_update()
-    assert knowing.metadata.wanted_topics()[0] == ["orders", "payments"]
+    assert knowing.metadata.topics_to_request()[0] == ["orders", "payments"]
     knowing.metadata.set_topics(["payments"])
     knowing.metadata.request_update()
-    assert knowing.metadata.wanted_topics()[0] == ["payments"]
+    assert knowing.metadata.topics_to_request()[0] == ["payments"]
 
 
 def test_topics_are_asked_for_in_the_same_order_every_time() -> None:
     """Subscriptions are sets, whose order a process of its own has."""
     knowing = Knowing()
     knowing.metadata.set_topics(frozenset(f"t{number}" for number in range(9)))
-    assert knowing.metadata.wanted_topics()[0] == [f"t{number}" for number in range(9)]
+    assert knowing.metadata.topics_to_request()[0] == [f"t{number}" for number in range(9)]
 
 
 def test_all_topics() -> None:
     knowing = Knowing()
     knowing.metadata.set_topics([], all_topics=True)
-    assert knowing.metadata.wanted_topics()[0] is None
+    assert knowing.metadata.topics_to_request()[0] is None
     knowing.learn(topic("orders", (1, 1)), topic("payments", (1, 1), topic_id=UUID(int=2)))
     assert set(knowing.metadata.image.topics) == {"orders", "payments"}
 
@@ -105,12 +105,12 @@ def test_of_all_topics_none_is_new_by_its_name() -> None:
     knowing.metadata.set_topics([], all_topics=True)
     knowing.learn(topic("t", (1, 1)))
     knowing.metadata.set_topics(["t", "missing"], all_topics=True)
-    assert knowing.metadata.interest.new_names() == []
+    assert knowing.metadata.topics_of_interest.new_names() == []
     assert not knowing.metadata.update_requested
 
 
 def test_no_topics_is_not_all_topics() -> None:
-    assert Knowing().metadata.wanted_topics()[0] == []
+    assert Knowing().metadata.topics_to_request()[0] == []
 
 
 def test_a_topic_with_an_error_says_so() -> None:

@@ -38,9 +38,9 @@ def test_after_failures_it_waits_longer_and_longer() -> None:
         waits.append(knowing.wait_ms)
         knowing.clock.now_ms += waits[-1]
     assert waits == [100, 200, 400, 800, 1000, 1000]
-    assert isinstance(knowing.metadata.trouble, Disconnected)
+    assert isinstance(knowing.metadata.last_error, Disconnected)
     knowing.learn()
-    assert knowing.metadata.trouble is None
+    assert knowing.metadata.last_error is None
     knowing.metadata.request_update()
     knowing.metadata.failed(Disconnected("no"))
     assert knowing.wait_ms == 100
@@ -94,7 +94,7 @@ def test_it_asks_again_by_itself_when_the_broker_said_that_it_will_change(
 def test_a_wish_uttered_while_a_request_is_under_way_is_not_answered_by_it() -> None:
     knowing = Knowing()
     knowing.metadata.request_update()
-    _, token = knowing.metadata.wanted_topics()
+    _, token = knowing.metadata.topics_to_request()
     knowing.metadata.request_update()
     knowing.metadata.updated(response(), NEWEST, token)
     assert knowing.metadata.update_requested

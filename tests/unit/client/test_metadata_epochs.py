@@ -43,10 +43,12 @@ def test_a_topic_made_anew_begins_its_epochs_anew() -> None:
 def test_epochs_of_old_brokers_do_not_count() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
-    _, token = knowing.metadata.wanted_topics()
+    _, token = knowing.metadata.topics_to_request()
     knowing.metadata.updated(response(topic("orders", (1, 5))), 8, token)
     assert knowing.metadata.image.leader_epoch("orders", 0) == NO_EPOCH
-    assert knowing.metadata.saw_epoch(TopicPartition("orders", 0), 3), "it is the first"
+    assert knowing.metadata.update_last_seen_epoch(TopicPartition("orders", 0), 3), (
+        "it is the first"
+    )
 
 
 def test_a_newer_epoch_met_elsewhere_is_a_reason_to_ask() -> None:
@@ -54,9 +56,9 @@ def test_a_newer_epoch_met_elsewhere_is_a_reason_to_ask() -> None:
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5)))
     partition = TopicPartition("orders", 0)
-    assert not knowing.metadata.saw_epoch(partition, 5)
+    assert not knowing.metadata.update_last_seen_epoch(partition, 5)
     assert not knowing.metadata.update_requested
-    assert knowing.metadata.saw_epoch(partition, 6)
+    assert knowing.metadata.update_last_seen_epoch(partition, 6)
     assert knowing.metadata.update_requested
     knowing.learn(topic("orders", (1, 5)))
     assert knowing.metadata.image.leader_epoch("orders", 0) == 5, "what is known, until newer comes"
@@ -67,7 +69,7 @@ def test_a_newer_epoch_met_elsewhere_is_a_reason_to_ask() -> None:
 def test_a_partition_of_which_only_a_newer_epoch_is_known_has_no_leader_yet() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
-    knowing.metadata.saw_epoch(TopicPartition("orders", 0), 7)
+    knowing.metadata.update_last_seen_epoch(TopicPartition("orders", 0), 7)
     knowing.learn(topic("orders", (1, 5)))
     assert knowing.metadata.image.leader("orders", 0) == NO_LEADER
     assert knowing.metadata.update_requested
@@ -126,7 +128,7 @@ def test_whatever_is_told_in_whatever_order_no_epoch_goes_back(
             change = LeaderChange("orders", number, 2, epoch)
             knowing.metadata.update_leaders([change], [])
         elif kind == "seen":
-            knowing.metadata.saw_epoch(TopicPartition("orders", number), epoch)
+            knowing.metadata.update_last_seen_epoch(TopicPartition("orders", number), epoch)
         elif kind == "error":
             code = ErrorCode.LEADER_NOT_AVAILABLE
             knowing.learn(topic("orders", topic_id=UUID(int=topic_id), error=code))

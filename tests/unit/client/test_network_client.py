@@ -8,7 +8,7 @@ from odradek.client.errors import Disconnected, RequestTimeout, UnsupportedVersi
 from odradek.client.net.api_versions import RequestBuilder
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
-from odradek.testing.scripted import NO_ANSWER, SILENT, Later
+from odradek.testing.scripted import NO_ANSWER, SILENT, DelayedAnswer
 
 
 def test_a_request_opens_the_connection_it_needs() -> None:
@@ -25,7 +25,9 @@ def test_a_request_opens_the_connection_it_needs() -> None:
 def test_answers_come_in_the_order_of_the_requests() -> None:
     asking = Asking()
     names = iter("abcdefgh")
-    asking.answer(lambda request, version: Later(50 if request else 0, described(next(names))))
+    asking.answer(
+        lambda request, version: DelayedAnswer(50 if request else 0, described(next(names)))
+    )
     calls = [asking.ask() for _ in range(8)]
     asking.cluster.until(lambda: len(asking.ended) == 8)
     assert asking.ended == calls
@@ -34,7 +36,7 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
 
 def test_no_more_are_in_flight_than_allowed_and_the_rest_follows() -> None:
     asking = Asking(max_in_flight=3)
-    asking.answer(lambda request, version: Later(20, described()))
+    asking.answer(lambda request, version: DelayedAnswer(20, described()))
     asking.connect()
     for _ in range(10):
         asking.ask()

@@ -8,7 +8,7 @@ from odradek.client.errors import ClientClosed, Disconnected
 from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
-from odradek.testing.scripted import CLOSE, SILENT, Later
+from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
 
 
 def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
@@ -28,7 +28,7 @@ def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
 
 def test_a_connection_in_use_is_not_idle() -> None:
     asking = Asking(connections_max_idle_ms=5 * SECOND, metadata_max_age_ms=3600 * SECOND)
-    asking.answer(lambda request, version: Later(12 * SECOND, described()))
+    asking.answer(lambda request, version: DelayedAnswer(12 * SECOND, described()))
     call = asking.ask()
     asking.cluster.until(lambda: call.done)
     assert call.error is None

@@ -7,7 +7,7 @@ from asking_nodes import SECOND, Asking, described
 from odradek.client.metadata.cluster_image import Node
 from odradek.client.waiter import spawn
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
-from odradek.testing.scripted import SILENT, Later
+from odradek.testing.scripted import SILENT, DelayedAnswer
 
 
 def test_a_throttled_broker_is_sent_nothing_until_the_time_is_over() -> None:
@@ -50,7 +50,7 @@ def test_who_asked_during_the_back_off_is_told_when_it_is_ready() -> None:
 
 def test_a_coordinator_has_a_connection_of_its_own() -> None:
     asking = Asking()
-    asking.answer(lambda request, version: Later(100 if version else 0, described()))
+    asking.answer(lambda request, version: DelayedAnswer(100 if version else 0, described()))
     asking.connect()
     before = asking.cluster[1].connections
     node_id = asking.side.do(lambda: asking.client.coordinator(Node(1, "broker1", 9092)))
@@ -65,7 +65,7 @@ def test_a_coordinator_has_a_connection_of_its_own() -> None:
 
 def test_a_node_that_left_the_cluster_is_dropped_when_nothing_is_in_flight() -> None:
     asking = Asking(brokers=2)
-    asking.answer(lambda request, version: Later(500, described()), node_id=2)
+    asking.answer(lambda request, version: DelayedAnswer(500, described()), node_id=2)
     call = asking.ask(2)
     asking.cluster.until(lambda: asking.client.in_flight.count(2) == 1)
     asking.side.do(lambda: asking.client.update_nodes({1: Node(1, "broker1", 9092)}))

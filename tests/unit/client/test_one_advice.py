@@ -11,7 +11,7 @@ from odradek.client import errors
 from odradek.client.errors import KafkaError, error_for
 from odradek.client.metadata.metadata import Metadata
 from odradek.client.net.backoff import ExponentialBackoff
-from odradek.client.producer.producer_core import topic_unknown
+from odradek.client.producer.producer_core import unknown_topic_error
 from odradek.model.errors import ErrorCode
 from odradek.network.reactor import SystemClock
 
@@ -52,13 +52,13 @@ def test_without_any_the_words_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("code", sorted(ErrorCode))
 def test_what_a_broker_says_of_another_error_brings_no_second_advice(code: ErrorCode) -> None:
-    error = error_for(code, "topic t", said=f"{advising('wait')}.")
+    error = error_for(code, "topic t", broker_text=f"{advising('wait')}.")
     assert str(error).count(MARK) == 1
 
 
 def test_a_topic_of_which_nothing_can_be_learnt() -> None:
     backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
     metadata = Metadata(SystemClock(), backoff, max_age_ms=300_000)
-    metadata.trouble = advising("wait")
-    error = str(topic_unknown("t", metadata, 7))
+    metadata.last_error = advising("wait")
+    error = str(unknown_topic_error("t", metadata, 7))
     assert "it broke" in error and error.count(MARK) == 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.producer.partitioner import murmur2, partition_of
+from odradek.client.producer.partitioner import murmur2, partition_for_key
 
 
 # The values of Kafka's own test of its hash (signed there).
@@ -27,4 +27,4 @@ def test_known_values(key, signed):
 def test_the_same_as_kafka_python(key, partitions):
     from kafka.partitioner.default import murmur2 as reference
 
-    assert partition_of(key, partitions) == (reference(key) & 0x7FFFFFFF) % partitions
+    assert partition_for_key(key, partitions) == (reference(key) & 0x7FFFFFFF) % partitions

@@ -13,8 +13,8 @@ from types import FrameType
 import pytest
 
 from odradek.client.blocking import wake_signal
-from odradek.client.blocking.engine_thread import Waiting
-from odradek.client.blocking.wake_signal import Signal, borrowed, give_back
+from odradek.client.blocking.engine_thread import BlockedThread
+from odradek.client.blocking.wake_signal import WakeSignal, borrow_signal, return_signal
 
 LONG_S = 60.0
 """For what will happen, on a machine however busy."""
@@ -36,7 +36,7 @@ def descriptors() -> int:
 
 
 def test_it_wakes_a_thread_that_waits(kind: str) -> None:
-    bell, woken = Signal(), Signal()
+    bell, woken = WakeSignal(), WakeSignal()
 
     def wait() -> None:
         assert bell.wait(LONG_S)
@@ -48,13 +48,13 @@ def test_it_wakes_a_thread_that_waits(kind: str) -> None:
 
 
 def test_set_before_it_is_waited_for_it_does_not_let_wait(kind: str) -> None:
-    bell = Signal()
+    bell = WakeSignal()
     bell.set()
     assert bell.wait(None)
 
 
 def test_it_stays_set_until_it_is_cleared(kind: str) -> None:
-    bell = Signal()
+    bell = WakeSignal()
     bell.set()
     assert bell.wait(0) and bell.wait(0)
     bell.clear()
@@ -62,7 +62,7 @@ def test_it_stays_set_until_it_is_cleared(kind: str) -> None:
 
 
 def test_set_often_it_is_cleared_once(kind: str) -> None:
-    bell = Signal()
+    bell = WakeSignal()
     for _ in range(100_000):
         bell.set()
     bell.clear()
@@ -70,7 +70,7 @@ def test_set_often_it_is_cleared_once(kind: str) -> None:
 
 
 def test_a_ring_that_comes_after_it_was_cleared_wakes_nobody(kind: str) -> None:
-    bell = Signal()
+    bell = WakeSignal()
     os.write(bell._write_fd, wake_signal.RING)
     assert not bell.wait(0.01)
     bell.set()
@@ -78,7 +78,7 @@ def test_a_ring_that_comes_after_it_was_cleared_wakes_nobody(kind: str) -> None:
 
 
 def test_two_threads_may_wait_for_the_same(kind: str) -> None:
-    bell = Signal()
+    bell = WakeSignal()
     waits = [threading.Thread(target=bell.wait, args=(LONG_S,)) for _ in range(2)]
     for wait in waits:
         wait.start()
@@ -90,7 +90,7 @@ def test_two_threads_may_wait_for_the_same(kind: str) -> None:
 
 def test_no_signal_is_lost_between_two_threads(kind: str) -> None:
     rounds = 20_000
-    ping, pong = Signal(), Signal()
+    ping, pong = WakeSignal(), WakeSignal()
 
     def answer() -> None:
         for _ in range(rounds):
@@ -109,34 +109,34 @@ def test_no_signal_is_lost_between_two_threads(kind: str) -> None:
 
 def test_its_descriptors_go_with_it(kind: str) -> None:
     before = descriptors()
-    bells = [Signal() for _ in range(10)]
+    bells = [WakeSignal() for _ in range(10)]
     assert descriptors() == before + 10 * (1 if kind == "eventfd" else 2)
     del bells
     assert descriptors() == before
 
 
 def test_one_that_is_given_back_is_lent_again(kind: str) -> None:
-    bell = borrowed()
+    bell = borrow_signal()
     bell.set()
-    give_back(bell)
-    assert borrowed() is bell
+    return_signal(bell)
+    assert borrow_signal() is bell
     assert not bell.wait(0)
-    assert borrowed() is not bell
+    assert borrow_signal() is not bell
 
 
 def test_only_so_many_are_kept(kind: str) -> None:
     before = descriptors()
-    for bell in [borrowed() for _ in range(100)]:
-        give_back(bell)
+    for bell in [borrow_signal() for _ in range(100)]:
+        return_signal(bell)
     del bell
     kept = descriptors() - before
     assert kept == wake_signal.SPARE_MAX * (1 if kind == "eventfd" else 2)
 
 
 def test_one_whose_time_was_over_wakes_nobody_any_more(kind: str) -> None:
-    late: Waiting[None] = Waiting()
+    late: BlockedThread[None] = BlockedThread()
     assert not late.block(0)
-    other: Waiting[None] = Waiting()
+    other: BlockedThread[None] = BlockedThread()
     late.wake()
     assert not other.block(0.01)
 
@@ -144,17 +144,17 @@ def test_one_whose_time_was_over_wakes_nobody_any_more(kind: str) -> None:
 def test_who_waits_again_and_again_holds_no_more_than_one(kind: str) -> None:
     """Whoever is to wake them knows them all for as long as it takes."""
     before = descriptors()
-    late: list[Waiting[None]] = []
+    late: list[BlockedThread[None]] = []
     for _ in range(100):
-        late.append(Waiting())
+        late.append(BlockedThread())
         assert not late[-1].block(0)
     assert descriptors() == before + (1 if kind == "eventfd" else 2)
 
 
 def test_a_handler_that_waits_while_its_thread_waits_takes_nothing_from_it(kind: str) -> None:
     """A handler runs inside the wait, in the same thread."""
-    outer: Waiting[None] = Waiting()
-    inner: Waiting[None] = Waiting()
+    outer: BlockedThread[None] = BlockedThread()
+    inner: BlockedThread[None] = BlockedThread()
 
     def handle(number: int, frame: FrameType | None) -> None:
         outer.wake()
@@ -177,25 +177,25 @@ def test_ctrl_c_ends_a_wait(kind: str) -> None:
     try:
         threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGUSR1)).start()
         with pytest.raises(KeyboardInterrupt):
-            Signal().wait(None)
+            WakeSignal().wait(None)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
 
 FORKED = """
 import os
-from odradek.client.blocking.wake_signal import borrowed, give_back
+from odradek.client.blocking.wake_signal import borrow_signal, return_signal
 
-bell = borrowed()
+bell = borrow_signal()
 bell.set()
-give_back(bell)
+return_signal(bell)
 child = os.fork()
 if not child:
-    own = borrowed()
+    own = borrow_signal()
     own.set()
     os._exit(own is bell)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "the child got its parent's"
-assert borrowed() is bell and not bell.wait(0.1), "the child's was heard in the parent"
+assert borrow_signal() is bell and not bell.wait(0.1), "the child's was heard in the parent"
 """
 
 
@@ -211,9 +211,9 @@ def test_without_a_descriptor_left_it_says_so_and_answers_come_all_the_same(
 
     monkeypatch.setattr(os, kind, none_left)
     with pytest.raises(OSError, match="Too many open files"):
-        Signal()
-    waiting: Waiting[None] = Waiting()
-    assert not Waiting[None]().block(0.01)
+        WakeSignal()
+    waiting: BlockedThread[None] = BlockedThread()
+    assert not BlockedThread[None]().block(0.01)
     threading.Timer(0.01, waiting.wake).start()
     assert waiting.block(LONG_S), "who only has to wait for an answer waits by a lock"
     assert not wake_signal._spare, "and that is lent to nobody else"

@@ -2,7 +2,7 @@
 
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import Checker, Clocks, RetentionRule
-from odradek.testing.history import Content, Ending, History, Read, Send, Start, Trim
+from odradek.testing.history import Content, History, Read, Send, Start, TopicDeletion, Trim
 
 TP = TopicPartition("t", 0)
 
@@ -302,9 +302,9 @@ def test_retention_that_does_nothing_is_noticed() -> None:
 
 def test_a_deleted_topic_promises_nothing_and_answers_nothing() -> None:
     story = three_acked()
-    story.history.endings[TP.topic] = Ending(story.now)
+    story.history.topic_deletions[TP.topic] = TopicDeletion(story.now)
     assert story.verdict() == []
-    story.history.endings[TP.topic].confirmed_ns = story.now
+    story.history.topic_deletions[TP.topic].confirmed_ns = story.now
     asked = story.now + 1
     story.history.reads.append(Read("r", TP, asked, 0, [], 3, False, asked, position=3))
     late = story.send("d", at=3)

@@ -1,16 +1,14 @@
-"""Simulated applications of our own clients: the engines of `odradek.client` as nodes of a run.
+"""Simulated applications of our own clients: the engines of `odradek.client` in a simulated run.
 
-    plans           what they are and do, by seed
-    application     an application's thread at its engine: the `PollDriver` of its `PollLoop`
-    sending         sends records with the producer's engine, and judges what it was told of them
-    consuming       what those have in common that read with the consumer's
-    assigned        reads partitions it assigned itself
-    member          reads as a member of a group
-    group           one group: its members, and what becomes of them
-    group_books     what members saw, put together, and judged as they go
-    seen            what all consumers were handed, to be compared with the broker's logs
-    engine_clients  all of a run: started, ended, replaced
+    plans                  what the applications are and do, by seed
+    application            an application's thread: the `PollDriver` of its `PollLoop`
+    producer_application   sends records, and checks their outcomes
+    consumer_application   reads assigned partitions, and checks the records it receives
+    group_member           reads as a member of a group, and checks ownership and commits
+    engine_clients         all applications and groups of a run: started, crashed, replaced, stopped
 
-What the scripted clients of `testing.workload` are to the broker, these are for both sides: real
-engines over the same seam as in service, a real broker, and all that can go wrong between them.
+They test both sides: real engines over the same `Env` as in production, a real broker, and all
+faults between them. The scripted clients of `testing.workload` test the broker only.
+
+Tests: sim/test_engines.py
 """

@@ -5,12 +5,12 @@
         await application.pause(20)
     application.run(work())
 
-It stands where a thread of the user's stands at the blocking face, or a task at the awaited one. A
-thread takes its time: between its steps, and before and after whatever it has the engine do,
-something else may happen on the engine's. `step_ns` says how long that takes, lowest and highest;
-(0, 0) is a task in the engine's own loop, whose steps are whole.
+It takes the place of a user's thread with the blocking API, or of a task with the asyncio API. A
+thread is slow: between its steps, and before and after each call to the engine, other events may
+run on the engine's thread. `step_ns` is the range of that delay; (0, 0) is a task in the engine's
+own loop, whose steps are not interrupted.
 
-What its coroutine raises is a bug of somebody, and ends the run.
+An exception of the coroutine is a bug, and ends the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SimApplication:
         self.side = side
         self.chance = chance
         self.ended = False
-        """Its coroutine has returned."""
+        """True if its coroutine has returned."""
         self._step_ns = step_ns
         self._signalled = False
         self._sleeper: Waiter[None] | None = None
@@ -52,11 +52,11 @@ class SimApplication:
             ) from waiter.error
 
     async def pause(self, delay_ms: int) -> None:
-        """Do something else for so long."""
+        """Wait, as an application that does other work."""
         await self._after(delay_ms * MS, "work")
 
     def post(self, action: Callable[[], object]) -> None:
-        """Have the engine's thread do it, and go on."""
+        """Run `action` on the engine's thread, without waiting for it."""
 
         def act() -> None:
             action()
@@ -64,7 +64,7 @@ class SimApplication:
         self._later(act)
 
     async def until(self, make: Callable[[], Waiter[T]]) -> Waiter[T]:
-        """Begin something on the engine's thread, and block until it is done."""
+        """Call `make` on the engine's thread, and wait until its waiter is done."""
         begun = await self.call(make)
         if not begun.done:
             over: Waiter[None] = Waiter()
@@ -114,22 +114,22 @@ class SimApplication:
         if inspect.isawaitable(found):
             await found
 
-    # Turns.
+    # Steps.
 
     async def _step(self) -> None:
         await self._after(self.chance.between(*self._step_ns), "step")
 
     async def _after(self, delay_ns: int, kind: str) -> None:
-        turn: Waiter[None] = Waiter()
-        self.side.process.post(delay_ns, kind, completing(turn))
-        await turn
+        over: Waiter[None] = Waiter()
+        self.side.process.post(delay_ns, kind, completing(over))
+        await over
 
     def _later(self, action: Callable[[], None]) -> None:
         self.side.process.post(self.chance.between(*self._step_ns), "step", action)
 
 
 def completing(waiter: Waiter[None]) -> Callable[[], None]:
-    """What completes it."""
+    """Return a function that completes the waiter."""
 
     def complete() -> None:
         waiter.complete(None)

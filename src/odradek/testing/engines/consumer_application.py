@@ -1,6 +1,6 @@
 """Applications that read with the consumer's engine, and the records that they received.
 
-`ConsumingApplication` has what they share: the engine, its poll loop, taking records, and closing.
+`ConsumerApplication` has what they share: the engine, its poll loop, taking records, and closing.
 It is wired as in the blocking and the asyncio API. Subclasses implement `work`, which ends when
 `leaving` is set.
 
@@ -37,15 +37,15 @@ Log = Mapping[int, Content]
 
 
 @dataclass(slots=True, eq=False)
-class Seen:
-    """By partition and offset."""
+class ReceivedRecords:
+    """The records that consumers received, by partition and offset."""
 
     scheduler: Scheduler
     history: History
     records: dict[TopicPartition, dict[int, Content]] = field(default_factory=dict)
 
     def add(self, reader: str, record: Record[bytes, bytes]) -> None:
-        """A reader was handed this."""
+        """Add a record that a reader received."""
         tp, offset = record.topic_partition, record.offset
         content = Content(
             record.key, record.value or b"", tuple(record.headers), record.timestamp_ms
@@ -60,11 +60,11 @@ class Seen:
 
     @property
     def count(self) -> int:
-        """Records that somebody was handed."""
+        """The number of different records received."""
         return sum(len(records) for records in self.records.values())
 
     def judge(self, logs: Mapping[TopicPartition, Log]) -> list[str]:
-        """What is not as the logs have it."""
+        """Return the received records that differ from the logs."""
         return [
             f"{tp}@{offset}: handed out {content}, in the log is {logs.get(tp, {}).get(offset)}"
             for tp, records in self.records.items()
@@ -79,30 +79,30 @@ CLOSE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumingPlan:
+class ConsumerPlan:
     """A consumer's settings, and how its application takes records. Times in ms."""
 
     name: str
     settings: tuple[tuple[str, str], ...] = ()
     step_ns: tuple[int, int] = (0, 0)
     gather: int = 0
-    """How many records it takes at once; 0: one by one."""
+    """The number of records taken at once; 0: one by one."""
     wait_s: float = 0.5
-    """How long it waits for them."""
+    """The timeout of a take."""
     work_ms: tuple[int, int] = (0, 30)
-    """How long it deals with what it took."""
+    """The range of the time that processing takes."""
 
 
-class ConsumingApplication:
-    """One consumer's."""
+class ConsumerApplication:
+    """An application with one consumer."""
 
     def __init__(
-        self, side: ClientProcess, history: History, seen: Seen, plan: ConsumingPlan
+        self, side: ClientProcess, history: History, received: ReceivedRecords, plan: ConsumerPlan
     ) -> None:
         self.side = side
         self.name = plan.name
         self.history = history
-        self.seen = seen
+        self.received = received
         self.leaving = False
         self.crashed = False
         self._plan = plan
@@ -141,11 +141,11 @@ class ConsumingApplication:
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Come to an end, when it is convenient."""
+        """Stop after the current round."""
         self.leaving = True
 
     def crash(self) -> None:
-        """The process is gone."""
+        """Kill the process."""
         self.crashed = True
         self.side.kill()
 
@@ -153,14 +153,14 @@ class ConsumingApplication:
     def ended(self) -> bool:
         return self.crashed or self.application.ended
 
-    async def ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
-        """A call of the application's. Raises what it raises."""
+    async def call_api(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+        """Make a call of the consumer's API; return its result or raise its error."""
         found = await self.application.until(lambda: spawn(make()))
         self.core.collector.refresh()
         return found.result()
 
     async def take(self) -> list[Record[bytes, bytes]]:
-        """The next records; none, if none came in time."""
+        """Return the next records; empty if none came in time."""
         plan = self._plan
         if plan.gather:
             buffer = RecordBuffer(self.core.collector, plan.gather)
@@ -171,48 +171,48 @@ class ConsumingApplication:
             record = await self.poll_loop.poll(plan.wait_s)
         return [] if record is None else [record]
 
-    async def deal_with(self, records: list[Record[bytes, bytes]]) -> None:
-        """Take some time over them."""
+    async def process(self, records: list[Record[bytes, bytes]]) -> None:
+        """Spend time on the records."""
         longest = self._plan.work_ms
         await self.application.pause(self.chance.between(*(longest if records else (0, 1))))
 
     def surprise(self, kind: str, text: str) -> None:
-        """Something that may not be."""
+        """Note a violation."""
         now_ms = self.side.process.scheduler.now_ns // MS
         self.history.surprise(kind, f"{self.name} at {now_ms} ms: {text}")
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedPlan:
-    """What it reads, and how often it has whims, per mille of its turns."""
+    """The partitions it reads, and how often it pauses or seeks, per mille of its rounds."""
 
-    consuming: ConsumingPlan
+    consuming: ConsumerPlan
     partitions: Sequence[TopicPartition]
-    whim_rate: int = 30
+    pause_or_seek_rate: int = 30
 
 
-class AssignedApplication(ConsumingApplication):
-    """`next_offsets`: of the record that has to come next, by partition."""
+class AssignedApplication(ConsumerApplication):
+    """Reads assigned partitions. `next_offsets`: the next expected offset by partition."""
 
     def __init__(
-        self, side: ClientProcess, history: History, seen: Seen, plan: AssignedPlan
+        self, side: ClientProcess, history: History, received: ReceivedRecords, plan: AssignedPlan
     ) -> None:
-        super().__init__(side, history, seen, plan.consuming)
+        super().__init__(side, history, received, plan.consuming)
         self.plan = plan
         self.next_offsets = dict.fromkeys(plan.partitions, 0)
         self.calm = False
-        """No more whims."""
+        """True if it no longer pauses or seeks."""
         self._paused: dict[TopicPartition, None] = {}
 
     async def work(self) -> None:
-        await self.ask(lambda: self.calls.assign(self.plan.partitions))
+        await self.call_api(lambda: self.calls.assign(self.plan.partitions))
         while not self.leaving:
             records = await self.take()
             for record in records:
                 self._take(record)
-            await self.deal_with(records)
-            if self._paused if self.calm else self.chance.chance(self.plan.whim_rate):
-                await self._whim()
+            await self.process(records)
+            if self._paused if self.calm else self.chance.chance(self.plan.pause_or_seek_rate):
+                await self._pause_or_seek()
 
     def _take(self, record: Record[bytes, bytes]) -> None:
         tp, offset = record.topic_partition, record.offset
@@ -221,23 +221,23 @@ class AssignedApplication(ConsumingApplication):
         if offset != self.next_offsets[tp]:
             self.surprise("skipped", f"handed {tp}@{offset} after {self.next_offsets[tp] - 1}")
         self.next_offsets[tp] = offset + 1
-        self.seen.add(self.name, record)
+        self.received.add(self.name, record)
 
-    async def _whim(self) -> None:
+    async def _pause_or_seek(self) -> None:
         tp = self.chance.pick(self.plan.partitions)
         if self._paused:
             paused, self._paused = list(self._paused), {}
-            await self.ask(lambda: self.calls.resume(*paused))
+            await self.call_api(lambda: self.calls.resume(*paused))
         elif self.chance.chance(500):
-            await self.ask(lambda: self.calls.pause(tp))
+            await self.call_api(lambda: self.calls.pause(tp))
             self._paused[tp] = None
         else:
             to = self.chance.between(0, self.next_offsets[tp])
-            await self.ask(lambda: self.calls.seek(tp, to))
+            await self.call_api(lambda: self.calls.seek(tp, to))
             self.next_offsets[tp] = to
 
     def lag(self, ends: Mapping[TopicPartition, int]) -> list[str]:
-        """Where it is not at the end yet, for a report."""
+        """Return the partitions that are not read to the end, for a report."""
         return [
             f"{self.name}: {tp} at {offset} of {ends[tp]}"
             for tp, offset in self.next_offsets.items()

@@ -22,11 +22,17 @@ from odradek.testing.engines.consumer_application import (
     AssignedApplication,
     AssignedPlan,
     Log,
-    Seen,
+    ReceivedRecords,
 )
-from odradek.testing.engines.group_member import GroupBooks, GroupWatcher, MemberApplication
-from odradek.testing.engines.plans import EnginesPlan, Event, GroupPlan, draw_consuming, draw_member
-from odradek.testing.engines.producer_application import SendingApplication, SendingPlan
+from odradek.testing.engines.group_member import GroupJournal, GroupWatcher, MemberApplication
+from odradek.testing.engines.plans import (
+    EngineEvent,
+    EnginesPlan,
+    GroupPlan,
+    draw_consuming,
+    draw_member,
+)
+from odradek.testing.engines.producer_application import ProducerApplication, SenderPlan
 from odradek.testing.history import History, Send
 from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
@@ -37,30 +43,30 @@ MAX_MEMBERS = 6
 
 @dataclass(slots=True, eq=False)
 class SimGroup:
-    """All its members there ever were, the watcher, and the books."""
+    """All members of one group, past and present, its watcher and its journal."""
 
     scheduler: Scheduler
     fabric: Fabric
     history: History
-    seen: Seen
+    received: ReceivedRecords
     plan: GroupPlan
-    books: GroupBooks = field(init=False)
+    journal: GroupJournal = field(init=False)
     members: list[MemberApplication] = field(default_factory=list)
     watcher: GroupWatcher = field(init=False)
     _chance: SplitMix64 = field(init=False)
     _to_come: int = 0
 
     def __post_init__(self) -> None:
-        self.books = GroupBooks(self.plan.name)
+        self.journal = GroupJournal(self.plan.name)
         self._chance = self.scheduler.stream(f"group/{self.plan.name}")
 
-    def start(self, events: Sequence[Event]) -> None:
-        """The first members join; `events` will happen to them."""
+    def start(self, events: Sequence[EngineEvent]) -> None:
+        """Let the first members join, and schedule `events` for them."""
         name = f"{self.plan.name}-watcher"
         plan = draw_consuming(self._chance, name, (("group.id", self.plan.name),))
         side = ClientProcess(self.scheduler, self.fabric, name)
         self.watcher = GroupWatcher(
-            side, self.history, self.seen, self.books, plan, self.plan.partitions
+            side, self.history, self.received, self.journal, plan, self.plan.partitions
         )
         self.watcher.start()
         for _ in range(self.plan.first):
@@ -74,17 +80,17 @@ class SimGroup:
         return [member for member in self.members if not member.leaving and not member.ended]
 
     def join(self, instance_id: str | None = None) -> None:
-        """A member comes, perhaps as one who has been here before."""
+        """Start a member; `instance_id` is that of the member it replaces."""
         name = f"{self.plan.name}-{len(self.members)}"
         if instance_id is None and self._chance.chance(self.plan.static_rate):
             instance_id = f"static-{name}"
         side = ClientProcess(self.scheduler, self.fabric, name)
         plan = draw_member(self._chance, self.plan, name, instance_id)
-        member = MemberApplication(side, self.history, self.seen, self.books, plan)
+        member = MemberApplication(side, self.history, self.received, self.journal, plan)
         self.members.append(member)
         member.start()
 
-    def _strike(self, event: Event) -> Callable[[], None]:
+    def _strike(self, event: EngineEvent) -> Callable[[], None]:
         def strike() -> None:
             alive = self.alive
             if event.kind == "join" or not alive:
@@ -100,12 +106,12 @@ class SimGroup:
             elif event.kind == "pause":
                 victim.side.pause(event.length_ns)
             else:
-                victim.be_busy(event.length_ns // MS)
+                victim.stop_polling(event.length_ns // MS)
 
         return strike
 
-    def _crash(self, victim: MemberApplication, event: Event) -> None:
-        """Every other one comes back; if it is a static member, under its name."""
+    def _crash(self, victim: MemberApplication, event: EngineEvent) -> None:
+        """Kill a member; every other one is restarted, a static member with its instance id."""
         victim.crash()
         if event.number % 2:
             self._to_come += 1
@@ -119,19 +125,20 @@ class SimGroup:
     # The end.
 
     def calm_down(self) -> None:
-        """Nothing more happens to it; there is somebody."""
+        """Start a member if none is left: the faults are over."""
         if not self.alive and not self._to_come:
             self.join()
 
-    def waits_for(self, ends: Mapping[TopicPartition, int]) -> list[str]:
-        """What is missing until it is done."""
-        missing = [] if self.is_whole() else [member.tell() for member in self.alive]
+    def unfinished(self, ends: Mapping[TopicPartition, int]) -> list[str]:
+        """Return what is unfinished, for a report."""
+        missing = [] if self.is_whole() else [member.describe() for member in self.alive]
         for tp in self.plan.partitions:
             end = ends[tp]
-            if self.books.front(tp) < end or (end and self.books.committed.get(tp) != end):
+            committed = self.journal.committed.get(tp)
+            if self.journal.processed_to(tp) < end or (end and committed != end):
                 missing.append(
-                    f"{self.plan.name}: {tp} of {end} records: {self.books.front(tp)} dealt with,"
-                    f" {self.books.committed.get(tp)} committed"
+                    f"{self.plan.name}: {tp} of {end} records:"
+                    f" {self.journal.processed_to(tp)} processed, {committed} committed"
                 )
         return missing
 
@@ -141,37 +148,38 @@ class SimGroup:
         return (
             self._to_come == 0
             and len({member.member.generation.generation_id for member in alive}) == 1
-            and all(member.rests for member in alive)
+            and all(member.is_stable for member in alive)
             and sorted(owned) == sorted(self.plan.partitions)
         )
 
     def stop(self) -> None:
-        """All leave."""
+        """Stop all members and the watcher."""
         self.watcher.leave()
         for member in self.members:
             member.leave()
 
-    def still_there(self) -> list[str]:
-        """Who has not come to an end."""
-        left = [member.tell() for member in self.members if not member.ended]
+    def still_running(self) -> list[str]:
+        """Return the applications that are still running."""
+        left = [member.describe() for member in self.members if not member.ended]
         return left if self.watcher.ended else [*left, self.watcher.name]
 
 
-Sender = Callable[[ClientProcess, History, SendingPlan, Callable[[Send], None]], SendingApplication]
+Sender = Callable[[ClientProcess, History, SenderPlan, Callable[[Send], None]], ProducerApplication]
 
 
 @dataclass(slots=True, eq=False)
 class EngineClients:
-    """`acked` is called for every delivered record; `sender` makes producers' applications."""
+    """All engines of a run. `acked` is called for every delivered record; `sender` makes producers'
+    applications."""
 
     scheduler: Scheduler
     fabric: Fabric
     history: History
     plan: EnginesPlan
     acked: Callable[[Send], None]
-    sender: Sender = SendingApplication
-    seen: Seen = field(init=False)
-    senders: list[SendingApplication] = field(default_factory=list)
+    sender: Sender = ProducerApplication
+    received: ReceivedRecords = field(init=False)
+    senders: list[ProducerApplication] = field(default_factory=list)
     readers: list[AssignedApplication] = field(default_factory=list)
     groups: list[SimGroup] = field(default_factory=list)
     _crashes: int = 0
@@ -179,16 +187,16 @@ class EngineClients:
     _calm: bool = False
 
     def __post_init__(self) -> None:
-        self.seen = Seen(self.scheduler, self.history)
+        self.received = ReceivedRecords(self.scheduler, self.history)
 
     def start(self) -> None:
-        """The topics are there."""
+        """Start all applications; the topics exist."""
         for sender in self.plan.senders:
             self._start_sender(sender)
         for reader in self.plan.readers:
             self._start_reader(reader)
         for group_plan in self.plan.groups:
-            group = SimGroup(self.scheduler, self.fabric, self.history, self.seen, group_plan)
+            group = SimGroup(self.scheduler, self.fabric, self.history, self.received, group_plan)
             self.groups.append(group)
             group.start(() if self._calm else group_plan.events)
         for event in () if self._calm else self.plan.crashes:
@@ -198,23 +206,23 @@ class EngineClients:
     def _side(self, name: str) -> ClientProcess:
         return ClientProcess(self.scheduler, self.fabric, name)
 
-    def _start_sender(self, plan: SendingPlan) -> None:
+    def _start_sender(self, plan: SenderPlan) -> None:
         sender = self.sender(self._side(plan.name), self.history, plan, self.acked)
         self.senders.append(sender)
         sender.start()
 
     def _start_reader(self, plan: AssignedPlan) -> None:
         side = self._side(plan.consuming.name)
-        reader = AssignedApplication(side, self.history, self.seen, plan)
-        reader.calm = self._calm  # It may be late.
+        reader = AssignedApplication(side, self.history, self.received, plan)
+        reader.calm = self._calm  # It may start after the last fault.
         self.readers.append(reader)
         reader.start()
 
     # Crashes.
 
-    def _crash(self, event: Event) -> Callable[[], None]:
+    def _crash(self, event: EngineEvent) -> Callable[[], None]:
         def crash() -> None:
-            working: list[SendingApplication | AssignedApplication] = [
+            working: list[ProducerApplication | AssignedApplication] = [
                 *(sender for sender in self.senders if not sender.finished),
                 *(reader for reader in self.readers if not reader.ended),
             ]
@@ -223,7 +231,7 @@ class EngineClients:
 
         return crash
 
-    def _replace(self, victim: SendingApplication | AssignedApplication, delay_ns: int) -> None:
+    def _replace(self, victim: ProducerApplication | AssignedApplication, delay_ns: int) -> None:
         self._crashes += 1
         name = f"{victim.side.name.partition('~')[0]}~{self._crashes}"
         self.history.fault(self.scheduler.now_ns, f"crash of {victim.side.name}")
@@ -232,7 +240,7 @@ class EngineClients:
 
         def come() -> None:
             self._to_come -= 1
-            if isinstance(victim, SendingApplication):
+            if isinstance(victim, ProducerApplication):
                 left = max(0, victim.plan.records - len(victim.sent))
                 self._start_sender(replace(victim.plan, name=name, records=left))
             else:
@@ -244,7 +252,7 @@ class EngineClients:
     # The end.
 
     def calm_down(self) -> None:
-        """The last fault is over."""
+        """Stop random actions: the last fault is over."""
         self._calm = True
         for reader in self.readers:
             reader.calm = True
@@ -252,31 +260,31 @@ class EngineClients:
             group.calm_down()
 
     def sending_is_done(self) -> bool:
-        """Whether every record has been sent, and has an outcome."""
+        """True if every record was sent and has an outcome."""
         return self._to_come == 0 and all(sender.finished for sender in self.senders)
 
     def pending_sends(self) -> list[str]:
         return [sender.pending() for sender in self.senders if not sender.finished]
 
     def pending_reads(self, ends: Mapping[TopicPartition, int]) -> list[str]:
-        """What has not been read, or not committed, or is not at rest."""
+        """Return what is not yet read, committed or stable."""
         missing = [line for reader in self.readers if not reader.ended for line in reader.lag(ends)]
-        return missing + [line for group in self.groups for line in group.waits_for(ends)]
+        return missing + [line for group in self.groups for line in group.unfinished(ends)]
 
     def stop(self) -> None:
-        """All come to an end."""
+        """Stop all readers and groups."""
         for reader in self.readers:
             reader.leave()
         for group in self.groups:
             group.stop()
 
-    def still_there(self) -> list[str]:
-        """Who has not come to an end."""
+    def still_running(self) -> list[str]:
+        """Return the applications that are still running."""
         left = [reader.name for reader in self.readers if not reader.ended]
-        return left + [line for group in self.groups for line in group.still_there()]
+        return left + [line for group in self.groups for line in group.still_running()]
 
     def kill(self) -> None:
-        """Nothing of them is left running, however the run ended."""
+        """Kill all processes, however the run ended."""
         sides = [sender.side for sender in self.senders]
         sides += [reader.side for reader in self.readers]
         for group in self.groups:
@@ -285,6 +293,6 @@ class EngineClients:
             side.kill()
 
     def judge(self, logs: Mapping[TopicPartition, Log]) -> list[str]:
-        """What was wrong, as far as nobody noticed at once."""
+        """Return the violations that only the end of the run shows."""
         found = [line for sender in self.senders for line in sender.judge()]
-        return found + self.seen.judge(logs)
+        return found + self.received.judge(logs)

@@ -30,108 +30,115 @@ from odradek.client.consumer.record import Record
 from odradek.client.errors import KafkaError
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
-from odradek.testing.engines.consumer_application import ConsumingApplication, ConsumingPlan, Seen
+from odradek.testing.engines.consumer_application import (
+    ConsumerApplication,
+    ConsumerPlan,
+    ReceivedRecords,
+)
 from odradek.testing.history import History
 
 Surprise = Callable[[str, str], None]
 
 
 @dataclass(slots=True, eq=False)
-class GroupBooks:
-    """Of one group."""
+class GroupJournal:
+    """The ownership, progress and commits that the members of one group saw."""
 
     group: str
     owners: dict[tuple[int, TopicPartition], str] = field(default_factory=dict)
-    """Who took a partition, by generation."""
+    """The owner of a partition, by generation."""
     committed: dict[TopicPartition, int] = field(default_factory=dict)
-    """As it was last found."""
+    """The last seen committed offsets."""
     _done: dict[TopicPartition, set[int]] = field(default_factory=dict)
-    """Offsets above the front that were dealt with."""
+    """Processed offsets above `_fronts`."""
     _fronts: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def took(
+    def check_owner(
         self, who: str, generation: int, partitions: Iterable[TopicPartition], say: Surprise
     ) -> None:
-        """A member was told that it has these."""
+        """Check that no other member owns these partitions in this generation."""
         for partition in partitions:
             other = self.owners.setdefault((generation, partition), who)
             if other != who:
                 say("owners", f"{partition} of generation {generation} is {other}'s and {who}'s")
 
-    def dealt_with(self, partition: TopicPartition, offset: int) -> None:
-        """An application is done with this record."""
+    def mark_processed(self, partition: TopicPartition, offset: int) -> None:
+        """Note that an application has processed this record."""
         done = self._done.setdefault(partition, set())
         done.add(offset)
-        front = self.front(partition)
+        front = self.processed_to(partition)
         while front in done:
             done.remove(front)
             front += 1
         self._fronts[partition] = front
 
-    def front(self, partition: TopicPartition) -> int:
-        """All before this has been dealt with."""
+    def processed_to(self, partition: TopicPartition) -> int:
+        """Return the offset before which all records have been processed."""
         return self._fronts.get(partition, 0)
 
-    def begins(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
-        """A member goes on there."""
-        if offset > self.front(partition):
-            say("skipped", f"{partition} goes on at {offset}; dealt with {self.front(partition)}")
+    def check_start(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
+        """Check the offset at which a member starts to read."""
+        if offset > self.processed_to(partition):
+            say(
+                "skipped",
+                f"{partition} goes on at {offset}; dealt with {self.processed_to(partition)}",
+            )
 
-    def found(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
-        """Somebody asked what is committed."""
+    def check_committed(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
+        """Check a committed offset that the broker returned."""
         self.committed[partition] = offset
-        if offset > self.front(partition):
+        if offset > self.processed_to(partition):
             say(
                 "committed too far",
-                f"{partition} is committed at {offset}; dealt with {self.front(partition)}",
+                f"{partition} is committed at {offset}; dealt with {self.processed_to(partition)}",
             )
 
 
 AUTO, SYNC, ASYNC = "auto", "sync", "async"
 COMMIT_TIMEOUT_S = 3.0
-LOOK_TIMEOUT_S = 5.0
-LOOK_EVERY_MS = 400
+COMMITTED_TIMEOUT_S = 5.0
+WATCH_EVERY_MS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """Whose member it is."""
+    """The topics and the commit mode of a member."""
 
-    consuming: ConsumingPlan
+    consuming: ConsumerPlan
     topics: Sequence[str]
     commits: str = AUTO
     instance_id: str | None = None
 
 
-class MemberApplication(ConsumingApplication):
-    """One member."""
+class MemberApplication(ConsumerApplication):
+    """An application that is a member of a group."""
 
     def __init__(
         self,
         side: ClientProcess,
         history: History,
-        seen: Seen,
-        books: GroupBooks,
+        received: ReceivedRecords,
+        journal: GroupJournal,
         plan: MemberPlan,
     ) -> None:
-        super().__init__(side, history, seen, plan.consuming)
+        super().__init__(side, history, received, plan.consuming)
         self.plan = plan
-        self.books = books
+        self.journal = journal
         self.owned: dict[TopicPartition, None] = {}
-        """What the listener was told."""
+        """The partitions that the listener was given and not taken."""
         self._next: dict[TopicPartition, int] = {}
         self._busy_ms = 0
 
     @property
     def member(self) -> GroupMember:
-        """What the engine knows of its membership."""
+        """The membership in the engine."""
         group = self.core.group
         assert isinstance(group, GroupRunner)
         return group.coordinator.member
 
     @property
-    def rests(self) -> bool:
-        """Stable, with no reason to join again."""
+    def is_stable(self) -> bool:
+        """True if the member is stable, with no reason to rejoin."""
         group = self.core.group
         assert isinstance(group, GroupRunner)
         return (
@@ -140,20 +147,20 @@ class MemberApplication(ConsumingApplication):
             and sorted(self.owned) == sorted(self.core.subscriptions.assigned_partitions)
         )
 
-    def be_busy(self, duration_ms: int) -> None:
-        """Do not poll for so long."""
+    def stop_polling(self, duration_ms: int) -> None:
+        """Stop polling for this time, after the current round."""
         self._busy_ms = duration_ms
 
     async def work(self) -> None:
         self.poll_loop.listener = RebalanceListener(self._assigned, self._revoked, self._lost)
-        await self.ask(lambda: self.calls.subscribe(self.plan.topics))
+        await self.call_api(lambda: self.calls.subscribe(self.plan.topics))
         while not self.leaving:
             records = await self.take()
             for record in records:
                 self._take(record)
-            await self.deal_with(records)
+            await self.process(records)
             for record in records:
-                self.books.dealt_with(record.topic_partition, record.offset)
+                self.journal.mark_processed(record.topic_partition, record.offset)
             if self.plan.commits != AUTO:
                 await self._commit()
             busy_ms, self._busy_ms = self._busy_ms, 0
@@ -166,17 +173,17 @@ class MemberApplication(ConsumingApplication):
             self.surprise("owners", f"handed {tp}@{offset}, which it does not have")
         expected = self._next.get(tp)
         if expected is None:
-            self.books.begins(tp, offset, self.surprise)
+            self.journal.check_start(tp, offset, self.surprise)
         elif offset != expected:
             self.surprise("skipped", f"handed {tp}@{offset} after {expected - 1}")
         self._next[tp] = offset + 1
-        self.seen.add(self.name, record)
+        self.received.add(self.name, record)
 
     async def _commit(self) -> None:
-        """All it was handed; it may be in vain while the group is rebalancing."""
+        """Commit all received records; this may fail while the group is rebalancing."""
         self.core.collector.mark_consumed()
         try:
-            await self.ask(
+            await self.call_api(
                 lambda: self.calls.commit(None, COMMIT_TIMEOUT_S, self.plan.commits == ASYNC)
             )
         except KafkaError as error:
@@ -193,7 +200,9 @@ class MemberApplication(ConsumingApplication):
         if sorted(self.owned) != actually:
             self.surprise("owners", f"told of {sorted(self.owned)}, and has {actually}")
         who = self.plan.instance_id or self.name
-        self.books.took(who, self.member.generation.generation_id, self.owned, self.surprise)
+        self.journal.check_owner(
+            who, self.member.generation.generation_id, self.owned, self.surprise
+        )
 
     async def _revoked(self, _: object, partitions: list[TopicPartition]) -> None:
         if self.plan.commits != AUTO and partitions:
@@ -210,38 +219,38 @@ class MemberApplication(ConsumingApplication):
             self.owned.pop(partition, None)
             self._next.pop(partition, None)
 
-    def tell(self) -> str:
-        """For reports."""
+    def describe(self) -> str:
+        """Return the member's state, for reports."""
         owned = " ".join(map(str, sorted(self.owned)))
         return f"{self.name} {self.member.state.value} {self.member.generation} has [{owned}]"
 
 
-class GroupWatcher(ConsumingApplication):
-    """Looks what is committed, again and again."""
+class GroupWatcher(ConsumerApplication):
+    """Reads the committed offsets, again and again."""
 
     def __init__(
         self,
         side: ClientProcess,
         history: History,
-        seen: Seen,
-        books: GroupBooks,
-        plan: ConsumingPlan,
+        received: ReceivedRecords,
+        journal: GroupJournal,
+        plan: ConsumerPlan,
         partitions: Sequence[TopicPartition],
     ) -> None:
-        super().__init__(side, history, seen, plan)
-        self.books = books
+        super().__init__(side, history, received, plan)
+        self.journal = journal
         self._partitions = partitions
 
     async def work(self) -> None:
         while not self.leaving:
-            await self.application.pause(LOOK_EVERY_MS)
+            await self.application.pause(WATCH_EVERY_MS)
             try:
-                found = await self.ask(
-                    lambda: self.calls.committed(self._partitions, LOOK_TIMEOUT_S)
+                check_committed = await self.call_api(
+                    lambda: self.calls.committed(self._partitions, COMMITTED_TIMEOUT_S)
                 )
             except KafkaError as error:
                 self.side.process.scheduler.note(self.name, f"look: {type(error).__name__}")
                 continue
-            for partition, at in found.items():
+            for partition, at in check_committed.items():
                 if at is not None:
-                    self.books.found(partition, at.offset, self.surprise)
+                    self.journal.check_committed(partition, at.offset, self.surprise)

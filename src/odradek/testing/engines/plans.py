@@ -1,9 +1,9 @@
-"""What the engines of a seed are and do: drawn as all else is, apart from it.
+"""The plans of a seed's engines, drawn from streams of their own.
 
-They have topics of their own, of which nothing is ever removed, and work only in runs in which the
-broker promises that what it acknowledged stays (`log.durability=fsync`, no damaged disk): what they
-are told and handed can then be judged to the last record. Beside scripted clients they are there in
-half of the seeds; alone in every one.
+Engines have their own topics, from which nothing is removed, and run only if the broker keeps every
+acknowledged record (`log.durability=fsync`, no damaged disk). So every outcome and every received
+record can be checked. Together with scripted clients they run in half of the seeds; alone in every
+seed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC
-from odradek.testing.engines.consumer_application import AssignedPlan, ConsumingPlan
+from odradek.testing.engines.consumer_application import AssignedPlan, ConsumerPlan
 from odradek.testing.engines.group_member import ASYNC, AUTO, SYNC, MemberPlan
-from odradek.testing.engines.producer_application import SendingPlan
+from odradek.testing.engines.producer_application import SenderPlan
 from odradek.testing.machine import HOST, PORT
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS
@@ -38,8 +38,8 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happens to somebody. `number` says to whom."""
+class EngineEvent:
+    """An event of an application, such as a crash. `number` selects the application."""
 
     at_ns: int
     kind: str
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """A group: what all members have in common, and what becomes of them."""
+    """A group: the settings that its members share, and its events."""
 
     name: str
     topics: Sequence[str]
@@ -57,34 +57,34 @@ class GroupPlan:
     settings: tuple[tuple[str, str], ...]
     commits: str
     first: int
-    """How many members it begins with."""
+    """The number of members at the start."""
     max_poll_ms: int
     static_rate: int
-    events: Sequence[Event]
+    events: Sequence[EngineEvent]
 
 
 @dataclass(frozen=True, slots=True)
 class EnginesPlan:
-    """All engines of a run, and which of those that are in no group crash."""
+    """All engines of a run, and the crashes of those without a group."""
 
     topics: Sequence[TopicPlan]
-    senders: Sequence[SendingPlan]
+    senders: Sequence[SenderPlan]
     readers: Sequence[AssignedPlan]
     groups: Sequence[GroupPlan]
-    crashes: Sequence[Event]
+    crashes: Sequence[EngineEvent]
 
 
 NO_PLAN = EnginesPlan((), (), (), (), ())
 
 
 def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Schedule:
-    """The schedule with engines, in some seeds; `alone`: with nobody else, in every seed."""
+    """Add engines to the schedule, in some seeds; `alone`: in every seed, without other clients."""
     joins = stream(seed, "schedule/engines/join").chance(700) and base.durability == FSYNC
     if not (joins or alone):
         return base
     plan = draw_engines(stream(seed, "schedule/engines"), steps, base.heal_ns)
     if alone:
-        base = replace(base, topics=[], producers=[], readers=[], trimmers=[], mortal=[])
+        base = replace(base, topics=[], producers=[], readers=[], trimmers=[], recreated=[])
     return replace(
         base,
         durability=FSYNC,
@@ -106,7 +106,7 @@ def draw_engines(chance: SplitMix64, steps: int, horizon_ns: int) -> EnginesPlan
     if not readers and not groups:
         readers = [draw_assigned(chance, "assigned0", partitions)]
     crashes = [
-        Event(at_ns, "crash", chance.below(500) * MS, chance.below(1 << 30))
+        EngineEvent(at_ns, "crash", chance.below(500) * MS, chance.below(1 << 30))
         for at_ns in draw_times(chance, chance.pick((0, 0, 1, 3)), horizon_ns)
     ]
     return EnginesPlan(topics, senders, readers, groups, crashes)
@@ -122,13 +122,13 @@ def draw_times(chance: SplitMix64, count: int, horizon_ns: int) -> list[int]:
 
 def draw_engine_topic(chance: SplitMix64, name: str) -> TopicPlan:
     topic = draw_topic(chance, name, SEGMENTS)
-    if chance.chance(300):  # Batches that are too large have to be split.
+    if chance.chance(300):  # Then batches that are too large must be split.
         topic = replace(topic, settings=(*topic.settings, ("max.message.bytes", "1500")))
     return replace(topic, partitions=chance.between(1, 4))
 
 
 def draw_connecting(chance: SplitMix64) -> tuple[tuple[str, str], ...]:
-    """What all clients have."""
+    """Draw the settings that all clients have."""
     setup_ms = chance.pick((300, 10_000))
     return (
         ("bootstrap.servers", f"{HOST}:{PORT}"),
@@ -143,7 +143,7 @@ def draw_connecting(chance: SplitMix64) -> tuple[tuple[str, str], ...]:
 
 def draw_senders(
     chance: SplitMix64, topics: list[TopicPlan], steps: int, horizon_ns: int
-) -> list[SendingPlan]:
+) -> list[SenderPlan]:
     count = chance.between(1, 3)
     records = 4 * -(-steps // count)
     plans = []
@@ -151,7 +151,7 @@ def draw_senders(
         burst_rate = chance.pick((0, 700, 950))
         longest_ms = max(2, 2 * horizon_ns * 1000 // (MS * records * (1000 - burst_rate)))
         plans.append(
-            SendingPlan(
+            SenderPlan(
                 name=f"sender{number}",
                 partitions=all_partitions([t for t in topics if chance.chance(700)] or topics),
                 records=records,
@@ -191,8 +191,8 @@ def draw_sender_settings(chance: SplitMix64) -> tuple[tuple[str, str], ...]:
 
 def draw_consuming(
     chance: SplitMix64, name: str, settings: tuple[tuple[str, str], ...] = ()
-) -> ConsumingPlan:
-    return ConsumingPlan(
+) -> ConsumerPlan:
+    return ConsumerPlan(
         name=name,
         settings=(
             *draw_connecting(chance),
@@ -238,7 +238,7 @@ def draw_group(
         max_poll_ms=max_poll_ms,
         static_rate=chance.pick((0, 0, 500)),
         events=[
-            Event(
+            EngineEvent(
                 at_ns,
                 chance.pick(GROUP_EVENTS),
                 chance.between(1, chance.pick(lengths_ms)) * MS,
@@ -252,7 +252,7 @@ def draw_group(
 def draw_member(
     chance: SplitMix64, group: GroupPlan, name: str, instance_id: str | None
 ) -> MemberPlan:
-    """Who joins; `instance_id` of the one in whose place it comes."""
+    """Draw the plan of a member; `instance_id` is that of the member it replaces."""
     settings = group.settings
     if group.commits == AUTO:
         settings += (("auto.commit.interval.ms", str(chance.pick((50, 1000, 5000)))),)

@@ -1,19 +1,18 @@
-"""An application that sends numbered records with the producer's engine, and remembers what became
-of each.
+"""An application that sends numbered records with the producer's engine and checks their outcomes.
 
-    send ──► a future ──► told once: delivered, at an offset ─► ok
-      │                         └─── an error ────────────────► info: it may be there, once
-      └──► an error: nothing was queued ──────────────────────► fail
+    send ──► a future ──► one callback: delivered, at an offset ─► ok
+      │                         └─── an error ───────────────────► info: it may be in the log, once
+      └──► an error: nothing was queued ─────────────────────────► fail
 
-Every record is a `Send` of its own in the history, so the checker judges the log with them: those
-delivered are at their offsets, once and in order, those that failed are there once at most. Judged
-here is what only the application sees:
+Every record is a `Send` of its own in the history, so the checker judges the log with them:
+delivered records are at their offsets, once and in order; failed ones are in the log at most once.
+This module checks what only the application sees:
 
-- every record has an outcome, one, and future and callback agree about it;
+- every record has exactly one outcome, and its future and its callback agree;
 - callbacks of a partition are called in the order of its records;
-- a record fails for want of time, and for no other reason;
-- when nothing is wrong any more every partition can be sent to: a few records may fail until it is
-  clear that an old connection, or an attempt at one, is dead or slow.
+- a record fails only because of a timeout;
+- after the last fault every partition accepts records: a few may fail until the client has noticed
+  that an old connection, or an attempt at one, is dead or slow.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from dataclasses import dataclass
 from odradek.client.engine import Engine
 from odradek.client.errors import DeliveryTimeout, KafkaError, MaxBlockTimeout
 from odradek.client.producer.arguments import producer_arguments
-from odradek.client.producer.futures import Delivery, FutureRecordMetadata, WaiterFace
+from odradek.client.producer.futures import CoroutineWait, Delivery, FutureRecordMetadata
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import Intake, ProducerRecord
+from odradek.client.producer.send_path import SendPath, SerializedRecord
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
@@ -37,55 +36,55 @@ from odradek.testing.scheduler import MS
 from odradek.testing.scripted import raise_bug
 
 NOWHERE = -1
-"""The partition of a record that was not taken in."""
+"""The partition of a record that was not queued."""
 MAX_PROBES, PROBE_EVERY_MS = 60, 500
 
 
 @dataclass(frozen=True, slots=True)
-class SendingPlan:
-    """What it sends, with which settings. Times in ms, sizes in bytes, rates per mille."""
+class SenderPlan:
+    """The records it sends, and its settings. Times in ms, sizes in bytes, rates per mille."""
 
     name: str
     partitions: Sequence[TopicPartition]
-    """All of those topics that it sends to."""
+    """All partitions of the topics it sends to."""
     records: int
     settings: tuple[tuple[str, str], ...] = ()
     step_ns: tuple[int, int] = (0, 0)
     pause_ms: tuple[int, int] = (1, 100)
     burst_rate: int = 700
-    """How many records come right behind another."""
+    """The rate of records that follow another at once."""
     keys: int = 5
-    """How many different ones; 0: records have none."""
+    """The number of different keys; 0: records have no key."""
     value_bytes: tuple[int, int] = (1, 300)
     flush_rate: int = 20
     calm_ns: int = 0
-    """When nothing is wrong any more."""
+    """The time of the last fault."""
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
-    """A record: its number, the evidence, its future if it was taken in, how often it was told."""
+class SentRecord:
+    """A record: its number, its `Send`, its future if it was queued, the number of callbacks."""
 
     number: int
     send: Send
     future: FutureRecordMetadata | None = None
-    told: int = 0
+    callbacks: int = 0
 
 
-class SendingApplication:
-    """One producer's. `acked` is called for every delivered record."""
+class ProducerApplication:
+    """An application with one producer. `acked` is called for every delivered record."""
 
     def __init__(
         self,
         side: ClientProcess,
         history: History,
-        plan: SendingPlan,
+        plan: SenderPlan,
         acked: Callable[[Send], None],
     ) -> None:
         self.side = side
         self.history = history
         self.plan = plan
-        self.sent: list[Sent] = []
+        self.sent: list[SentRecord] = []
         self.crashed = False
         scheduler = side.process.scheduler
         self.application = SimApplication(
@@ -93,12 +92,12 @@ class SendingApplication:
         )
         made = producer_arguments(dict(plan.settings), None, None, None, "block", {})
         self.engine: Engine = made.engine(side.env, side.timer, raise_bug)
-        self.core = ProducerCore(self.engine, made.settings, WaiterFace())
-        self._intake = Intake(self.core.routing, made.key, made.value, side.env.clock)
+        self.core = ProducerCore(self.engine, made.settings, CoroutineWait())
+        self._send_path = SendPath(self.core.router, made.key, made.value, side.env.clock)
         self._acked = acked
         self._chance = self.application.chance
         self._waking = False
-        self._last_told: dict[TopicPartition, int] = {}
+        self._last_delivered: dict[TopicPartition, int] = {}
 
     def start(self) -> None:
         def begin() -> None:
@@ -109,7 +108,7 @@ class SendingApplication:
         self.application.run(self._work())
 
     def crash(self) -> None:
-        """Nobody will be told anything any more."""
+        """Kill the process; open records have an unknown outcome."""
         self.crashed = True
         self.side.kill()
         for sent in self.sent:
@@ -121,7 +120,7 @@ class SendingApplication:
         return self.crashed or self.application.ended
 
     def pending(self) -> str:
-        """What it waits for, for a report."""
+        """Return what is unfinished, for a report."""
         left = sum(sent.send.outcome == "open" for sent in self.sent)
         to_send = max(0, self.plan.records - len(self.sent))
         return f"{self.plan.name}: {left} records open, {to_send} to send"
@@ -129,9 +128,9 @@ class SendingApplication:
     def _wake(self) -> None:
         if not self._waking:
             self._waking = True
-            self.application.post(self._turn)
+            self.application.post(self._run_sender)
 
-    def _turn(self) -> None:
+    def _run_sender(self) -> None:
         self._waking = False
         self.core.sender.run_soon()
 
@@ -151,7 +150,7 @@ class SendingApplication:
         await application.until(lambda: self.core.close(None))
 
     async def _reach(self, partition: TopicPartition) -> None:
-        """Send to a partition until something is delivered."""
+        """Send to a partition until a record is delivered."""
         for _ in range(MAX_PROBES):
             probe = await self._send(partition)
             await self._flush()
@@ -166,8 +165,8 @@ class SendingApplication:
     def _now_ns(self) -> int:
         return self.side.process.scheduler.now_ns
 
-    async def _send(self, to: TopicPartition | None = None) -> Sent:
-        """A record to this partition, or to any of a topic."""
+    async def _send(self, to: TopicPartition | None = None) -> SentRecord:
+        """Send a record to this partition, or to any partition of a topic."""
         topic, number = (to or self._chance.pick(self.plan.partitions)).topic, len(self.sent)
         content = self._draw(number)
         send = Send(
@@ -180,7 +179,7 @@ class SendingApplication:
             invoked_ns=self._now_ns(),
             attempts=1,
         )
-        sent = Sent(number, send)
+        sent = SentRecord(number, send)
         self.sent.append(sent)
         self.history.sends.append(send)
         try:
@@ -188,17 +187,17 @@ class SendingApplication:
             sent.future = await self._hand_in(topic, partition, content, self._callback(sent))
         except KafkaError as error:
             if not isinstance(error, MaxBlockTimeout):
-                self.history.surprise("refused", f"{name_of(sent)} was not taken in: {error!r}")
+                self.history.surprise("refused", f"{record_name(sent)} was not taken in: {error!r}")
             self._end(send, "fail")
         return sent
 
-    def _callback(self, sent: Sent) -> DeliveryCallback:
-        return lambda error, delivery: self.told(sent, error, delivery)
+    def _callback(self, sent: SentRecord) -> DeliveryCallback:
+        return lambda error, delivery: self.on_delivery(sent, error, delivery)
 
     async def _hand_in(
         self, topic: str, partition: int | None, content: Content, callback: DeliveryCallback
     ) -> FutureRecordMetadata:
-        taken = self._intake.send(
+        taken = self._send_path.send(
             topic,
             content.value,
             content.key,
@@ -207,7 +206,7 @@ class SendingApplication:
             content.timestamp_ms,
             callback,
         )
-        if isinstance(taken, ProducerRecord):
+        if isinstance(taken, SerializedRecord):
             record = taken
             waiter = await self.application.until(lambda: self.core.send_later(record).waiter)
             return waiter.result()
@@ -226,28 +225,29 @@ class SendingApplication:
 
     # Outcomes.
 
-    def told(self, sent: Sent, error: KafkaError | None, delivery: Delivery) -> None:
-        """The callback of a record."""
+    def on_delivery(self, sent: SentRecord, error: KafkaError | None, delivery: Delivery) -> None:
+        """Handle the delivery callback of a record."""
         send = sent.send
-        sent.told += 1
-        if sent.told > 1:
-            self.history.surprise("twice", f"{name_of(sent)}: its callback is called again")
+        sent.callbacks += 1
+        if sent.callbacks > 1:
+            self.history.surprise("twice", f"{record_name(sent)}: its callback is called again")
             return
         tp = send.partition = TopicPartition(delivery.topic, delivery.partition)
-        if sent.number < self._last_told.get(tp, -1):
+        if sent.number < self._last_delivered.get(tp, -1):
             self.history.surprise(
-                "order", f"{name_of(sent)}: told after record {self._last_told[tp]} of {tp}"
+                "order",
+                f"{record_name(sent)}: told after record {self._last_delivered[tp]} of {tp}",
             )
-        self._last_told[tp] = sent.number
+        self._last_delivered[tp] = sent.number
         what = zlib.crc32(f"{tp} {delivery.offset} {sent.number}".encode())
         self.side.process.scheduler.note(self.plan.name, "failed" if error else "delivered", what)
         if error is not None:
             if not isinstance(error, DeliveryTimeout):
-                self.history.surprise("refused", f"{name_of(sent)} failed: {error!r}")
+                self.history.surprise("refused", f"{record_name(sent)} failed: {error!r}")
             self._end(send, "info")
             return
         if delivery.offset < 0:
-            self.history.surprise("refused", f"{name_of(sent)}: delivered without an offset")
+            self.history.surprise("refused", f"{record_name(sent)}: delivered without an offset")
         send.base_offset = delivery.offset
         self._end(send, "ok")
         self._acked(send)
@@ -258,21 +258,21 @@ class SendingApplication:
         send.losses = self.history.losses
 
     def judge(self) -> list[str]:
-        """What was wrong with the outcomes, once all is over."""
+        """Return the violations in the outcomes, after the run."""
         found = []
         for sent in [] if self.crashed else self.sent:
             outcome, future = sent.send.outcome, sent.future
-            if outcome == "open" or (future is not None and not (sent.told and future.done())):
-                found.append(f"{name_of(sent)} has no outcome")
+            if outcome == "open" or (future is not None and not (sent.callbacks and future.done())):
+                found.append(f"{record_name(sent)} has no outcome")
             elif future is not None:
                 error = future.exception(0)
                 if (error is None) != (outcome == "ok"):
-                    found.append(f"{name_of(sent)}: told {outcome}, its future has {error!r}")
+                    found.append(f"{record_name(sent)}: told {outcome}, its future has {error!r}")
                 elif error is None and future.result(0).offset != sent.send.base_offset:
-                    found.append(f"{name_of(sent)}: its future has {future.result(0)}")
+                    found.append(f"{record_name(sent)}: its future has {future.result(0)}")
         return found
 
 
-def name_of(sent: Sent) -> str:
-    """For people."""
+def record_name(sent: SentRecord) -> str:
+    """Return the name of a record, for messages."""
     return f"record {sent.number} of {sent.send.producer}"

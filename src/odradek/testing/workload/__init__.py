@@ -1,12 +1,16 @@
-"""Simulated clients: small, single-threaded, event-driven, and speaking the real wire protocol.
+"""Scripted clients: small, single-threaded, event-driven, over the real wire protocol.
 
+    schedule   the plan of a seed: clients, faults, network, disk
     wire       one connection: frames, correlation, deadlines, reconnecting
-    topics     creates topics and learns their ids
+    topics     creates topics and learns their ids; deletes topics and creates them again
     producer   sends batches, plain or idempotent, and retries as Kafka's producer does
     reader     fetches assigned partitions from the beginning
-    schedule   what a seed's clients are and do (swarm)
+    trimmer    deletes records from the front of logs
+    clients    all scripted clients of a run: started, crashed, replaced, stopped
 
-They are not the clients of `odradek.client`: those block and own sockets. These do on purpose
-what careful clients avoid (short deadlines, retries over a new connection while the old one still
-delivers) and write down everything they see in a `testing.history.History`.
+These are not the clients of `odradek.client`. They do on purpose what careful clients avoid (short
+deadlines, retries over a new connection while the old one still delivers) and record all answers in
+a `testing.history.History`.
+
+Tests: sim/test_world.py, sim/test_canaries.py
 """

@@ -1,8 +1,8 @@
-"""All simulated clients of a run: made when their topics are there, stopped, crashed, replaced.
+"""All scripted clients of a run: started when their topics exist, stopped, crashed, replaced.
 
-Each is a process of its own with one connection. A crash ends the process in the middle of what it
-does: nobody will know how its unanswered requests end. Another takes its place, as an operator
-would see to it: a producer with the batches that were left to make, a reader that begins anew.
+Each is a process of its own with one connection. A crash ends the process at any point, so the
+outcome of its unanswered requests stays unknown. It is then replaced: a producer by one with the
+batches that were left, a reader by one that begins anew.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from odradek.testing.scheduler import MS, Scheduler, SimClock
 from odradek.testing.workload.producer import ProducerPlan, SimProducer
 from odradek.testing.workload.reader import ReaderPlan, SimReader
 from odradek.testing.workload.schedule import Schedule, draw_life, draw_reader
-from odradek.testing.workload.topics import Topic, TopicCreator, TopicLives
+from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicLives
 from odradek.testing.workload.trimmer import SimTrimmer
 from odradek.testing.workload.wire import WireClient
 
 
 @dataclass(slots=True, eq=False)
-class Clients:
-    """`acked` is called for every acknowledged batch, `topics_ready` when the topics that stay are
-    there.
+class ScriptedClients:
+    """All scripted clients of a run. `acked` is called for every acknowledged batch,
+    `topics_ready` when the topics that are not deleted exist.
     """
 
     scheduler: Scheduler
@@ -37,7 +37,7 @@ class Clients:
     plan: Schedule
     acked: Callable[[Send], None]
     topics_ready: Callable[[], None] = lambda: None
-    topics: dict[str, Topic] = field(default_factory=dict)
+    topics: dict[str, TopicLife] = field(default_factory=dict)
     """By label."""
     creators: list[TopicCreator] = field(default_factory=list)
     lives: list[TopicLives] = field(default_factory=list)
@@ -46,17 +46,17 @@ class Clients:
     trimmers: list[SimTrimmer] = field(default_factory=list)
     _crashes: int = 0
     _to_come: int = 0
-    """Producers that are about to take a crashed one's place."""
+    """The number of producers that will soon replace a crashed one."""
     _stopped: bool = False
 
     def start(self) -> None:
-        """Create the topics; who works on them follows."""
+        """Create the topics; their clients start when they exist."""
         for plan in self.plan.topics:
             client = self._client(f"admin-{plan.name}")
             creator = TopicCreator(client, self.history, plan, self._ready_for(plan.name))
             self.creators.append(creator)
             creator.start()
-        for plan in self.plan.mortal:
+        for plan in self.plan.recreated:
             client = self._client(f"admin-{plan.name}")
             lives = TopicLives(client, self.history, plan, self._born, self._ending)
             self.lives.append(lives)
@@ -68,11 +68,11 @@ class Clients:
         chance = self.scheduler.stream(f"client/{name}")
         return WireClient(process, network, chance, HOST, PORT, chance.pick((700, 2000, 5000)))
 
-    # Those who work on what is there from the beginning.
+    # Clients of the topics that are not deleted.
 
     def _ready_for(self, name: str) -> Callable[[UUID], None]:
         def ready(topic_id: UUID) -> None:
-            self.topics[name] = Topic(name, name, topic_id)
+            self.topics[name] = TopicLife(name, name, topic_id)
             if all(topic.name in self.topics for topic in self.plan.topics):
                 self._start_work()
                 self.topics_ready()
@@ -103,11 +103,11 @@ class Clients:
         reader.start()
         return reader
 
-    # Those who work on one life of a topic.
+    # Clients of one life of a topic.
 
-    def _born(self, topic: Topic) -> None:
+    def _born(self, topic: TopicLife) -> None:
         self.topics[topic.label] = topic
-        (plan,) = [plan for plan in self.plan.mortal if plan.name == topic.name]
+        (plan,) = [plan for plan in self.plan.recreated if plan.name == topic.name]
         partitions = [TopicPartition(topic.label, number) for number in range(plan.partitions)]
         chance = self.scheduler.stream(f"life/{topic.label}")
         producer, reader = draw_life(chance, topic.label, partitions)
@@ -115,7 +115,7 @@ class Clients:
         self._start_reader(reader)
 
     def _ending(self, label: str) -> None:
-        """The topic is being deleted; those who work on it go on for a while."""
+        """Stop the clients of a topic that is being deleted, after a while."""
         for client in self._working_on(label):
             delay_ms = client.client.chance.between(0, 800)
             stop = client.abandon if isinstance(client, SimProducer) else client.stop
@@ -128,20 +128,20 @@ class Clients:
     # The end of the work.
 
     def work_is_done(self) -> bool:
-        """Whether every topic is there for good and every batch resolved."""
+        """True if every topic exists and every batch is resolved."""
         ready = all(topic.name in self.topics for topic in self.plan.topics)
         lived = all(lives.finished for lives in self.lives)
         made = self._to_come == 0 and all(producer.finished for producer in self.producers)
         return ready and lived and made
 
     def pending_work(self) -> list[str]:
-        """What there is still to do, for a report."""
+        """Return what is unfinished, for a report."""
         topics = [f"creating {c.plan.name}" for c in self.creators if c.topic_id is None]
         topics += [lives.pending() for lives in self.lives if not lives.finished]
         return topics + [p.pending() for p in self.producers if not p.finished]
 
     def stop(self) -> None:
-        """Whoever would go on for ever does not."""
+        """Stop the readers and trimmers, which do not end by themselves."""
         self._stopped = True
         for reader in self.readers:
             reader.stop()
@@ -149,7 +149,7 @@ class Clients:
             trimmer.stopped = True
 
     def start_final_readers(self) -> list[SimReader]:
-        """One for each partition there is now."""
+        """Start one final reader for each partition that exists now."""
         chance = self.scheduler.stream("final")
         finals = []
         forgetful = self.plan.forgetful()
@@ -169,7 +169,7 @@ class Clients:
     # Crashes.
 
     def crash(self, number: int) -> None:
-        """One of those who work ends at once; another begins in its place, a little later."""
+        """Kill one working client; another replaces it after a delay."""
         working: list[SimProducer | SimReader] = [
             *(producer for producer in self.producers if not producer.finished),
             *(reader for reader in self.readers if not reader.finished),
@@ -207,4 +207,4 @@ class Clients:
             self._start_reader(plan)
 
     def _is_ending(self, partitions: Sequence[TopicPartition]) -> bool:
-        return partitions[0].topic in self.history.endings
+        return partitions[0].topic in self.history.topic_deletions

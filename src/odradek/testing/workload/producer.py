@@ -36,13 +36,13 @@ from odradek.protocol.api.produce import (
 from odradek.testing.history import Content, Header, History, Send
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic
+from odradek.testing.workload.topics import TOPIC_UNKNOWN, TopicLife
 from odradek.testing.workload.wire import WireClient
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerPlan:
-    """What a producer is and does. Sizes in bytes, times in ms."""
+    """The plan of a producer. Sizes in bytes, times in ms."""
 
     name: str
     partitions: Sequence[TopicPartition]
@@ -56,35 +56,35 @@ class ProducerPlan:
     codec: int = 0
     version: int = 13
     pause_ms: tuple[int, int] = (1, 150)
-    """Between bursts; batches of a burst come within milliseconds."""
+    """The pause between bursts; batches of a burst follow within milliseconds."""
     burst_rate: int = 700
     forgetful: Sequence[str] = ()
-    """Topics whose records may go before their producer knows of them."""
+    """Topics whose records may be deleted before their producer has the acknowledgement."""
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
-    """A batch in its lane: the evidence and the sequence it was given."""
+class LaneBatch:
+    """A batch in its lane: its `Send` and its base sequence."""
 
     send: Send
     base_sequence: int
-    under_way: bool = False
+    in_flight: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The batches of one partition that are not resolved, oldest first."""
+    """The unresolved batches of one partition, oldest first."""
 
     partition: TopicPartition
     next_sequence: int = 0
-    unresolved: list[Batch] = field(default_factory=list)
+    unresolved: list[LaneBatch] = field(default_factory=list)
     draining: bool = False
     known: bool = False
-    """The partition has a batch of this producer id."""
+    """True if the partition has a batch of this producer id."""
 
     @property
-    def under_way(self) -> int:
-        return sum(batch.under_way for batch in self.unresolved)
+    def in_flight(self) -> int:
+        return sum(batch.in_flight for batch in self.unresolved)
 
 
 def draw_contents(
@@ -94,7 +94,7 @@ def draw_contents(
     values: int,
     timestamp_ms: int,
 ) -> list[Content]:
-    """The records of a batch, by a producer that has made `values` of them: each value once."""
+    """Draw the records of a batch, by a producer that has made `values`: each value is unique."""
     made = []
     for _ in range(chance.between(1, plan.max_records)):
         values += 1
@@ -122,12 +122,12 @@ SEQUENCE_LOST = (
 
 @dataclass(slots=True, eq=False)
 class SimProducer:
-    """Runs a plan; `finished` when every batch is resolved."""
+    """Runs a plan; it is finished when every batch is resolved."""
 
     client: WireClient
     history: History
     plan: ProducerPlan
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicLife]
     acked: Callable[[Send], None]
     made: int = 0
     producer_id: int = -1
@@ -148,7 +148,7 @@ class SimProducer:
         return self.made == self.plan.batches and not any(x.unresolved for x in self._lanes)
 
     def pending(self) -> str:
-        """What it waits for, for a report."""
+        """Return what is unfinished, for a report."""
         left = sum(len(lane.unresolved) for lane in self._lanes)
         to_make = self.plan.batches - self.made
         return f"{self.plan.name}: {left} unresolved, {to_make} to make; {self.last_error}"
@@ -181,7 +181,7 @@ class SimProducer:
                 invoked_ns=self.client.process.scheduler.now_ns,
             )
             self.history.sends.append(send)
-            lane.unresolved.append(Batch(send, lane.next_sequence))
+            lane.unresolved.append(LaneBatch(send, lane.next_sequence))
             lane.next_sequence += len(contents)
             self.made += 1
             self._advance(lane)
@@ -194,11 +194,11 @@ class SimProducer:
             return
         limit = self.plan.max_in_flight if lane.known or not self.plan.idempotent else 1
         for batch in lane.unresolved[:limit]:
-            if not batch.under_way and not lane.draining:
+            if not batch.in_flight and not lane.draining:
                 self._send(lane, batch)
 
-    def _send(self, lane: Lane, batch: Batch) -> None:
-        batch.under_way = True
+    def _send(self, lane: Lane, batch: LaneBatch) -> None:
+        batch.in_flight = True
         batch.send.attempts += 1
         batch.send.losses = self.history.losses
         batch.send.last_sent_ns = self.client.process.scheduler.now_ns
@@ -214,7 +214,7 @@ class SimProducer:
         if not answered:
             self._resolve(lane, batch, "info")
 
-    def _request(self, batch: Batch) -> ProduceRequest:
+    def _request(self, batch: LaneBatch) -> ProduceRequest:
         send = batch.send
         records = record_batch_builder.build(
             [(c.key, c.value, c.headers, c.timestamp_ms) for c in send.contents],
@@ -231,18 +231,18 @@ class SimProducer:
     # Answers.
 
     def _answered(
-        self, lane: Lane, batch: Batch, generation: int, response: ProduceResponse
+        self, lane: Lane, batch: LaneBatch, generation: int, response: ProduceResponse
     ) -> None:
         if generation != self._generation or lane not in self._lanes:
             return
-        batch.under_way = False
+        batch.in_flight = False
         answer = response.responses[0].partition_responses[0]
         error = ErrorCode(answer.error_code)
         if error == ErrorCode.NONE:
             self._acknowledged(lane, batch, answer)
             return
         self.last_error = f"{lane.partition}: {error.name} {answer.error_message}"
-        ending = lane.partition.topic in self.history.endings
+        ending = lane.partition.topic in self.history.topic_deletions
         if error in TOPIC_UNKNOWN and not ending:
             self.history.surprise("refused", f"{self.plan.name} to {lane.partition}: {error.name}")
         if error == ErrorCode.KAFKA_STORAGE_ERROR and lane.partition in self.history.damaged:
@@ -262,7 +262,7 @@ class SimProducer:
             )
             self._resolve(lane, batch, "info")
 
-    def _acknowledged(self, lane: Lane, batch: Batch, answer: PartitionProduceResponse) -> None:
+    def _acknowledged(self, lane: Lane, batch: LaneBatch, answer: PartitionProduceResponse) -> None:
         lane.known = True
         batch.send.base_offset = answer.base_offset
         if answer.base_offset < 0:
@@ -270,32 +270,32 @@ class SimProducer:
         self._resolve(lane, batch, "ok")
         self.acked(batch.send)
 
-    def _unanswered(self, lane: Lane, batch: Batch, generation: int) -> None:
+    def _unanswered(self, lane: Lane, batch: LaneBatch, generation: int) -> None:
         if generation == self._generation and lane in self._lanes:
-            batch.under_way = False
+            batch.in_flight = False
             self._try_again(lane, batch)
 
-    def _try_again(self, lane: Lane, batch: Batch) -> None:
+    def _try_again(self, lane: Lane, batch: LaneBatch) -> None:
         if batch.send.attempts >= self.plan.max_attempts and not self.plan.idempotent:
             self._resolve(lane, batch, "info")
         else:
             self._drain(lane)
 
     def _drain(self, lane: Lane) -> None:
-        """Once nothing of the lane is under way, back off and send it again from the first."""
+        """When no batch of the lane is in flight, back off and send again from the first."""
         lane.draining = True
-        if lane.under_way == 0:
+        if lane.in_flight == 0:
             generation, delay_ms = self._generation, self.client.chance.between(10, 300)
             self.client.process.post(
                 delay_ms * MS, "retry", lambda: self._drained(lane, generation)
             )
 
     def _drained(self, lane: Lane, generation: int) -> None:
-        if generation == self._generation and lane.under_way == 0:
+        if generation == self._generation and lane.in_flight == 0:
             lane.draining = False
             self._advance(lane)
 
-    def _resolve(self, lane: Lane, batch: Batch, outcome: str) -> None:
+    def _resolve(self, lane: Lane, batch: LaneBatch, outcome: str) -> None:
         send = batch.send
         send.outcome = outcome
         send.ended_ns = self.client.process.scheduler.now_ns
@@ -308,13 +308,13 @@ class SimProducer:
     # Giving up.
 
     def abandon(self) -> None:
-        """Make no more; nobody will know how what is under way ends."""
+        """Make no more batches; the outcome of those in flight is unknown."""
         self._generation += 1
         for lane in list(self._lanes):
             self._leave(lane)
 
     def _leave(self, lane: Lane) -> None:
-        """This partition is not coming back."""
+        """Give up a partition; its batches have an unknown outcome."""
         self._lanes.remove(lane)
         for batch in lane.unresolved:
             batch.send.outcome = "info"
@@ -344,11 +344,12 @@ class SimProducer:
         delay_ms = self.client.chance.between(20, 300)
         self.client.process.post(delay_ms * MS, "retry id", self._ask_producer_id)
 
-    def _sequence_lost(self, batch: Batch, error: ErrorCode) -> None:
-        """The broker forgot batches of ours: what is unresolved may or may not be there.
+    def _sequence_lost(self, batch: LaneBatch, error: ErrorCode) -> None:
+        """Start with a new producer id: the broker forgot batches, and the unresolved ones may or
+        may not be in the log.
 
-        That is right where records are deleted: across a restart it knows the last batch of each
-        producer, and those before it only from the log.
+        This is allowed if records are deleted: after a restart the broker knows the last batch of
+        each producer, and earlier ones only from the log.
         """
         if self.plan.max_in_flight == 1 or batch.send.partition.topic not in self.plan.forgetful:
             self.history.surprise(
@@ -362,7 +363,7 @@ class SimProducer:
             lane.draining = False
             for waiting in list(lane.unresolved):
                 if waiting.send.attempts:
-                    waiting.under_way = False
+                    waiting.in_flight = False
                     self._resolve(lane, waiting, "info")
             lane.next_sequence, lane.known = 0, False
             for waiting in lane.unresolved:

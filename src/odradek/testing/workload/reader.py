@@ -44,7 +44,7 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.testing.history import Content, History, Read, Start
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.topics import TOPIC_UNKNOWN, Topic, by_topic
+from odradek.testing.workload.topics import TOPIC_UNKNOWN, TopicLife, by_topic
 from odradek.testing.workload.wire import WireClient
 
 LATEST, EARLIEST = -1, -2
@@ -61,7 +61,7 @@ SESSION_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class ReaderPlan:
-    """What a reader is. Times in ms, sizes in bytes."""
+    """The plan of a reader. Times in ms, sizes in bytes."""
 
     name: str
     partitions: Sequence[TopicPartition]
@@ -73,53 +73,53 @@ class ReaderPlan:
     pause_ms: tuple[int, int] = (1, 200)
     final: bool = False
     sessions: bool = False
-    """Incremental fetch sessions."""
+    """True if it uses incremental fetch sessions."""
     forgetful: bool = False
-    """The logs may lose their beginning."""
+    """True if the logs may lose their beginning."""
 
 
 @dataclass(slots=True)
-class Session:
-    """Which session it is, and what the broker was told in it."""
+class SimFetchSession:
+    """A reader's fetch session: its id, its epoch, the positions last sent in it."""
 
     id: int = 0
     epoch: int = FULL
-    told: dict[TopicPartition, int] = field(default_factory=dict)
+    sent: dict[TopicPartition, int] = field(default_factory=dict)
 
     def to_list(
         self, wanted: Sequence[TopicPartition], positions: Mapping[TopicPartition, int]
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """The partitions that the next request lists, and those it forgets."""
+        """Return the partitions that the next request lists, and those it forgets."""
         if self.epoch == FULL:
-            self.told = {}
-        listed = [tp for tp in wanted if self.told.get(tp) != positions[tp]]
-        forgotten = [tp for tp in self.told if tp not in wanted]
-        self.told = {tp: positions[tp] for tp in wanted}
+            self.sent = {}
+        listed = [tp for tp in wanted if self.sent.get(tp) != positions[tp]]
+        forgotten = [tp for tp in self.sent if tp not in wanted]
+        self.sent = {tp: positions[tp] for tp in wanted}
         return listed, forgotten
 
     def answered(self, session_id: int) -> None:
-        """The broker answered, from the session of this id (0: it keeps none)."""
+        """Handle an answer from the session of this id (0: the broker keeps none)."""
         self.id = session_id
         self.epoch = self.epoch + 1 if session_id else FULL
 
     def lost(self) -> None:
-        """Nobody knows what the broker knows: begin anew, in the place of the old one."""
+        """Start a new session, because the broker's state is unknown."""
         self.epoch = FULL
 
 
 @dataclass(slots=True, eq=False)
 class SimReader:
-    """Runs a plan. `positions` is the next offset to fetch, `ends` where a final reader stops."""
+    """Runs a plan. `positions`: the next offset to fetch; `ends`: where a final reader stops."""
 
     client: WireClient
     history: History
     plan: ReaderPlan
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicLife]
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: bool = False
     _asked_ns: int = 0
-    _session: Session = field(default_factory=Session)
+    _session: SimFetchSession = field(default_factory=SimFetchSession)
     _out_of_range: list[TopicPartition] = field(default_factory=list)
 
     def start(self) -> None:
@@ -140,7 +140,7 @@ class SimReader:
         return known and all(self.positions[tp] >= end for tp, end in self.ends.items())
 
     def pending(self) -> str:
-        """What it waits for, for a report."""
+        """Return what is unfinished, for a report."""
         left = [
             f"{tp} at {self.positions[tp]} of {self.ends.get(tp, '?')}"
             for tp in self.plan.partitions
@@ -151,7 +151,7 @@ class SimReader:
     # Ends and starts.
 
     def _ask(self, what: int, partitions: Sequence[TopicPartition]) -> None:
-        """For the end (`LATEST`) or the start (`EARLIEST`) of these partitions."""
+        """Ask for the end (`LATEST`) or the start (`EARLIEST`) of these partitions."""
         topics = [
             ListOffsetsTopic(
                 name=self.topics[label].name,
@@ -167,11 +167,11 @@ class SimReader:
             ListOffsetsRequest(replica_id=-1, topics=topics),
             7,
             ListOffsetsResponse,
-            lambda response: self._told(what, partitions, response, asked_ns),
+            lambda response: self._offsets_received(what, partitions, response, asked_ns),
             lambda: self._ask_later(what, partitions),
         )
 
-    def _told(
+    def _offsets_received(
         self,
         what: int,
         partitions: Sequence[TopicPartition],
@@ -210,9 +210,9 @@ class SimReader:
             self.client.process.post(100 * MS, "retry ends", lambda: self._ask(what, partitions))
 
     def _is_over(self, tp: TopicPartition, error: ErrorCode) -> bool:
-        """Whether a partition will never answer again, and that is as it should be."""
+        """True if a partition is damaged or deleted and will never answer again."""
         damaged = error == ErrorCode.KAFKA_STORAGE_ERROR and tp in self.history.damaged
-        if damaged or (error in TOPIC_UNKNOWN and tp.topic in self.history.endings):
+        if damaged or (error in TOPIC_UNKNOWN and tp.topic in self.history.topic_deletions):
             self.ends[tp] = self.positions[tp]
             return True
         return False
@@ -255,7 +255,7 @@ class SimReader:
         self.client.call(request, self.plan.version, FetchResponse, self._fetched, self._failed)
 
     def _wanted(self) -> list[TopicPartition]:
-        """All of them; now and then one is left out, and then comes back."""
+        """Return all partitions; sometimes one is left out once."""
         if self.plan.final or not self.client.chance.chance(100):
             return list(self.plan.partitions)
         without = self.client.chance.pick(self.plan.partitions)
@@ -341,8 +341,8 @@ class SimReader:
 
 
 def contents_of(tp: TopicPartition, span: object, history: History) -> list[tuple[int, Content]]:
-    """The records of a fetched section, with their offsets. A batch whose CRC is wrong is left out,
-    and a surprise of the history.
+    """Return the fetched records with their offsets. A batch whose CRC is wrong is left out and
+    noted as a surprise.
     """
     found: list[tuple[int, Content]] = []
     if span is None:

@@ -59,17 +59,17 @@ SIZES = (
     ((100, 600), (1 << 14, 1 << 15, 1 << 20)),
     ((500, 2500), (1 << 16, 1 << 18, 1 << 20)),
 )
-"""Sizes of values, and of segments that hold a batch of twenty of them. In bytes."""
+"""Sizes of values, and of segments that hold a batch of twenty values, in bytes."""
 CODECS = (0, 0, 0, 1, 2, 3, 4)
 PRODUCE_VERSIONS = (7, 9, 12, 13)
-"""From the first that knows zstd."""
+"""Versions from the first that supports zstd."""
 FETCH_VERSIONS = (10, 11, 12, 13, 17)
-"""From the first that may be given zstd."""
+"""Versions from the first that can return zstd."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """A fault: when, which kind, how long (or for how long the broker stays down), a number."""
+    """A fault: time, kind, length (or the time the broker stays down), and a random number."""
 
     at_ns: int
     kind: str
@@ -90,8 +90,8 @@ class Schedule:
     link: Link
     pace: Pace
     heal_ns: int
-    mortal: Sequence[TopicPlan] = ()
-    """Topics that are deleted and made again."""
+    recreated: Sequence[TopicPlan] = ()
+    """Topics that are deleted and created again."""
     trimmers: Sequence[TrimmerPlan] = ()
     sessions: bool = False
     """Final readers use incremental fetch sessions."""
@@ -99,7 +99,7 @@ class Schedule:
     """Applications of our own clients: see `testing.engines`."""
 
     def forgetful(self) -> set[str]:
-        """The topics whose records may go."""
+        """Return the topics whose records may be deleted."""
         return {topic.name for topic in self.topics if topic.retention or topic.trimmed}
 
     def partitions(self) -> list[TopicPartition]:
@@ -107,9 +107,9 @@ class Schedule:
 
 
 def draw_schedule(seed: int, steps: int, faults: Sequence[str] = ()) -> Schedule:
-    """The schedule of a seed with about `steps` batches to produce.
+    """Draw the schedule of a seed with about `steps` batches to produce.
 
-    `faults` restricts the kinds of faults, to look closely at something; none: those of the swarm.
+    `faults` restricts the kinds of faults; empty: those of the swarm.
     """
     chance = stream(seed, "schedule")
     durability = chance.pick(("fsync", "fsync", "fsync", "os"))
@@ -200,7 +200,7 @@ def draw_faults(chance: SplitMix64, horizon_ns: int, only: Sequence[str] = ()) -
     for _ in range(chance.between(1, 10)):
         at_ns = chance.between(50 * MS, horizon_ns)
         if plans and chance.chance(400):
-            # Trouble seldom comes alone: what one fault left half-done meets the next.
+            # Close together: the next fault meets the half-done work of the one before.
             at_ns = plans[-1].at_ns + plans[-1].length_ns + chance.between(0, 200) * MS
         length_ns = chance.between(1, chance.pick((20, 200, 4000))) * MS
         plans.append(FaultPlan(at_ns, chance.pick(kinds), length_ns, chance.below(1 << 30)))
@@ -228,15 +228,15 @@ def draw_pace(chance: SplitMix64) -> Pace:
 STOPS = ("stop", "stop and unplug")
 FLIPS = ("bit flip", "index bit flip")
 EXTRA_FAULTS = (*STOPS, *STOPS, "client crash", *FLIPS, "bit flip", "bit flip")
-"""Not every bit flip finds a byte to damage: there must be one that recovery reads."""
+"""Bit flips are frequent because only bytes that recovery reads are flipped."""
 SEGMENTS = (1 << 12, 1 << 14, 1 << 16)
 RETENTION_CHECK_MS = 300
 LIFE_FETCH_VERSIONS = (13, 17)
-"""Topics by id, so that a request cannot mean another life."""
+"""Versions with topic ids, so that a request cannot reach another life."""
 
 
 def with_extras(seed: int, base: Schedule, only: Sequence[str] = ()) -> Schedule:
-    """The schedule with what else this seed has. `only`: of the faults, these kinds."""
+    """Add the seed's extras to the schedule. `only`: these kinds of faults only."""
     chance = stream(seed, "schedule/extras")
     horizon_ns = base.heal_ns
     topics = list(base.topics)
@@ -264,7 +264,7 @@ def with_extras(seed: int, base: Schedule, only: Sequence[str] = ()) -> Schedule
             for topic in topics
             if topic.trimmed
         ],
-        mortal=[draw_mortal(chance, horizon_ns // MS)] if chance.chance(400) else [],
+        recreated=[draw_recreated(chance, horizon_ns // MS)] if chance.chance(400) else [],
         faults=sorted(faults, key=lambda plan: (plan.at_ns, plan.number)),
         sessions=chance.chance(500),
         heal_ns=max([base.heal_ns, *ends]) + 100 * MS,
@@ -276,7 +276,7 @@ def partitions_of(topic: TopicPlan) -> list[TopicPartition]:
 
 
 def with_retention(chance: SplitMix64, topic: TopicPlan) -> TopicPlan:
-    """The topic with small segments, old ones of which go."""
+    """Add retention and small segments to a topic."""
     segment_bytes = chance.pick(SEGMENTS)
     settings = dict(topic.settings) | {
         "internal.segment.bytes": str(max(segment_bytes, int(dict(topic.settings)[SEGMENT_BYTES]))),
@@ -296,7 +296,7 @@ def with_retention(chance: SplitMix64, topic: TopicPlan) -> TopicPlan:
 SEGMENT_BYTES = "internal.segment.bytes"
 
 
-def draw_mortal(chance: SplitMix64, horizon_ms: int) -> TopicPlan:
+def draw_recreated(chance: SplitMix64, horizon_ms: int) -> TopicPlan:
     topic = draw_topic(chance, "mortal", SEGMENTS)
     count = chance.between(1, 3)
     spans = tuple(chance.between(50, horizon_ms // count) for _ in range(count))
@@ -306,7 +306,7 @@ def draw_mortal(chance: SplitMix64, horizon_ms: int) -> TopicPlan:
 def draw_life(
     chance: SplitMix64, label: str, partitions: Sequence[TopicPartition]
 ) -> tuple[ProducerPlan, ReaderPlan]:
-    """Who works on one life of a topic."""
+    """Draw the clients of one life of a topic."""
     idempotent = chance.chance(600)
     producer = ProducerPlan(
         name=f"producer-{label}",

@@ -36,7 +36,7 @@ from odradek.protocol.api.delete_topics import (
 )
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.testing.checker import RetentionRule
-from odradek.testing.history import Ending, History
+from odradek.testing.history import History, TopicDeletion
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.wire import WireClient
 
@@ -45,22 +45,22 @@ TOPIC_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_I
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to create, with settings under Kafka's names."""
+    """A topic to create, with settings by Kafka's names."""
 
     name: str
     partitions: int
     settings: tuple[tuple[str, str], ...] = ()
     retention: RetentionRule | None = None
-    """What the settings mean for its records, if they let any go."""
+    """The retention of its settings, if they delete records."""
     trimmed: bool = False
-    """Records are deleted from it."""
+    """True if a trimmer deletes its records."""
     spans_ms: tuple[int, ...] = ()
-    """How long each of its lives but the last is: see `workload.lives`."""
+    """The lengths of its lives, except the last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic that is there: `label` is what its life is called in the history."""
+class TopicLife:
+    """One life of a topic; `label` is its name in the history."""
 
     label: str
     name: str
@@ -68,7 +68,7 @@ class Topic:
 
 
 def by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
-    """As requests list them."""
+    """Group partitions by topic, as requests list them."""
     topics: dict[str, list[TopicPartition]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp)
@@ -77,7 +77,7 @@ def by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[Topic
 
 @dataclass(slots=True, eq=False)
 class TopicCreator:
-    """Creates one topic, checks that it is there as asked for, then calls `ready`."""
+    """Creates one topic, checks it with Metadata, then calls `ready`."""
 
     client: WireClient
     history: History
@@ -114,7 +114,7 @@ class TopicCreator:
             self._retry_after(error, self.start)
 
     def ask(self) -> None:
-        """Ask Metadata for the topic, until it answers."""
+        """Ask Metadata for the topic, until it is there."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=self.plan.name)], allow_auto_topic_creation=False
         )
@@ -167,14 +167,14 @@ DELETE_VERSION = 6
 
 @dataclass(slots=True, eq=False)
 class TopicLives:
-    """Creates a topic and, as often as its plan says, deletes it and creates it again."""
+    """Creates a topic, and deletes it and creates it again as its plan says."""
 
     client: WireClient
     history: History
     plan: TopicPlan
-    born: Callable[[Topic], None]
+    born: Callable[[TopicLife], None]
     ending: Callable[[str], None]
-    topics: list[Topic] = field(default_factory=list)
+    topics: list[TopicLife] = field(default_factory=list)
     _asked: int = 0
 
     def start(self) -> None:
@@ -182,12 +182,12 @@ class TopicLives:
 
     @property
     def finished(self) -> bool:
-        """Whether the last life has begun."""
+        """True if the last life has begun."""
         return len(self.topics) > len(self.plan.spans_ms)
 
     def pending(self) -> str:
-        """What it waits for, for a report."""
-        ended = [t.label for t in self.topics if t.label in self.history.endings]
+        """Return what is unfinished, for a report."""
+        ended = [t.label for t in self.topics if t.label in self.history.topic_deletions]
         return f"topic {self.plan.name}: {len(self.topics)} lives, {len(ended)} ended"
 
     def _created(self, topic_id: UUID) -> None:
@@ -196,7 +196,7 @@ class TopicLives:
             self.history.surprise("refused", f"topic {self.plan.name} is back after its deletion")
             return
         label = self.plan.name if number == 1 else f"{self.plan.name}#{number}"
-        topic = Topic(label, self.plan.name, topic_id)
+        topic = TopicLife(label, self.plan.name, topic_id)
         self.topics.append(topic)
         self.born(topic)
         if not self.finished:
@@ -205,9 +205,11 @@ class TopicLives:
 
     def _delete(self) -> None:
         topic = self.topics[-1]
-        if topic.label not in self.history.endings:
+        if topic.label not in self.history.topic_deletions:
             self._asked = 0
-            self.history.endings[topic.label] = Ending(self.client.process.scheduler.now_ns)
+            self.history.topic_deletions[topic.label] = TopicDeletion(
+                self.client.process.scheduler.now_ns
+            )
             self.ending(topic.label)
         self._asked += 1
         request = DeleteTopicsRequest(
@@ -220,7 +222,7 @@ class TopicLives:
         if error in TOPIC_UNKNOWN and self._asked == 1:
             self.history.surprise("refused", f"deleting {self.topics[-1].label}: {error.name}")
         if error == ErrorCode.NONE or error in TOPIC_UNKNOWN:
-            ending = self.history.endings[self.topics[-1].label]
+            ending = self.history.topic_deletions[self.topics[-1].label]
             ending.confirmed_ns = self.client.process.scheduler.now_ns
             pause_ms = self.client.chance.between(0, 300)
             self.client.process.post(pause_ms * MS, "create topic again", self.start)

@@ -1,7 +1,8 @@
 """A simulated client that deletes records from the front of logs.
 
-Now and then it asks where a log begins and ends, picks an offset in between, and deletes what is
-before it. What it was told, what it asked for and how that ended is evidence for the checker.
+From time to time it asks for the start and the end of a log, picks an offset in between, and
+deletes the records before it. Its requests, the answers and the outcomes are evidence for the
+checker.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from odradek.protocol.api.list_offsets import (
 from odradek.testing.history import History, Start, Trim
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.reader import EARLIEST, LATEST
-from odradek.testing.workload.topics import Topic
+from odradek.testing.workload.topics import TopicLife
 from odradek.testing.workload.wire import WireClient
 
-NOTHING_SAID = (
+INCONCLUSIVE = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -38,7 +39,7 @@ NOTHING_SAID = (
 
 @dataclass(frozen=True, slots=True)
 class TrimmerPlan:
-    """What it trims, and how often. Times in ms."""
+    """The partitions it trims, and how often. Times in ms."""
 
     name: str
     partitions: Sequence[TopicPartition]
@@ -53,7 +54,7 @@ class SimTrimmer:
     client: WireClient
     history: History
     plan: TrimmerPlan
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicLife]
     stopped: bool = False
 
     def start(self) -> None:
@@ -68,12 +69,12 @@ class SimTrimmer:
             return
         tp = self.client.chance.pick(self.plan.partitions)
 
-        def told_start(start: int) -> None:
+        def start_received(start: int) -> None:
             self._ask(tp, LATEST, lambda end: self._cut(tp, start, end))
 
-        self._ask(tp, EARLIEST, told_start)
+        self._ask(tp, EARLIEST, start_received)
 
-    def _ask(self, tp: TopicPartition, what: int, told: Callable[[int], None]) -> None:
+    def _ask(self, tp: TopicPartition, what: int, received: Callable[[int], None]) -> None:
         partition = ListOffsetsPartition(partition_index=tp.partition, timestamp=what)
         topic = ListOffsetsTopic(name=self.topics[tp.topic].name, partitions=[partition])
         asked_ns = self._now_ns()
@@ -87,7 +88,7 @@ class SimTrimmer:
                 self.history.starts.append(
                     Start(tp, found.offset, asked_ns, self._now_ns(), final=False)
                 )
-            told(found.offset)
+            received(found.offset)
 
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])
         self.client.call(request, 7, ListOffsetsResponse, answered, self._later)
@@ -113,14 +114,14 @@ class SimTrimmer:
         if error == ErrorCode.NONE:
             trim.outcome, trim.low_watermark = "ok", answer.low_watermark
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # The end was told before; it goes back only where a power failure may take records.
+            # The end is known; it goes back only if a power failure may lose records.
             trim.outcome = "fail"
             self.history.surprise(
                 "lost", f"{trim.partition} does not reach to {trim.target} any more"
             )
         else:
             trim.outcome = "info"
-            if error not in NOTHING_SAID:
+            if error not in INCONCLUSIVE:
                 self.history.surprise("refused", f"trimming {trim.partition}: {error.name}")
         self._later()
 

@@ -4,10 +4,10 @@
       ▲                                │              │
       └────── every call under way: `failed` ◄── refused, reset, end of stream, a deadline ──┘
 
-A call ends exactly once: `answered(response)` or `failed()`. Failed means unknown: the request
-may have been applied, and if the connection was only slow it may be applied *later*, when the
-same request was long repeated over the next connection. A deadline closes the connection, as in
-Kafka's clients: answers come in order, so nothing after a lost one can be matched.
+A call ends exactly once: `answered(response)` or `failed()`. After `failed()` the outcome is
+unknown: the request may have been applied, and on a slow connection it may be applied *later*,
+after the same request was repeated over the next connection. A deadline closes the connection, as
+in Kafka's clients: answers come in order, so answers after a lost one cannot be matched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A request under way."""
+    """A request in flight."""
 
     correlation_id: int
     version: int
@@ -57,7 +57,7 @@ class WireClient:
     backoff_ms: tuple[int, int] = (20, 400)
     connections: int = 0
     connected_ns: int = -1
-    """Since when there is the connection over which answers come."""
+    """The time at which the current connection was made."""
     _transport: SimTransport | None = None
     _connecting: bool = False
     _generation: int = 0
@@ -74,7 +74,7 @@ class WireClient:
         answered: Callable[[Any], None],
         failed: Callable[[], None],
     ) -> None:
-        """Send a request; `response_type` None if it is not answered (produce with `acks=0`)."""
+        """Send a request; `response_type` is None if it has no answer (produce with `acks=0`)."""
         self._next_id += 1
         key = declaration(type(request)).api
         body = encode(request, version)
@@ -87,11 +87,11 @@ class WireClient:
         self._pump()
 
     def close(self) -> None:
-        """Close the connection; what is under way fails."""
+        """Close the connection; calls in flight fail."""
         self._give_up()
 
     def crash(self) -> None:
-        """The client's process ends, now; its connection with it."""
+        """Kill the client's process; its connection is closed."""
         self.process.kill()
         self.network.process_ended()
 
@@ -133,7 +133,7 @@ class WireClient:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Close; fail every call. What of the outbox was not written never will be."""
+        """Close the connection, drop the outbox, fail every call."""
         self._generation += 1
         self._connecting = False
         transport, self._transport = self._transport, None

@@ -23,7 +23,7 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.protocol.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from odradek.testing.scheduler import WALL_START_MS
-from odradek.testing.scripted import Later
+from odradek.testing.scripted import DelayedAnswer
 from unit.client.consumer.application import ORDERS, SECOND, Application, numbered, one_topic, rows
 
 MINUTE = 60_000
@@ -84,7 +84,7 @@ class TestBeginning:
         cluster, logs = one_topic()
         logs[ORDERS].append(numbered(0, 5))
         scripted = cluster[1].answers[ListOffsetsRequest]
-        cluster[1].answers[ListOffsetsRequest] = lambda request, version: Later(
+        cluster[1].answers[ListOffsetsRequest] = lambda request, version: DelayedAnswer(
             SECOND, scripted(request, version)
         )
         application = Application(cluster, auto_offset_reset="latest")

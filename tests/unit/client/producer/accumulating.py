@@ -8,7 +8,7 @@ from librt.threading import Lock
 
 from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.buffer_pool import BufferPool
-from odradek.client.producer.futures import ProduceRequestResult, WaiterFace
+from odradek.client.producer.futures import CoroutineWait, ProduceRequestResult
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.settings import AccumulatorSettings
@@ -50,7 +50,7 @@ class Queues:
             AccumulatorSettings(batch_bytes=BATCH_BYTES, linger_ms=linger_ms, **settings),
             self.pool,
             Lock(),
-            WaiterFace(),
+            CoroutineWait(),
             self.clock,
             random.Random(1),
             ExponentialBackoff(BACKOFF_MS, BACKOFF_MS, random.Random(1)),
@@ -91,7 +91,7 @@ class Queues:
         """They were written."""
         for batch in batches:
             batch.complete(0, -1)
-            self.accumulator.finished(batch)
+            self.accumulator.deallocate(batch)
 
 
 def first_bytes(batches: list[ProducerBatch]) -> list[bytes]:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.client.errors import KafkaError
-from odradek.client.producer.futures import Delivery, FutureRecordMetadata, WaiterFace
+from odradek.client.producer.futures import CoroutineWait, Delivery, FutureRecordMetadata
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import ProducerRecord
+from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.producer.settings import AccumulatorSettings, ProducerSettings, SenderSettings
 from odradek.client.waiter import Waiter, completed
 from odradek.model.byte_ranges import ByteRange
@@ -182,16 +182,16 @@ class Producing:
             retries=retries,
         )
         self.core = ProducerCore(
-            self.engine, ProducerSettings(accumulator, sender, **settings), WaiterFace()
+            self.engine, ProducerSettings(accumulator, sender, **settings), CoroutineWait()
         )
         self.side.do(lambda: self.core.start(self.core.sender.run_soon))
 
     def on_delivery(self, error: KafkaError | None, delivery: Delivery) -> None:
         self.told.append((error, delivery))
 
-    def record(self, topic: str, value: bytes | None, **given: Any) -> ProducerRecord:
+    def record(self, topic: str, value: bytes | None, **given: Any) -> SerializedRecord:
         headers = given.get("headers")
-        return ProducerRecord(
+        return SerializedRecord(
             topic,
             given.get("partition", -1),
             given.get("timestamp_ms", 1_000),
@@ -206,7 +206,7 @@ class Producing:
         record = self.record(topic, value, **given)
 
         def send() -> Waiter[Any]:
-            taken = self.core.routing.send(
+            taken = self.core.router.send(
                 topic,
                 record.partition,
                 record.timestamp_ms,
@@ -215,7 +215,7 @@ class Producing:
                 record.headers,
                 record.callback,
             )
-            if isinstance(taken, ProducerRecord):
+            if isinstance(taken, SerializedRecord):
                 return self.core.send_later(taken).waiter
             return completed(taken)
 

@@ -152,7 +152,7 @@ class TestExpiring:
         [batch] = queues.accumulator.expired_batches(queues.clock.now_ms + 1_000)
         assert queues.pool.charged_bytes == BATCH_BYTES
         batch.fail(ClientClosed("late"), None)
-        queues.accumulator.finished(batch)
+        queues.accumulator.deallocate(batch)
         assert queues.pool.charged_bytes == 0
 
     def test_what_is_under_way_is_not_for_here(self) -> None:
@@ -179,7 +179,7 @@ class TestEnding:
         queues.finish(batch)
         assert queues.pool.charged_bytes > 0
         batch.in_flight = False
-        queues.accumulator.finished(batch)
+        queues.accumulator.deallocate(batch)
         assert queues.pool.charged_bytes == 0
 
     def test_what_is_not_done_is_counted_and_flushed(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from producing import Producing
 
 from odradek.protocol.api.produce import ProduceRequest
-from odradek.testing.scripted import SILENT, Later
+from odradek.testing.scripted import SILENT, DelayedAnswer
 
 COUNT = 300
 SLOW_MS = 200
@@ -29,7 +29,7 @@ def slow_second(**settings: object) -> Producing:
         p.send(b"warm up", partition=partition)
     p.flush()
     right = p.cluster[2].answers[ProduceRequest]
-    p.cluster[2].answers[ProduceRequest] = lambda request, version: Later(
+    p.cluster[2].answers[ProduceRequest] = lambda request, version: DelayedAnswer(
         SLOW_MS, right(request, version)
     )
     return p

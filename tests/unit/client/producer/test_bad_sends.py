@@ -13,11 +13,11 @@ from odradek.client.errors import (
     RecordTooLarge,
     UnknownTopicOrPartition,
 )
-from odradek.client.producer.send_path import Intake
+from odradek.client.producer.send_path import SendPath
 from odradek.client.serializers import serializer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
-from odradek.testing.scripted import SILENT, Later
+from odradek.testing.scripted import SILENT, DelayedAnswer
 
 
 def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: object) -> Exception:
@@ -129,7 +129,7 @@ def test_a_full_buffer():
 
 def test_a_full_buffer_for_who_does_not_wait():
     p = full()
-    error = p.core.routing.cannot_take(p.record("t", b"y"))
+    error = p.core.router.buffer_full_error(p.record("t", b"y"))
     assert isinstance(error, BufferFull) and isinstance(error, BufferError)
     assert "What to do" in str(error)
 
@@ -192,7 +192,7 @@ def held_up(partitioner, **settings: object) -> tuple[Producing, list[ProduceReq
     p.send(b"warm up")
     p.flush()
     right = p.cluster[1].answers[ProduceRequest]
-    p.cluster[1].answers[ProduceRequest] = lambda r, v: Later(1_000, right(r, v))
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: DelayedAnswer(1_000, right(r, v))
     p.send(b"first" * 180)
     return p, right
 
@@ -224,11 +224,11 @@ def test_nor_is_it_asked_again_for_one_of_many():
     p, _ = held_up(choose)
     asked.clear()
     clock = p.engine.env.clock
-    intake = Intake(p.core.routing, serializer("key", None), serializer("value", None), clock)
-    rows = [intake.source("t", [value * 150], None, None) for value in (b"second", b"third.")]
-    many = intake.many("t", rows, None, None)
+    send_path = SendPath(p.core.router, serializer("key", None), serializer("value", None), clock)
+    rows = [send_path.source("t", [value * 150], None, None) for value in (b"second", b"third.")]
+    many = send_path.bulk("t", rows, None, None)
     while (record := p.side.do(many.step)) is not None:
-        many.waited(p.side.wait(lambda record=record: p.core.send_later(record).waiter))
+        many.add_queued(p.side.wait(lambda record=record: p.core.send_later(record).waiter))
     p.flush()
     assert len(many.deliveries) == 2
     assert asked == [b"second", b"third."]
@@ -263,7 +263,7 @@ def test_a_topic_that_is_forgotten_while_a_record_waits_for_memory_is_asked_for_
         p.send(b"warm up", topic)
         p.flush()
     right = p.cluster[1].answers[ProduceRequest]
-    p.cluster[1].answers[ProduceRequest] = lambda r, v: Later(5_000, right(r, v))
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: DelayedAnswer(5_000, right(r, v))
     p.send(b"x" * 900, "other")
     waiter = p.begin(b"y" * 900, "t")
     assert not waiter.done

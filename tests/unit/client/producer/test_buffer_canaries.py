@@ -12,7 +12,7 @@ from producing import Producing
 from odradek.client.errors import DeliveryTimeout
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scheduler import MS
-from odradek.testing.scripted import Later
+from odradek.testing.scripted import DelayedAnswer
 
 BATCH_BYTES = 1_000
 
@@ -63,7 +63,7 @@ def test_a_batch_that_expired_in_flight_is_sent_as_it_was_while_its_buffer_is_fi
 
     def late(request, version):
         held.append(request)
-        return Later(6_000, right(request, version))
+        return DelayedAnswer(6_000, right(request, version))
 
     p.cluster[1].answers[ProduceRequest] = late
     expired = p.send(canary("red", 1), "red")

@@ -11,12 +11,12 @@ from librt.threading import Lock
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, RecordTooLarge
 from odradek.client.producer.futures import (
+    CoroutineWait,
     DeliveredRange,
     Deliveries,
     Delivery,
     FutureRecordMetadata,
     ProduceRequestResult,
-    WaiterFace,
 )
 from odradek.client.waiter import spawn
 
@@ -35,10 +35,10 @@ class Doing:
     """A face for which a batch is done by waiting for it."""
 
     def __init__(self) -> None:
-        self.waited: list[float | None] = []
+        self.add_queued: list[float | None] = []
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
-        self.waited.append(timeout_s)
+        self.add_queued.append(timeout_s)
         written(result, 0)
         return True
 
@@ -46,9 +46,9 @@ class Doing:
         raise NotImplementedError
 
 
-def batch(partition: int = 0, face: Any = None) -> ProduceRequestResult:
+def batch(partition: int = 0, wait_strategy: Any = None) -> ProduceRequestResult:
     """The result of a batch whose outcome is open."""
-    return ProduceRequestResult("t", partition, face or WaiterFace(), Lock())
+    return ProduceRequestResult("t", partition, wait_strategy or CoroutineWait(), Lock())
 
 
 def written(result: ProduceRequestResult, base_offset: int, append_ms: int = -1) -> None:
@@ -65,7 +65,7 @@ def failed(
 
 def split(result: ProduceRequestResult, *first: int) -> list[ProduceRequestResult]:
     """The batch is sent as parts that begin with these of its records."""
-    parts = [batch(result.partition, result.face) for _ in first]
+    parts = [batch(result.partition, result.wait_strategy) for _ in first]
     result.split(list(zip(first, parts, strict=True)))
     return parts
 
@@ -125,14 +125,14 @@ class TestFutures:
             assert depth <= 2
 
     def test_it_waits_as_its_face_does(self) -> None:
-        face = Doing()
-        result = batch(face=face)
+        wait_strategy = Doing()
+        result = batch(wait_strategy=wait_strategy)
         assert FutureRecordMetadata(result, 0, 1).result(2.5).offset == 0
         assert FutureRecordMetadata(result, 0, 1).result(2.5).offset == 0
-        assert face.waited == [2.5], "not when it is done"
+        assert wait_strategy.add_queued == [2.5], "not when it is done"
 
     def test_time_may_be_over_before_the_outcome_is_known(self) -> None:
-        future = FutureRecordMetadata(batch(face=Impatient()), 0, 1)
+        future = FutureRecordMetadata(batch(wait_strategy=Impatient()), 0, 1)
         for ask in (future.result, future.exception):
             with pytest.raises(TimeoutError, match=r"t-0 is not known after 1 s"):
                 ask(1)
@@ -293,15 +293,15 @@ class TestMany:
             deliveries.result(0)
 
     def test_waiting_has_an_end(self) -> None:
-        deliveries = self.sent((batch(face=Impatient()), [0, 1]))
+        deliveries = self.sent((batch(wait_strategy=Impatient()), [0, 1]))
         with pytest.raises(TimeoutError, match=r"2 records is not known after 3 s"):
             deliveries.result(3)
 
     def test_waiting_asks_each_batch_once(self) -> None:
-        face = Doing()
-        deliveries = self.sent((batch(0, face), [0, 1]), (batch(1, face), [0]))
+        wait_strategy = Doing()
+        deliveries = self.sent((batch(0, wait_strategy), [0, 1]), (batch(1, wait_strategy), [0]))
         assert len(deliveries.result(9)) == 2
-        assert face.waited == [9, 9]
+        assert wait_strategy.add_queued == [9, 9]
 
     def test_all_can_be_awaited(self) -> None:
         one, other = batch(0), batch(1)

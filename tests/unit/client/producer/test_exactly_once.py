@@ -18,7 +18,7 @@ from odradek.client.errors import DeliveryTimeout, KafkaError
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.record_batch import RecordBatchHeader
-from odradek.testing.scripted import CLOSE, SILENT, Later
+from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
 
 RECORDS = 120
 PARTITIONS = 3
@@ -98,7 +98,7 @@ class Story:
             kept = right(request, version)
             if what == 2:
                 return chance.choice((CLOSE, SILENT))
-            return Later(chance.choice((1, 50, 700, 5_000)), kept)
+            return DelayedAnswer(chance.choice((1, 50, 700, 5_000)), kept)
 
         return answer
 

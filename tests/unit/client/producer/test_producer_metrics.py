@@ -5,7 +5,7 @@ from __future__ import annotations
 from producing import Producing
 
 from odradek.protocol.api.produce import ProduceRequest
-from odradek.testing.scripted import Later
+from odradek.testing.scripted import DelayedAnswer
 
 BATCH_BYTES, BUFFER_BYTES = 1_000, 4_000
 HELD_MS = 5_000
@@ -17,7 +17,7 @@ def held() -> Producing:
     p.send(b"warm up")
     p.flush()
     right = p.cluster[1].answers[ProduceRequest]
-    p.cluster[1].answers[ProduceRequest] = lambda request, version: Later(
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: DelayedAnswer(
         HELD_MS, right(request, version)
     )
     return p

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from librt.threading import Lock
 
-from odradek.client.aio.engine_loop import AwaitedFace
+from odradek.client.aio.engine_loop import AsyncioWait
 from odradek.client.producer.futures import FutureRecordMetadata, ProduceRequestResult
 
 
 def batch_of(count: int) -> tuple[ProduceRequestResult, list[FutureRecordMetadata]]:
-    result = ProduceRequestResult("t", 0, AwaitedFace(), Lock())
+    result = ProduceRequestResult("t", 0, AsyncioWait(), Lock())
     return result, [FutureRecordMetadata(result, index, 0) for index in range(count)]
 
 

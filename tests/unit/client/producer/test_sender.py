@@ -6,12 +6,12 @@ import pytest
 from producing import Producing
 
 from odradek.client.errors import ClientClosed, UnsupportedVersion
-from odradek.client.producer.send_path import ProducerRecord
+from odradek.client.producer.send_path import SerializedRecord
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest
 from odradek.protocol.records import NO_HEADERS
-from odradek.testing.scripted import SILENT, Later
+from odradek.testing.scripted import SILENT, DelayedAnswer
 
 PRODUCE = 0
 
@@ -119,10 +119,10 @@ def test_zstd_is_not_sent_to_a_broker_that_cannot_read_it():
 
 def test_asking_for_the_partitions_of_a_topic_makes_it_ready_to_be_sent_to():
     p = Producing(leaders={"t": [1, 1]})
-    before = p.core.routing.send("t", -1, 1, None, b"x", NO_HEADERS, None)
-    assert isinstance(before, ProducerRecord), "it would have to wait"
+    before = p.core.router.send("t", -1, 1, None, b"x", NO_HEADERS, None)
+    assert isinstance(before, SerializedRecord), "it would have to wait"
     assert p.side.wait(lambda: p.core.partitions_for("t")) == [0, 1]
-    future = p.side.do(lambda: p.core.routing.send("t", 1, 1, None, b"x", NO_HEADERS, None))
+    future = p.side.do(lambda: p.core.router.send("t", 1, 1, None, b"x", NO_HEADERS, None))
     assert p.outcome(future).partition == 1
 
 
@@ -144,7 +144,9 @@ def test_a_producer_that_gets_no_id_fails_for_good_and_says_so():
     refusal = InitProducerIdResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1
     )
-    p.cluster.answers[InitProducerIdRequest] = lambda request, version: Later(1_000, refusal)
+    p.cluster.answers[InitProducerIdRequest] = lambda request, version: DelayedAnswer(
+        1_000, refusal
+    )
     error = p.outcome(p.send(b"one"))
     assert error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(type(error)):

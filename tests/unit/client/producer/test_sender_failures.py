@@ -22,7 +22,7 @@ from odradek.protocol.api.produce import (
     PartitionProduceResponse,
     ProduceRequest,
 )
-from odradek.testing.scripted import CLOSE, SILENT, Later
+from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
 
 RETRIABLE = [
     ErrorCode.CORRUPT_MESSAGE,
@@ -102,7 +102,7 @@ def test_a_record_expires_while_its_request_is_under_way_and_the_late_answer_is_
     p.send(b"warm up")
     p.flush()
     right = p.cluster[1].answers[ProduceRequest]
-    p.cluster[1].answers[ProduceRequest] = lambda r, v: Later(9_000, right(r, v))
+    p.cluster[1].answers[ProduceRequest] = lambda r, v: DelayedAnswer(9_000, right(r, v))
     error = p.outcome(p.send(b"one"))
     assert isinstance(error, DeliveryTimeout)
     assert "the answer did not come" in str(error)
@@ -202,7 +202,7 @@ def test_a_topic_that_is_forgotten_while_a_batch_is_under_way_is_kept_until_it_i
         code = next(answers, None)
         if code is not None:
             p.brokers.fail_next("t", 0, code)
-        return Later(3_000, right(request, version))
+        return DelayedAnswer(3_000, right(request, version))
 
     p.cluster[1].answers[ProduceRequest] = slow
     future = p.send(b"two")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from librt.threading import Lock
 
 from odradek.client.producer.buffer_pool import Buffer
-from odradek.client.producer.futures import ProduceRequestResult, WaiterFace
+from odradek.client.producer.futures import CoroutineWait, ProduceRequestResult
 from odradek.client.producer.producer_batch import ORDINAL_STEP, ProducerBatch
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.errors import ErrorCode
@@ -27,7 +27,7 @@ class Sending:
 
     def batch(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
         self.made += 1
-        result = ProduceRequestResult(*partition, WaiterFace(), Lock())
+        result = ProduceRequestResult(*partition, CoroutineWait(), Lock())
         buffer = Buffer(10_000)
         builder = RecordBatchBuilder(writer=buffer.writer)
         made = ProducerBatch(
@@ -40,7 +40,7 @@ class Sending:
     def drained(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
         batch = self.batch(records, partition)
         assert self.manager.may_drain(batch)
-        self.manager.drained(batch)
+        self.manager.assign_sequence(batch)
         return batch
 
     def written(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
@@ -58,12 +58,12 @@ class Sending:
 
     def given_up(self, batch: ProducerBatch) -> None:
         """It fails, and no request that carried it was answered."""
-        batch.answer_is_lost()
+        batch.response_lost()
         self.manager.handle_failed_batch(batch)
 
     @property
     def bumps(self) -> int:
-        self.manager.resolve()
+        self.manager.maybe_resolve_sequences()
         return self.manager.epoch_bumps
 
 
@@ -132,7 +132,7 @@ def test_a_batch_behind_one_that_is_missing_is_simply_sent_again():
     s.written()
     s.drained()
     assert s.missed(s.drained())
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 0
 
 
@@ -142,7 +142,7 @@ def test_a_gap_bumps_the_epoch_and_what_is_in_flight_begins_anew():
     first, second = s.drained(2), s.drained(3)
     assert s.missed(first)
     assert not s.manager.may_drain(s.batch())
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 1
     assert [place(first), place(second)] == [(1, 0), (1, 2)]
     assert not s.manager.may_drain(s.batch()), "the first of an epoch goes alone"
@@ -154,10 +154,10 @@ def test_a_gap_waits_for_what_is_still_under_way():
     first, second = s.drained(), s.drained()
     second.in_flight = True
     s.missed(first)
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 0
     second.in_flight = False
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 1
 
 
@@ -165,7 +165,7 @@ def test_a_batch_that_failed_for_good_leaves_a_gap():
     s = Sending()
     s.written()
     s.refused(s.drained())
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert place(s.drained()) == (1, 0)
 
 
@@ -176,7 +176,7 @@ def test_a_batch_given_up_is_resolved_by_one_that_succeeds_behind_it():
     s.given_up(lost)
     assert not s.manager.may_drain(s.batch())
     s.manager.handle_completed_batch(behind)
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 0
     assert place(s.drained()) == (0, 3)
 
@@ -185,7 +185,7 @@ def test_a_batch_given_up_bumps_the_epoch_if_nothing_tells_that_it_was_written()
     s = Sending()
     s.written()
     s.given_up(s.drained())
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert place(s.drained()) == (1, 0)
 
 
@@ -196,7 +196,7 @@ def test_a_late_answer_tells_that_a_batch_given_up_was_written():
     s.given_up(lost)
     s.manager.handle_completed_batch(lost)
     s.manager.handle_completed_batch(behind)
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 0
 
 
@@ -206,7 +206,7 @@ def test_another_partition_goes_on_in_the_old_epoch_until_nothing_is_in_flight()
     s.written(2, P1)
     other = s.drained(1, P1)
     s.refused(s.drained())
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert place(other) == (0, 2)
     assert not s.manager.may_drain(s.batch(1, P1))
     s.manager.handle_completed_batch(other)
@@ -218,10 +218,10 @@ def test_when_the_epochs_are_used_up_a_new_id_is_asked_for():
     s.manager.set_producer_id(7, 32767)
     s.written()
     s.refused(s.drained())
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     assert s.manager.needs_producer_id
     s.manager.set_producer_id(8, 0)
-    s.manager.resolve()
+    s.manager.maybe_resolve_sequences()
     batch = s.drained()
     assert (batch.producer_id, *place(batch)) == (8, 0, 0)
 
@@ -241,7 +241,7 @@ def test_a_batch_without_an_answer_keeps_its_place_behind_one_that_may_arrive_ye
     s = Sending()
     s.written()
     lost, unanswered, refused = s.drained(), s.drained(), s.drained()
-    unanswered.answer_is_lost()
+    unanswered.response_lost()
     s.given_up(lost)
     assert s.missed(unanswered) and s.missed(refused)
     assert s.bumps == 0
@@ -255,7 +255,7 @@ def test_what_is_behind_a_batch_without_an_answer_begins_anew_when_that_is_given
     s = Sending()
     s.written()
     lost, unanswered, refused = s.drained(), s.drained(), s.drained()
-    unanswered.answer_is_lost()
+    unanswered.response_lost()
     s.given_up(lost)
     assert s.missed(unanswered)
     s.given_up(unanswered)
@@ -269,7 +269,7 @@ def test_a_batch_whose_attempts_were_all_answered_begins_anew_and_so_does_what_i
     s = Sending()
     s.written()
     lost, answered, unanswered = s.drained(), s.drained(), s.drained()
-    unanswered.answer_is_lost()
+    unanswered.response_lost()
     s.given_up(lost)
     assert s.missed(answered)
     assert s.bumps == 1
@@ -281,7 +281,7 @@ def test_behind_a_batch_that_was_always_refused_nothing_can_arrive():
     s = Sending()
     s.written()
     refused, unanswered = s.drained(), s.drained()
-    unanswered.answer_is_lost()
+    unanswered.response_lost()
     s.refused(refused)
     assert s.missed(unanswered)
     assert s.bumps == 1
@@ -293,7 +293,7 @@ def test_behind_what_a_broker_has_lost_nothing_can_arrive():
     s = Sending()
     s.written()
     unanswered = s.drained()
-    unanswered.answer_is_lost()
+    unanswered.response_lost()
     assert s.missed(unanswered)
     assert s.bumps == 1
     assert place(unanswered) == (1, 0)
@@ -304,7 +304,7 @@ def test_what_is_in_front_of_a_gap_keeps_its_place():
     s.written()
     first, second, refused = s.drained(), s.drained(), s.drained()
     for batch in (first, second):
-        batch.answer_is_lost()
+        batch.response_lost()
     s.refused(refused)
     assert s.missed(second), "the first one is still to be sent again"
     s.manager.handle_completed_batch(first)
@@ -318,7 +318,7 @@ def test_parts_of_a_batch_that_may_be_written_keep_its_sequences():
     s = Sending()
     s.written()
     big = s.drained(5)
-    big.answer_is_lost()
+    big.response_lost()
     parts = [s.batch(2), s.batch(3)]
     for index, part in enumerate(parts):
         part.ordinal = big.ordinal + index
