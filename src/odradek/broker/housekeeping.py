@@ -132,10 +132,10 @@ class Housekeeping:
         for partition in self._leading():
             error = met.get(id(partition.log))
             if error is not None:
-                partition.unreadable(error)
+                partition.handle_read_error(error)
         for partition in self._leading():
             if partition.log.checkpoint_due:
-                self._replicas.flusher.wants(partition, checkpoint=True)
+                self._replicas.flusher.request(partition, checkpoint=True)
         if done is not None:
             self._delete(done)
 
@@ -164,7 +164,7 @@ class Housekeeping:
         behind = {id(log) for log in self._directory.behind_recovery_point()}
         for partition in self._leading():
             if id(partition.log) in behind:
-                self._replicas.flusher.wants(partition, checkpoint=True)
+                self._replicas.flusher.request(partition, checkpoint=True)
         self._offload(self._directory.checkpoint())
 
     def remember_damage(self) -> None:
@@ -208,7 +208,7 @@ class LateFlushes:
         self._task: TimerTask | None = None
         self._soon = False
         self._stopped = False
-        replicas.unflushed = self.wake
+        replicas.on_unflushed = self.wake
         self.wake()
 
     def stop(self) -> None:
@@ -238,7 +238,7 @@ class LateFlushes:
                 continue
             dirty = True
             if log.flush_due(now_ms):
-                self._replicas.flusher.wants(partition)
+                self._replicas.flusher.request(partition)
                 waits.append(CHECK_MS)
             else:
                 waits.append(log.unflushed_since_ms + log.config.flush_ms - now_ms)

@@ -123,7 +123,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         """A shard that has yet to be loaded."""
         return Shard(partition, state_machine, self._replicas, self._clock, self._timer)
 
-    def moved(self, partition: Partition) -> None:
+    def updated(self, partition: Partition) -> None:
         """The high watermark of a partition moved, or the partition failed or was removed."""
         number = partition.topic_partition.partition
         found = self._shards.get(number)

@@ -1,16 +1,18 @@
-"""Partitions led here: append, read, high watermark, and the requests that wait for it.
+"""Partitions that this broker leads: append, read, high watermark, and requests that wait for it.
 
-`Partition` is one of them; `ReplicaManager` is all of them, with the three purgatories where
-requests wait (`DelayedProduce`, `DelayedFetch`, `DelayedDeleteRecords`) and the `Flusher` that puts
-bytes on disk in groups.
+Modules: `partition`, `replica_manager` (all partitions and the three purgatories), `flusher` (group
+commit), `produce`, `fetch` and `delete_records` (the requests and their delayed operations),
+`log_start_sync`.
 
-Who wakes what:
+Which event checks which delayed operations:
 
-| event                                   | checks                                  |
-|-----------------------------------------|-----------------------------------------|
-| append that raises the high watermark   | produce, fetch, delete records          |
-| flush that raises the high watermark    | produce, fetch, delete records          |
-| log start offset moved                  | delete records                          |
-| partition gone or its directory offline | produce, fetch                          |
-| deadline                                | that operation                          |
+| event                                         | checks                                  |
+|-----------------------------------------------|-----------------------------------------|
+| append that raises the high watermark         | produce, fetch, delete records          |
+| flush that raises the high watermark          | produce, fetch, delete records          |
+| log start offset became durable               | delete records                          |
+| partition removed, or its directory offline   | produce, fetch, delete records          |
+| deadline                                      | that operation                          |
+
+Tests: unit/replication, seeds/test_purgatory_document.py, unit/broker/test_produce_answers.py
 """

@@ -1,15 +1,15 @@
-"""DelayedFetch: a fetch that waits until `min_bytes` have come, or its deadline.
+"""The reads of a Fetch: the first one when the request arrives, and the delayed one.
 
-Nothing read is kept while it waits: completing reads the log again with the same plan.
-`try_complete` completes when
+`read_targets` reads all partitions of a request. If that found too little, `DelayedFetch` waits
+until `min_bytes` have arrived, or the deadline, and reads the same targets again: nothing that was
+read is kept while it waits. `DelayedFetch.try_complete` completes when
 
     A/B  a partition is no longer led here
-    C    it is not known here
-    D    its log directory is offline
-    E    the leader epoch the client sent is fenced
-    F    its fetch offset is beyond the end (the log was truncated), or on an older segment than the
-    end (so there is
-         at least the rest of a segment to send, whatever `min_bytes` says)
+    C    a partition is unknown here
+    D    the log directory is offline
+    E    the leader epoch in the request is fenced
+    F    the fetch offset is beyond the end (the log was truncated), or on an older segment than the
+         end (then at least the rest of a segment can be sent, whatever `min_bytes` is)
     G    the bytes between fetch offset and end, over all partitions, reach `min_bytes`
     H    the client's last fetched epoch diverges from the log
 
@@ -32,7 +32,7 @@ NONE: Final = ErrorCode.NONE
 
 
 class FetchTarget:
-    """One partition of a fetch: where the client is. `partition` is None if it is unknown here."""
+    """One partition of a fetch; `partition` is None if it is unknown here, for `error`."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -63,7 +63,7 @@ class FetchTarget:
 
 
 class FetchParams:
-    """What a fetch asks for as a whole."""
+    """The limits and the isolation level of a fetch."""
 
     __slots__ = ("isolation", "max_bytes", "min_bytes")
 
@@ -74,8 +74,9 @@ class FetchParams:
 
 
 class FetchResult:
-    """The answer for one partition. `diverging` is (epoch, end offset) of the largest epoch both
-    sides share.
+    """The result for one partition.
+
+    `diverging` is (epoch, end offset) of the largest epoch that both sides share.
     """
 
     __slots__ = (
@@ -107,7 +108,7 @@ class FetchResult:
 
 
 class FetchOutcome:
-    """Answers in the order of the targets; `at_once` says that waiting would be pointless."""
+    """The results in the order of the targets; with `at_once` the request must not wait."""
 
     __slots__ = ("at_once", "results", "size")
 
@@ -117,15 +118,15 @@ class FetchOutcome:
         self.at_once = at_once
 
     def release(self) -> None:
-        """Unpin what was read, when it is not sent."""
+        """Unpin the slices that were read, if they are not sent."""
         for result in self.results:
             if result.read is not None:
                 result.read.release()
 
 
 def read_targets(targets: list[FetchTarget], params: FetchParams) -> FetchOutcome:
-    """Read every target within the total; the first batch is returned even if it is larger
-    (KIP-74).
+    """Read all targets, at most `max_bytes` in total; but the first batch is returned even if it is
+    larger (KIP-74).
     """
     results = []
     size = 0
@@ -170,9 +171,9 @@ def read_target(
 
 
 def diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int] | None:
-    """(epoch, end offset) where the client's log left ours, None if it did not (KIP-595).
+    """(epoch, end offset) where the client's log diverges from ours; None if not (KIP-595).
 
-    -1 in either: our log knows nothing of that epoch.
+    -1 in either: our log does not know that epoch.
     """
     epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
     if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
@@ -180,12 +181,12 @@ def diverging_epoch(partition: Partition, target: FetchTarget) -> tuple[int, int
     return None
 
 
-def answered(outcome: object) -> None:
-    """In the place of `respond` when it has been called."""
+def already_answered(outcome: object) -> None:
+    """Replaces `respond` after its call."""
 
 
 class DelayedFetch(DelayedOperation):
-    """See the module. `respond` is called once, with what a fresh read finds."""
+    """A fetch that waits: see the module. `respond` is called once, with the second read."""
 
     def __init__(
         self,
@@ -212,16 +213,16 @@ class DelayedFetch(DelayedOperation):
 
     def on_complete(self) -> None:
         targets, respond = self.targets, self.respond
-        # The lists of other keys hold this until they are purged, but not the request with it.
-        self.targets, self.respond = [], answered
+        # The watch lists of other keys hold this operation until they are purged: free the request.
+        self.targets, self.respond = [], already_answered
         respond(read_targets(targets, self.params))
 
     def on_expiration(self) -> None:
-        """Whatever is there by now is the answer."""
+        """Nothing to do: `on_complete` reads what is there by now."""
 
 
 def available_bytes(target: FetchTarget, isolation: Isolation) -> int | None:
-    """Bytes this target could send now; None if the fetch must complete whatever the sum is."""
+    """The bytes that this target could send now; None if the fetch must complete in any case."""
     partition = target.partition
     if partition is None or partition.availability() is not NONE:
         return None

@@ -1,15 +1,14 @@
-"""Group commit: appended bytes get to disk, many requests per fsync.
+"""Group commit: one fsync makes the appends of many requests durable.
 
-A partition that was appended to is put on the list of the waiting; at the end of the current event
-the flusher starts fsyncs for them on workers. While one of a partition runs, later appends wait for
-the next, which covers all of them. At most `max_in_flight` run at a time; the others wait in the
-order they came.
+An appended partition is queued. At the end of the current event the flusher starts fsyncs for the
+queued partitions on workers. While one of a partition runs, later appends to it wait for the next,
+which covers all of them. At most `max_in_flight` run at a time; the others wait in their order.
 
-    append -> wants(partition) -> [end of event] begin_flush -> worker: fsync -> end_flush ->
-    flushed(partition)
+    append -> request(partition) -> [end of event] begin_flush -> worker: fsync -> end_flush
+    -> flushed(partition)
 
-A flush that cannot begin for want of descriptors or room goes back to the waiting and is tried with
-the next one that is wanted.
+A flush that cannot begin for lack of descriptors or disk space is queued again, and tried with
+the next request.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ MAX_IN_FLIGHT = 8
 
 
 class Flusher:
-    """`flushed` is called on the owner thread when a partition's durable end has moved, `failed`
-    when an fsync failed.
+    """Calls `flushed` on the owner thread when a partition's durable end has moved, `failed` when
+    an fsync failed.
     """
 
     def __init__(
@@ -49,24 +48,22 @@ class Flusher:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing runs."""
+        """True if nothing is queued and nothing runs."""
         return not self._waiting and not self._in_flight
 
-    def wants(self, partition: Partition, checkpoint: bool = False) -> None:
-        """This partition has bytes that are not on disk; `checkpoint`: move its recovery point
-        too.
-        """
+    def request(self, partition: Partition, checkpoint: bool = False) -> None:
+        """Flush this partition; with `checkpoint` move its recovery point too."""
         self._waiting[partition] = checkpoint or self._waiting.get(partition, False)
         if not self._scheduled:
             self._scheduled = True
             self._env.call_soon(self._start)
 
     def forget(self, partition: Partition) -> None:
-        """The partition is gone; a flush that runs for it ends in vain."""
+        """Drop a removed partition from the queue. A flush of it that runs is of no effect."""
         self._waiting.pop(partition, None)
 
     def stop(self) -> None:
-        """Begin no more flushes; those that run come to their end."""
+        """Start no more flushes; those that run end normally."""
         self._stopped = True
 
     def _start(self) -> None:
@@ -87,7 +84,11 @@ class Flusher:
             self._failed(partition, failure)
             return
         except OSError as error:
-            logger.error("a flush of %s is put off: %s", partition.topic_partition, error)
+            logger.error(
+                "flush of %s could not start: %s; it is tried again with the next flush",
+                partition.topic_partition,
+                error,
+            )
             self._waiting[partition] = checkpoint
             return
         if flush is None:

@@ -44,7 +44,7 @@ NO_EPOCH: Final = -1
 
 
 class Isolation(IntEnum):
-    """What a reader wants to see: all committed records, or those of committed transactions."""
+    """What a reader sees: all committed records, or only those of committed transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -55,7 +55,7 @@ COMMITTED: Final = Isolation.READ_COMMITTED
 
 
 def isolation_of(level: int) -> Isolation:
-    """The level that a request asks for. Raises `ProtocolError`: there is no other to answer at."""
+    """The isolation level of a request. Raises `ProtocolError` for an unknown one."""
     if level == 0:
         return UNCOMMITTED
     if level == 1:
@@ -65,13 +65,13 @@ def isolation_of(level: int) -> Isolation:
 
 @dataclass(slots=True, frozen=True)
 class Durability:
-    """Which end of the log the high watermark counts."""
+    """True `fsync`: the high watermark counts flushed bytes; else bytes in the page cache."""
 
     fsync: bool
 
 
 class Partition:
-    """See the module. All methods run on the owner thread; only flushes happen elsewhere."""
+    """One partition: see the module. All methods run on the owner thread; flushes do not."""
 
     __slots__ = (
         "durability",
@@ -93,8 +93,9 @@ class Partition:
         node_id: int,
         went_offline: Callable[[Partition], None],
     ) -> None:
-        """Offline, as one stays whose log could not be opened: without a `log` until `lead`. Ask
-        `availability` first. `went_offline` is told when it finds its log damaged.
+        """An offline partition, without a `log` until `lead`: check `availability` before use.
+
+        `went_offline` is called when the partition finds its log damaged.
         """
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -119,16 +120,16 @@ class Partition:
         return self.failure
 
     def acknowledgement_error(self) -> ErrorCode:
-        """What a committed `acks=-1` produce is told. One replica is always enough in-sync
-        replicas: the effective minimum is `min.insync.replicas`, at most the replication factor."""
+        """The error for a committed produce with `acks=-1`. One replica is always enough: the
+        effective minimum is `min.insync.replicas`, at most the replication factor."""
         return NONE
 
     def close(self, reason: ErrorCode) -> None:
-        """From now on every request gets `reason`."""
+        """Go offline: every request gets `reason` from now on."""
         self.failure = reason
 
     def fail(self, error: Exception) -> None:
-        """This log cannot be read or trusted: the partition goes offline, the others go on."""
+        """Go offline because the log cannot be read or trusted. Other partitions stay online."""
         if self.failure is not NONE:
             return
         logger.critical("partition %s is offline: %s", self.topic_partition, error)
@@ -136,7 +137,7 @@ class Partition:
         self.went_offline(self)
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """Compare the epoch a client believes in with ours (KIP-320); -1 is not compared."""
+        """The error if a request's leader epoch is not ours (KIP-320); -1 is not compared."""
         if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
             return NONE
         if current_leader_epoch < self.leader_epoch:
@@ -145,17 +146,17 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed ends. Without transactions that is the high watermark."""
+        """The end for read_committed: without transactions the high watermark."""
         return self.high_watermark
 
     def readable_end(self, isolation: Isolation) -> int:
-        """The offset a reader of this isolation may read up to, exclusive."""
+        """The offset up to which a reader of this isolation may read, exclusive."""
         if isolation is COMMITTED:
             return self.last_stable_offset
         return self.high_watermark
 
     def advance_high_watermark(self) -> bool:
-        """Move it to what the in-sync replicas have; True if it moved."""
+        """Raise the high watermark to the end of the in-sync replicas. True if it moved."""
         log = self.log
         end = log.log_end_offset
         if self.durability.fsync or end - log.flushed_offset >= log.config.flush_messages:
@@ -166,27 +167,27 @@ class Partition:
         log.high_watermark = end
         return True
 
-    def flush_comes_first(self) -> bool:
-        """Whether `flush.messages` are reached: no `acks` but 0 is answered before a flush."""
+    def must_flush_first(self) -> bool:
+        """True if `flush.messages` is reached: then only `acks=0` does not wait for the flush."""
         log = self.log
         return log.log_end_offset - log.flushed_offset >= log.flush_messages
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """Where a leader epoch ends (see `LeaderEpochs`). Ours begins when we take the lead, with
-        or without records: the log notes an epoch with its first batch only.
+        """Where a leader epoch ends (see `LeaderEpochs`). The current epoch counts as known without
+        records, though the log notes an epoch only with its first batch.
         """
         log = self.log
         if epoch == self.leader_epoch:
             return EpochEndOffset(epoch, log.log_end_offset)
         if log.latest_epoch < epoch < self.leader_epoch:
-            # Nothing was appended in it. Consumers have it from a metadata answer all the same, and
-            # would take it for lost records if it were not known.
+            # Nothing was appended in it. Consumers know it from a Metadata response, and would
+            # report lost records if it were unknown here.
             known = epoch if log.latest_epoch == NO_EPOCH else log.latest_epoch
             return EpochEndOffset(known, log.log_end_offset)
         return log.end_offset_for_epoch(epoch)
 
     def epoch_at(self, offset: int) -> int:
-        """Leader epoch of the batch at `offset`, or of the one that will be there."""
+        """The leader epoch of the batch at `offset`, or of the next batch if there is none."""
         log = self.log
         return self.leader_epoch if log.latest_epoch == NO_EPOCH else log.epochs.epoch_at(offset)
 
@@ -210,49 +211,53 @@ class Partition:
         return info
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> LogRead:
-        """Pinned slices of the log from `offset`, none past what this isolation may see."""
+        """Pinned slices of the log from `offset`, up to the end for this isolation."""
         try:
             return self.log.read(offset, max_bytes, self.readable_end(isolation), min_one)
         except (LogDamaged, OSError) as error:
-            return LogRead(self.unreadable(error), [], 0, None)
+            return LogRead(self.handle_read_error(error), [], 0, None)
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata | None:
-        """Where an offset is; None if that cannot be read."""
+        """The segment and position of an offset; None if it cannot be read."""
         try:
             return self.log.offset_metadata(offset)
         except (LogDamaged, OSError) as error:
-            self.unreadable(error)
+            self.handle_read_error(error)
             return None
 
     def offset_for_timestamp(
         self, timestamp: int, isolation: Isolation
     ) -> TimestampAndOffset | ErrorCode | None:
-        """The first record with this timestamp (ms) or a later one that this isolation may see.
+        """The first record with this timestamp (ms) or a later one, visible to this isolation.
 
-        None: there is none.
+        None if there is none.
         """
         return self._search(self.log.offset_for_timestamp, timestamp, self.readable_end(isolation))
 
     def offset_for_max_timestamp(
         self, isolation: Isolation
     ) -> TimestampAndOffset | ErrorCode | None:
-        """The first record with the largest timestamp that this isolation may see, if any."""
+        """The first record with the largest timestamp, visible to this isolation; None if none."""
         return self._search(self.log.offset_for_max_timestamp, self.readable_end(isolation))
 
     def _search(
-        self, search: Callable[..., TimestampAndOffset | None], *what: int
+        self, search: Callable[..., TimestampAndOffset | None], *arguments: int
     ) -> TimestampAndOffset | ErrorCode | None:
         try:
-            return search(*what)
+            return search(*arguments)
         except (LogDamaged, OSError) as error:
-            return self.unreadable(error)
+            return self.handle_read_error(error)
 
-    def unreadable(self, error: Exception) -> ErrorCode:
-        """Whoever read its log met this. Go offline, unless it is only that descriptors, room or
-        memory ran out: that passes.
+    def handle_read_error(self, error: Exception) -> ErrorCode:
+        """Go offline after an error of a read, unless descriptors, space or memory ran out: that
+        is temporary. Return the error for the request.
         """
         if isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
-            logger.error("partition %s could not be read: %s", self.topic_partition, error)
+            logger.error(
+                "reading partition %s failed: %s; the partition stays online",
+                self.topic_partition,
+                error,
+            )
         else:
             self.fail(error)
         return ErrorCode.KAFKA_STORAGE_ERROR
@@ -266,12 +271,15 @@ class Partition:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PartitionListener(ABC):
-    """Registered in `ReplicaManager.listeners` under the name of its topic. Owner thread."""
+    """Follows the partitions of a topic; for the coordinator that keeps its state in the topic.
+
+    Registered in `ReplicaManager.listeners` by topic name. Called on the owner thread.
+    """
 
     @abstractmethod
     def opened(self, partition: Partition) -> None:
         """A partition of the topic is led here from now on."""
 
     @abstractmethod
-    def moved(self, partition: Partition) -> None:
-        """Its high watermark moved; or, if it has a `failure`, it went away."""
+    def updated(self, partition: Partition) -> None:
+        """The high watermark moved; or, if it has a `failure`, the partition is gone."""

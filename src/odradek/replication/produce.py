@@ -1,12 +1,12 @@
-"""What produces and trims have in common while they wait: partitions that are settled one by
-one.
+"""DelayedProduce: a Produce with `acks=-1` that waits until the in-sync replicas have its records.
 
-DelayedProduce: a produce with `acks=-1` that waits until the in-sync replicas have its records.
+The request waits if at least one partition took its batch and that is not committed yet. The
+response of such a partition has REQUEST_TIMED_OUT from the start, so the deadline needs no work. A
+partition is done when it is no longer led here, when its directory is offline, or when its high
+watermark has reached the required offset.
 
-Parked when `acks` is -1 and at least one partition took its batch. Each such partition starts out
-pending with REQUEST_TIMED_OUT preset, so that expiry needs no work. `try_complete` settles a
-partition when it is no longer led here, when its directory went offline, or when its high watermark
-has reached the required offset.
+`DelayedByPartition` is the base of the operations that wait for each of their partitions: this one
+and DelayedDeleteRecords.
 """
 
 from __future__ import annotations
@@ -21,24 +21,21 @@ from odradek.replication.partition import Partition
 from odradek.timing import DelayedOperation
 
 
-class Pending(Protocol):
-    """One partition of a request: whether it still waits."""
+class PendingStatus(Protocol):
+    """One partition of a request; `pending` while it waits."""
 
     pending: bool
 
 
-S = TypeVar("S", bound=Pending)
+S = TypeVar("S", bound=PendingStatus)
 
 
-def answered(statuses: object) -> None:
-    """In the place of `respond` when it has been called."""
+def already_answered(statuses: object) -> None:
+    """Replaces `respond` after its call."""
 
 
 class DelayedByPartition(DelayedOperation, Generic[S]):
-    """Completes when no partition is pending; `respond` is called once with all statuses.
-
-    Those still pending at the deadline say REQUEST_TIMED_OUT from the start, so expiry has no work.
-    """
+    """Completes when no partition is pending; `respond` is called once with all statuses."""
 
     def __init__(
         self, delay_ms: int, statuses: Sequence[S], respond: Callable[[Sequence[S]], None]
@@ -48,31 +45,31 @@ class DelayedByPartition(DelayedOperation, Generic[S]):
         self.respond = respond
 
     @abstractmethod
-    def settle(self, status: S) -> None:
-        """Decide a pending partition, if it can be decided now."""
+    def update_status(self, status: S) -> None:
+        """Set the outcome of a pending partition if it is known now."""
 
     def try_complete(self) -> bool:
         waits = False
         for status in self.statuses:
             if status.pending:
-                self.settle(status)
+                self.update_status(status)
                 waits = waits or status.pending
         return not waits and self.force_complete()
 
     def on_complete(self) -> None:
         statuses, respond = self.statuses, self.respond
-        # The lists of other keys hold this until they are purged, but not the request with it.
-        self.statuses, self.respond = (), answered
+        # The watch lists of other keys hold this operation until they are purged: free the request.
+        self.statuses, self.respond = (), already_answered
         respond(statuses)
 
     def on_expiration(self) -> None:
-        """The statuses say it."""
+        """Nothing to do: the statuses have REQUEST_TIMED_OUT from the start."""
 
 
 class ProduceStatus:
-    """A partition that waits: committed when its high watermark reaches `required_offset`.
+    """A partition that waits until its high watermark reaches `required_offset`.
 
-    `response` is already in the list of answers, with REQUEST_TIMED_OUT; only its error changes.
+    `response` is part of the request's response already; only its error code changes.
     """
 
     __slots__ = ("partition", "pending", "required_offset", "response")
@@ -86,8 +83,8 @@ class ProduceStatus:
         self.pending = True
 
 
-def settle(status: ProduceStatus) -> None:
-    """Decide a pending partition, if it can be decided now."""
+def update_produce_status(status: ProduceStatus) -> None:
+    """Set the error of a pending partition's response if the outcome is known now."""
     partition = status.partition
     error = partition.availability()
     if error is not ErrorCode.NONE:
@@ -99,7 +96,7 @@ def settle(status: ProduceStatus) -> None:
 
 
 class DelayedProduce(DelayedByPartition[ProduceStatus]):
-    """See the module."""
+    """Waits until the appended batches are committed."""
 
-    def settle(self, status: ProduceStatus) -> None:
-        settle(status)
+    def update_status(self, status: ProduceStatus) -> None:
+        update_produce_status(status)

@@ -1,13 +1,13 @@
-"""All partitions of this broker: who they are, what is asked of them, and who is woken by what.
+"""All partitions of this broker, and the purgatories of the requests that wait for them.
 
-Requests wait in three purgatories, keyed by topic-partition. They are checked when the high
-watermark moved, which an append does (`log.durability=os`) or the flush after it (`fsync`); when
-the log start moved; and when a partition went away. Nothing else wakes them but their deadline. A
-coordinator that keeps its state in a topic is told of the same events as its listener.
+Three purgatories hold delayed requests by topic-partition. They are checked when the high watermark
+moved, after an append (`log.durability=os`) or after its flush (`fsync`); when a log start became
+durable; and when a partition was removed or failed. Only these events and the deadlines complete
+a request. A coordinator that keeps its state in a topic gets the same events as a listener.
 
-Failures: an fsync or a write that failed fences the whole data directory, so every partition goes
-offline (KAFKA_STORAGE_ERROR) and nothing is acked; damage found in one log takes that partition
-offline; a full disk refuses the one append that met it, and the next may succeed.
+Failures: an fsync or write that failed fences the whole data directory: every partition goes
+offline (KAFKA_STORAGE_ERROR), and nothing is acknowledged. Damage in one log takes only that
+partition offline. A full disk refuses the append that met it; the next one may succeed.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
-from odradek.replication.delete_records import DeleteRecordsStatus, LogStarts
+from odradek.replication.delete_records import DeleteRecordsStatus
 from odradek.replication.flusher import Flusher
+from odradek.replication.log_start_sync import LogStartSyncer
 from odradek.replication.partition import Durability, Partition, PartitionListener
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
 
 HIGH_WATERMARK: Final = -1
-"""What DeleteRecords calls it."""
+"""The offset in DeleteRecords that means the high watermark."""
 REFUSED_LOG_MS = 10_000
-"""At most one line about refused appends in this time."""
+"""At most one log line about refused appends in this time."""
 
 
-def nothing() -> None:
-    """Whom nobody tells."""
+def do_nothing() -> None:
+    """The default callback."""
 
 
 class ReplicaManager:
-    """The registry and its purgatories. Everything runs on the owner thread."""
+    """The partitions and their purgatories. All methods run on the owner thread."""
 
     def __init__(
         self,
@@ -66,36 +67,36 @@ class ReplicaManager:
             env, self._flushed, lambda partition, failure: self.fail_directory(failure)
         )
         self.listeners: dict[str, PartitionListener] = {}
-        self.log_starts = LogStarts(env, self.log_start_moved, self.fail_directory)
-        self.unflushed: Callable[[], object] = nothing
-        """Told of each append that nobody flushes at once (`log.durability=os`)."""
+        self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
+        self.on_unflushed: Callable[[], object] = do_nothing
+        """Called after each append that is not flushed at once (`log.durability=os`)."""
         self.directory_failed = False
         self._refused = 0
-        self._refused_told_ms: int | None = None
+        self._refused_logged_ms: int | None = None
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self.by_name.values())
 
-    # -- which partitions there are --------------------------------------------------------------
+    # -- partitions ------------------------------------------------------------------------------
 
     def add(
         self, key: TopicPartition, topic_id: UUID, opened: Log, leader_epoch: int, rules: BatchRules
     ) -> Partition:
-        """Lead this partition from now on."""
+        """Add a partition that this broker leads, with its opened log."""
         partition = Partition(key, topic_id, self.node_id, self._went_offline)
         partition.lead(opened, leader_epoch, rules, self.durability)
         self._register(partition)
         if self.directory_failed:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
         elif opened.dirty:
-            self.flusher.wants(partition)
+            self.flusher.request(partition)
         listener = self.listeners.get(key.topic)
         if listener is not None:
             listener.opened(partition)
         return partition
 
     def add_offline(self, key: TopicPartition, topic_id: UUID) -> None:
-        """A partition whose log could not be opened: known, and answering KAFKA_STORAGE_ERROR."""
+        """Add a partition whose log could not be opened: requests get KAFKA_STORAGE_ERROR."""
         self._register(Partition(key, topic_id, self.node_id, self._went_offline))
 
     def _register(self, partition: Partition) -> None:
@@ -103,20 +104,20 @@ class ReplicaManager:
         self.by_id[partition.topic_id, partition.topic_partition.partition] = partition
 
     def remove(self, key: TopicPartition) -> Partition | None:
-        """The partition was deleted; whoever waits for it is answered now."""
+        """Remove a deleted partition and answer the requests that wait for it."""
         partition = self.by_name.pop(key, None)
         if partition is None:
             return None
         del self.by_id[partition.topic_id, key.partition]
         partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.flusher.forget(partition)
-        self._wake(partition)
+        self._check_delayed(partition)
         return partition
 
     # -- produce ---------------------------------------------------------------------------------
 
     def append(self, partition: Partition, records: ByteRange, produce_version: int) -> AppendInfo:
-        """Check and append one batch; wakes nobody yet (see `appended`)."""
+        """Validate and append one batch. Call `appended` when all of a request are done."""
         try:
             return partition.append(records, produce_version, self._wall_ms())
         except LogDirFailure as failure:
@@ -124,34 +125,36 @@ class ReplicaManager:
         except LogDamaged as damage:
             partition.fail(damage)
         except OSError as error:
-            self._tell_refused(partition, error)
+            self._log_refused(partition, error)
         return AppendInfo(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _tell_refused(self, partition: Partition, error: OSError) -> None:
-        """A full disk refuses thousands of appends in a second, and has no room for their lines."""
+    def _log_refused(self, partition: Partition, error: OSError) -> None:
+        """Count a refused append and log at times: a full disk has no space for many lines."""
         self._refused += 1
         now_ms = self.env.clock.monotonic_ms()
-        if self._refused_told_ms is None or now_ms - self._refused_told_ms >= REFUSED_LOG_MS:
+        if self._refused_logged_ms is None or now_ms - self._refused_logged_ms >= REFUSED_LOG_MS:
             count, self._refused = self._refused, 0
-            self._refused_told_ms = now_ms
-            log.error("%d appends failed, last to %s: %s", count, partition.topic_partition, error)
+            self._refused_logged_ms = now_ms
+            log.error(
+                "%d appends failed, the last to %s: %s", count, partition.topic_partition, error
+            )
 
     def appended(self, partition: Partition) -> None:
-        """An append is done: get it to disk, or let whoever waits for it go on."""
-        if self.durability.fsync or partition.flush_comes_first():
-            self.flusher.wants(partition)
+        """After an append: request a flush, or raise the high watermark and check who waits."""
+        if self.durability.fsync or partition.must_flush_first():
+            self.flusher.request(partition)
         else:
-            self.unflushed()
+            self.on_unflushed()
             if partition.advance_high_watermark():
-                self._wake(partition)
+                self._check_delayed(partition)
 
     def _flushed(self, partition: Partition) -> None:
         if partition.advance_high_watermark():
-            self._wake(partition)
+            self._check_delayed(partition)
 
-    def _wake(self, partition: Partition) -> None:
-        """The high watermark moved, or the partition went away. Each purgatory has its turn,
-        whatever another one raises.
+    def _check_delayed(self, partition: Partition) -> None:
+        """Check the delayed requests of a partition. Each purgatory is checked, even if the check
+        of another one raises.
         """
         key = partition.topic_partition
         try:
@@ -163,22 +166,23 @@ class ReplicaManager:
                 try:
                     self.delete_records_purgatory.check_and_complete(key)
                 finally:
-                    self._tell(partition)
+                    self._notify_listener(partition)
 
     def _went_offline(self, partition: Partition) -> None:
-        """Whoever waits for it is answered, but not within the read that found it damaged."""
-        self.env.call_soon(lambda: self._wake(partition))
+        """Answer the requests that wait for it, but not within the read that found the damage."""
+        self.env.call_soon(lambda: self._check_delayed(partition))
 
-    def _tell(self, partition: Partition) -> None:
+    def _notify_listener(self, partition: Partition) -> None:
         listener = self.listeners.get(partition.topic_partition.topic)
         if listener is not None:
-            listener.moved(partition)
+            listener.updated(partition)
 
     # -- delete records --------------------------------------------------------------------------
 
     def delete_records(self, topic: str, index: int, offset: int) -> DeleteRecordsStatus:
-        """Raise the log start offset of one partition; -1 means to its high watermark. The status
-        is pending while that may be lost.
+        """Raise the log start offset of one partition; -1 means to its high watermark.
+
+        The status is pending until the new log start is durable.
         """
         partition = self.by_name.get((topic, index))
         if partition is None:
@@ -191,7 +195,7 @@ class ReplicaManager:
                 self.fail_directory(failure)
                 error = ErrorCode.KAFKA_STORAGE_ERROR
             except OSError as refused:
-                log.error("records of %s stay: %s", partition.topic_partition, refused)
+                log.error("deleting records of %s failed: %s", partition.topic_partition, refused)
                 error = ErrorCode.KAFKA_STORAGE_ERROR
         if error is not ErrorCode.NONE:
             return DeleteRecordsStatus(partition, -1, False, error)
@@ -199,18 +203,18 @@ class ReplicaManager:
         start = opened.log_start_offset
         target = start if offset == HIGH_WATERMARK else offset
         if self.durability.fsync and opened.durable_log_start < target:
-            self.log_starts.moved(partition)
+            self.log_start_syncer.request(partition)
             return DeleteRecordsStatus(partition, target, True, ErrorCode.REQUEST_TIMED_OUT)
         return DeleteRecordsStatus(partition, -1, False, ErrorCode.NONE, start)
 
     def log_start_moved(self, partition: Partition) -> None:
-        """The log start of a trim is durable."""
+        """A raised log start is durable: check the delayed requests."""
         self.delete_records_purgatory.check_and_complete(partition.topic_partition)
 
     # -- failure ---------------------------------------------------------------------------------
 
     def fail_directory(self, failure: LogDirFailure) -> None:
-        """The data directory is fenced: every partition in it goes offline."""
+        """The data directory is fenced: take all partitions offline."""
         if self.directory_failed:
             return
         self.directory_failed = True
@@ -221,4 +225,4 @@ class ReplicaManager:
         )
         for partition in list(self.by_name.values()):
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
-            self._wake(partition)
+            self._check_delayed(partition)

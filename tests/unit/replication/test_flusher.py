@@ -42,7 +42,7 @@ def test_a_flush_that_lacks_a_descriptor_is_tried_again_with_the_next():
     leading.append(partition)
     leading.append(other)
     disk.refused = "-0/00000000000000000000.log"
-    leading.replicas.flusher.wants(partition, checkpoint=True)
+    leading.replicas.flusher.request(partition, checkpoint=True)
     leading.settle()
     assert (partition.high_watermark, other.high_watermark) == (0, 1)
     assert disk.pinned() == []

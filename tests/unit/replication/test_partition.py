@@ -74,7 +74,7 @@ def unread(disk: MemoryDisk) -> tuple[Leading, Partition]:
         leading.append(partition)
     leading.settle()
     active = partition.log.segments.active
-    active.recent.forget()
+    active.recent.clear()
     return leading, partition
 
 
@@ -100,7 +100,7 @@ def test_a_parked_fetch_whose_position_cannot_be_read_is_completed():
     target = FetchTarget(partition, ErrorCode.NONE, 0, 1 << 20)
     target.start = partition.log.offset_metadata(0)
     active = partition.log.segments.active
-    active.recent.forget()
+    active.recent.clear()
     disk.refuse(errno.EIO)
     assert available_bytes(target, ALL) is None
     assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR

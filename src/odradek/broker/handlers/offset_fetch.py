@@ -83,7 +83,9 @@ def named(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchRes
         refused.append(
             OffsetFetchResponseTopics(
                 topic_id=topic.topic_id,
-                partitions=[partition_response(number, None, error) for number in topic.partition_indexes],
+                partitions=[
+                    partition_response(number, None, error) for number in topic.partition_indexes
+                ],
             )
         )
     group.topics = known
@@ -111,7 +113,9 @@ def alone(
         topics = [
             OffsetFetchResponseTopics(
                 name=topic.name,
-                partitions=[partition_response(number, None, error) for number in topic.partition_indexes],
+                partitions=[
+                    partition_response(number, None, error) for number in topic.partition_indexes
+                ],
             )
             for topic in asked.topics or ()
         ]

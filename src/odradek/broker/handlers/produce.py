@@ -34,7 +34,7 @@ from odradek.protocol.hot_produce import (
 )
 from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT
 from odradek.replication.partition import Partition
-from odradek.replication.produce import DelayedProduce, ProduceStatus, settle
+from odradek.replication.produce import DelayedProduce, ProduceStatus, update_produce_status
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -72,7 +72,7 @@ def handle(
         replicas.appended(partition)
     if request.acks == NOBODY:
         return no_response(context, responses)
-    if statuses and not settled(statuses):
+    if statuses and not all_committed(statuses):
         return waiting(broker, context, request, asked, responses, statuses)
     return response(asked, responses)
 
@@ -132,12 +132,12 @@ def is_transactional(data: PartitionProduceData) -> bool:
     )
 
 
-def settled(statuses: list[ProduceStatus]) -> bool:
+def all_committed(statuses: list[ProduceStatus]) -> bool:
     """Whether none waits any longer: with `log.durability=os` the append itself has committed."""
     done = True
     for status in statuses:
         if status.pending:
-            settle(status)
+            update_produce_status(status)
             done = done and not status.pending
     return done
 
@@ -191,7 +191,7 @@ def append(
         ]
         return answer
     appended.append(partition)
-    if request.acks == ALL or (request.acks == LEADER and partition.flush_comes_first()):
+    if request.acks == ALL or (request.acks == LEADER and partition.must_flush_first()):
         required_offset = info.required_offset
         if partition.high_watermark < required_offset:
             answer.error_code = TIMED_OUT
