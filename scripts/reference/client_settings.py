@@ -41,33 +41,33 @@ INTRODUCTION = """\
 
 <!-- Rendered from the code: `make reference` writes this page again. -->
 
-Names, meanings and defaults are Kafka's; those marked *ours* Kafka does not have. `_` is as good as
-`.`, and case does not matter: `linger_ms=5` and `{"linger.ms": "5"}` say the same. The names by
-which librdkafka (confluent-kafka), kafka-python and aiokafka know a setting are understood as well.
+Names, meanings and defaults are Kafka's; Kafka does not have the settings marked *ours*. `_` means
+`.`, and case does not matter: `linger_ms=5` and `{"linger.ms": "5"}` are the same. The names of
+librdkafka (confluent-kafka), kafka-python and aiokafka for a setting are accepted as well.
 """
 ARGUMENTS = """\
-## Arguments that are no settings
+## Arguments that are not settings
 
 Constructors take them as keywords or in the mapping, written in all the ways that settings may be:
-`value_serializer=f` and `{"value.serializer": f}` say the same. A client of another kind is warned
-of them as of settings that are not its own.
+`value_serializer=f` and `{"value.serializer": f}` are the same. If another kind of client gets
+them, it logs a warning, as for settings that it does not have.
 
 - producer: `brokers`; `key`, also `key_serializer`; `value`, also `value_serializer`; `on_full`,
-  of the one that blocks; `partitioner` as a function
+  only for threads; `partitioner` as a function
 - consumer: `brokers`; `group`; `key`, also `key_deserializer`; `value`, also `value_deserializer`;
   `assignors`; `on_decode_error`
 - admin client: `brokers`
 
-Serializers and deserializers are [those of keys and values](python-api.md#keys-and-values).
-confluent-kafka's are functions of an object and a context, and are called with the object alone:
-that is enough for `StringSerializer` and its like. One that needs the context, such as those of a
-schema registry, is to be called by an object with `serialize(topic, headers, data)`, or
-`deserialize`. Names of Java's classes are not understood.
+Serializers and deserializers are described under [keys and values](python-api.md#keys-and-values).
+Those of confluent-kafka take an object and a context; here they get only the object, which is
+enough for `StringSerializer` and similar ones. To use one that needs the context, such as that of a
+schema registry, wrap it in an object with `serialize(topic, headers, data)` or `deserialize`. Names
+of Java classes are not accepted.
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """The page as Markdown."""
     return "\n".join(_lines())
 
 
@@ -84,17 +84,20 @@ def _lines() -> Iterator[str]:
         if setting is not ClientConfig.declared.get(name):
             yield from entry(setting)
     yield ARGUMENTS
-    yield "## Known, and without effect\n"
-    yield "A warning names them. So it does for settings of TLS and SASL, and of other clients.\n"
+    yield "## Known, without effect\n"
+    yield (
+        "A client that gets one of these logs a warning with its name. It does the same for "
+        "settings of TLS and SASL, and for those of other kinds of clients.\n"
+    )
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
-    yield "## Refused, for their effect would be missed\n"
+    yield "## Refused\n"
+    yield "These belong to features that the clients do not have. They are errors.\n"
     for name, instead in sorted(REFUSED.items()):
         yield f"- `{name}`: {instead}"
     yield ""
 
 
 def entry(setting: Setting[Any]) -> Iterator[str]:
-    """One setting."""
     yield f"#### `{setting.name}`" + (" (ours)\n" if setting.ours else "\n")
     yield f"{setting.doc}\n"
     default = setting.text(setting.default)

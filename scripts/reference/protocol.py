@@ -9,9 +9,10 @@ HEAD = """# Protocol
 
 <!-- Rendered from the code: `make reference` writes this page again. -->
 
-What this broker serves, drawn from the table it decides by (`odradek.broker.apis`). Versions are
-Kafka 4.4's from the floor of KIP-896 up; a flexible version has compact lengths and tagged fields
-(KIP-482). The last column says what a principal must be allowed to do where there is an authorizer.
+The APIs and versions that the broker serves (`odradek.broker.apis`). Versions are those of Kafka
+4.4, from the minimum of KIP-896 up. A flexible version has compact lengths and tagged fields
+(KIP-482). The last column has the operation that a principal needs permission for, with an
+authorizer.
 
 | key | API | versions | flexible from | authorisation |
 |---|---|---|---|---|

@@ -32,16 +32,16 @@ INTRODUCTION = """\
 
 <!-- Rendered from the code: `make reference` writes this page again. -->
 
-Names and meanings are Kafka's; those marked *ours* Kafka does not have. A broker's settings are
-given when it starts. Where the page says *cluster-wide* they may also change while it runs, with
-AlterConfigs (`kafka-configs`, an admin client): for all brokers or for one. What counts is, first
-come first served: the value for the topic, for the broker, for all brokers, the one given at the
+Names and meanings are Kafka's; Kafka does not have the settings marked *ours*. The settings of a
+broker are given when it starts. Those marked *cluster-wide* may also change while it runs, by
+AlterConfigs (`kafka-configs`, an admin client), for all brokers or for one. The value that counts
+is the first of these: the value of the topic, of the broker, of all brokers, the value given at the
 start, the default.
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """The page as Markdown."""
     return "\n".join(_lines())
 
 
@@ -53,7 +53,7 @@ def _lines() -> Iterator[str]:
         for setting in group.declared.values():
             yield from _entry(setting)
     yield "## Topic\n"
-    yield "Given when a topic is created, or later with AlterConfigs; all may change at any time.\n"
+    yield "They are set when a topic is created, or at any later time by AlterConfigs.\n"
     for setting in TopicConfig.declared.values():
         if not setting.hidden:
             yield from _entry(setting)

@@ -41,9 +41,9 @@ def thread() -> Iterator[EngineThread]:
 
 def test_it_agrees_on_versions_learns_and_produces(bootstrap: str, thread: EngineThread) -> None:
     config = ClientConfig.load({"bootstrap.servers": bootstrap})
-    machine = thread.machine
+    environment = thread.environment
     engine = thread.call(
-        lambda: Engine(machine.env, machine.timer, config, allow_auto_topic_creation=True)
+        lambda: Engine(environment.env, environment.timer, config, allow_auto_topic_creation=True)
     )
     thread.call(engine.start)
     topic = thread.wait(lambda: engine.wait_for_topic("mocked"), LONG_S)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import odradek
-from odradek.client.arrow.types import ArrowTable
+from odradek.client.arrow_types import ArrowTable
 from odradek.client.errors import ConfigError, DecodeError, UnknownTopicOrPartition
 from odradek.testing.broker import Broker
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.client.producer.arguments import producer_settings
-from odradek.client.producer.futures import FutureRecordMetadata, WaiterFace
+from odradek.client.producer.futures import CoroutineWait, FutureRecordMetadata
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import ProducerRecord
+from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.waiter import Waiter, completed
 from odradek.config.producer import ProducerConfig
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -44,7 +44,7 @@ class ScriptedProducer:
         )
         self.side = self.cluster.client()
         self.engine = self.side.engine(max_in_flight=config.max_in_flight_requests_per_connection)
-        self.core = ProducerCore(self.engine, producer_settings(config), WaiterFace())
+        self.core = ProducerCore(self.engine, producer_settings(config), CoroutineWait())
         self.side.do(lambda: self.core.start(self.core.sender.run_soon))
 
     def _metadata(self, request: MetadataRequest, version: int) -> Any:
@@ -84,8 +84,8 @@ class ScriptedProducer:
         """Done when the record is in the accumulator, or cannot get there."""
 
         def send() -> Waiter[FutureRecordMetadata]:
-            taken = self.core.routing.send(topic, partition, 1_000, None, value, NO_HEADERS, None)
-            if isinstance(taken, ProducerRecord):
+            taken = self.core.router.send(topic, partition, 1_000, None, value, NO_HEADERS, None)
+            if isinstance(taken, SerializedRecord):
                 return self.core.send_later(taken).waiter
             return completed(taken)
 

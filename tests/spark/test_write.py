@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, StructType
 from reading import values
 
 from odradek.client.errors import UnknownTopicOrPartition
-from odradek.client.producer.partitioner import partition_of
+from odradek.client.producer.partitioner import partition_for_key
 from odradek.spark import producers, writer
 from odradek.spark.commit_protocol import Task
 from odradek.spark.connections import admin_of
@@ -55,7 +55,7 @@ def test_text_columns_and_partitions_by_key_as_the_java_client_chooses(spark, to
     save(frame, topic=topic.name)
     for partition in range(5):
         for message in topic.records(partition):
-            assert partition_of(message.key(), 5) == partition
+            assert partition_for_key(message.key(), 5) == partition
     total = [m.value() for p in range(5) for m in topic.records(p)]
     assert sorted(total, key=int) == [str(n).encode() for n in range(200)]
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from odradek.cli.failures import said
-from odradek.cli.raw_text import must_be_text
+from odradek.cli.failures import report_errors
+from odradek.cli.raw_text import check_utf8
 from odradek.config.addresses import DEFAULT_BROKER, BROKER_VARIABLES
 from odradek.config.client import AdminConfig, all_client_arguments, all_client_settings
 from odradek.config.client_names import alias_of
@@ -42,7 +42,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Brokers:
+class ClusterSettings:
     """`settings` are for a client's constructor, by the names they were given, `bootstrap.servers`
     among them."""
 
@@ -59,14 +59,14 @@ def broker_options(command: F) -> F:
     """Adds `-b`, `-X`, `--command-config` to a command; it takes them as one `Brokers`."""
 
     options = [
-        given_as(
+        cluster_option(
             "brokers",
             "-b",
             "--brokers",
             metavar="HOST:PORT,...",
             help=f"Where to connect.  [default: ${BROKER_VARIABLES[0]}, ${BROKER_VARIABLES[1]}, {DEFAULT_BROKER}]",
         ),
-        given_as(
+        cluster_option(
             "properties",
             "-X",
             "--client-property",
@@ -74,22 +74,22 @@ def broker_options(command: F) -> F:
             is_eager=True,
             help="A client setting, repeatable; `-X list` prints them.",
         ),
-        given_as(
+        cluster_option(
             "files",
             "--command-config",
             metavar="FILE",
             type=click.Path(exists=True, dir_okay=False),
             help="Client settings in a file of NAME=VALUE lines.",
         ),
-        *(given_as("brokers", name, hidden=True) for name in OTHER_NAMES),
-        given_as("properties", "--command-property", is_eager=True, hidden=True),
+        *(cluster_option("brokers", name, hidden=True) for name in OTHER_NAMES),
+        cluster_option("properties", "--command-property", is_eager=True, hidden=True),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def given_as(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
+def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
     """An option whose values `brokers` finds under `kind`, whichever name it was given by. If it is
     eager, it is looked at before a topic is missed that nobody needs for `-X list`."""
 
@@ -103,24 +103,24 @@ def given_as(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
     return click.option(*names, callback=taken, expose_value=False, multiple=True, **more)
 
 
-def brokers(ctx: click.Context) -> Brokers:
+def cluster_settings(ctx: click.Context) -> ClusterSettings:
     """What the options of this call, the files and the environment say together."""
     given: dict[str, Sequence[str]] = ctx.obj or {}
     found = (os.environ.get(name) for name in BROKER_VARIABLES)
     layers = [
         {SERVERS: next(filter(None, found), DEFAULT_BROKER)},
-        *(properties_of(Path(path)) for path in given.get("files", ())),
-        *(property_of(pair) for pair in given.get("properties", ())),
+        *(read_properties(Path(path)) for path in given.get("files", ())),
+        *(parse_property(pair) for pair in given.get("properties", ())),
     ]
     if named := given.get("brokers"):
         layers.append({SERVERS: ",".join(named)})
-    settings = merged(*layers)
-    must_be_text(*settings, *settings.values())
-    must_be_settings(settings)
-    return Brokers(settings)
+    settings = merge_layers(*layers)
+    check_utf8(*settings, *settings.values())
+    check_settings(settings)
+    return ClusterSettings(settings)
 
 
-def merged(*layers: Mapping[str, str]) -> dict[str, str]:
+def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
     """The settings of all layers. Where several mean the same setting, by whatever names, the last
     counts, as it was written."""
     meant = {
@@ -129,7 +129,7 @@ def merged(*layers: Mapping[str, str]) -> dict[str, str]:
     return dict(meant.values())
 
 
-def must_be_settings(names: Iterable[str]) -> None:
+def check_settings(names: Iterable[str]) -> None:
     """Raises `UsageError` for what clients are given in Python beside settings: serializers and the
     like. Keys and values are bytes to commands."""
     arguments = all_client_arguments() - all_client_settings()
@@ -141,7 +141,7 @@ def must_be_settings(names: Iterable[str]) -> None:
             )
 
 
-def property_of(pair: str) -> dict[str, str]:
+def parse_property(pair: str) -> dict[str, str]:
     """What one `-X` says."""
     name, equals, value = pair.partition("=")
     if not equals or not name.strip():
@@ -149,7 +149,7 @@ def property_of(pair: str) -> dict[str, str]:
     return {name.strip(): value.strip()}
 
 
-def properties_of(path: Path) -> dict[str, str]:
+def read_properties(path: Path) -> dict[str, str]:
     """Lines of NAME=VALUE; blank ones and those that begin with # or ! say nothing."""
     settings = {}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
@@ -185,14 +185,14 @@ API_TIMEOUT_MS = "10000"
 
 
 @contextmanager
-def admin(brokers: Brokers, *, beside_consumer: bool = False) -> Iterator[Admin]:
+def admin(cluster: ClusterSettings, *, beside_consumer: bool = False) -> Iterator[Admin]:
     """An admin client for one command. It gives up sooner than a program's would. Beside a consumer
     it is not given what only that one may have use for: which of it has none, the consumer tells.
     """
     from odradek import Admin
 
-    settings = merged({"default.api.timeout.ms": API_TIMEOUT_MS}, brokers.settings)
-    with said(brokers):
+    settings = merge_layers({"default.api.timeout.ms": API_TIMEOUT_MS}, cluster.settings)
+    with report_errors(cluster):
         if beside_consumer:
             settings = {n: value for n, value in settings.items() if AdminConfig.resolve(n, value)}
         with Admin(settings) as client:
@@ -201,22 +201,22 @@ def admin(brokers: Brokers, *, beside_consumer: bool = False) -> Iterator[Admin]
 
 @contextmanager
 def producer(
-    brokers: Brokers, flags: Mapping[str, str]
+    cluster: ClusterSettings, flags: Mapping[str, str]
 ) -> Iterator[Producer[bytes | str, bytes | str]]:
     """A producer for one command; `flags` come before what `-X` says."""
     from odradek import Producer
 
-    given = merged({"max.block.ms": API_TIMEOUT_MS}, brokers.settings, flags)
-    with said(brokers), Producer(given) as client:
+    given = merge_layers({"max.block.ms": API_TIMEOUT_MS}, cluster.settings, flags)
+    with report_errors(cluster), Producer(given) as client:
         yield client
 
 
 @contextmanager
 def consumer(
-    brokers: Brokers, defaults: Mapping[str, str], flags: Mapping[str, str]
+    cluster: ClusterSettings, defaults: Mapping[str, str], flags: Mapping[str, str]
 ) -> Iterator[Consumer[bytes, bytes]]:
     """A consumer for one command; `flags` come before what `-X` says, `defaults` after it."""
     from odradek import Consumer
 
-    with said(brokers), Consumer(merged(defaults, brokers.settings, flags)) as client:
+    with report_errors(cluster), Consumer(merge_layers(defaults, cluster.settings, flags)) as client:
         yield client

@@ -18,29 +18,29 @@ from collections.abc import Sequence
 import click
 
 from odradek import Admin, Consumer
-from odradek.cli.cluster import admin, broker_options, brokers, consumer
+from odradek.cli.cluster import admin, broker_options, cluster_settings, consumer
 from odradek.cli.consume_group import AT_ONCE, WAIT_S, read_as_member
 from odradek.cli.output import Progress
 from odradek.cli.positions import (
     START,
-    From,
+    Origin,
     Position,
-    chosen_partitions,
+    select_partitions,
     now_ms,
     offset_range,
     offsets_at,
     position,
 )
-from odradek.cli.raw_text import must_be_text
-from odradek.cli.record_format import explained
-from odradek.cli.record_output import Looks, Writer
+from odradek.cli.raw_text import check_utf8
+from odradek.cli.record_format import show_help
+from odradek.cli.record_output import RecordOptions, RecordWriter
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 
 TO = "e@"
 """kcat's way to say where to stop: `-o s@TIME -o e@TIME`."""
 WRITE_HELP = r"As '%p %o %k %v\n', or json, table, raw; `-f help` tells more."
-RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
+RESETS = {Origin.START: "earliest", Origin.END: "latest", Origin.STORED: "earliest"}
 
 
 @click.command()
@@ -62,7 +62,7 @@ RESETS = {From.START: "earliest", From.END: "latest", From.STORED: "earliest"}
 @click.option("-e", "--exit", "at_end", is_flag=True, help="Stop at what is the end now.")
 @click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
 @click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
-@click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=WRITE_HELP)
+@click.option("-f", "--format", "template", metavar="TEMPLATE", callback=show_help, help=WRITE_HELP)
 @click.option("-Z", "null_shown", is_flag=True, help="NULL for keys and values that are null.")
 @click.option("--null", metavar="TEXT", help="The same with another text.")
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="Keys too, followed by this.")
@@ -102,14 +102,14 @@ def consume(
     names: Sequence[str] = (*topics, *more_topics)
     if not names:
         raise click.UsageError("which topic? odradek consume TOPIC")
-    must_be_text(*names, group or "")
-    pattern = compiled(names) if regex else None
-    start, stop = span(where, since, until, tail)
+    check_utf8(*names, group or "")
+    pattern = compile_patterns(names) if regex else None
+    start, stop = start_and_stop(where, since, until, tail)
     if at_end and stop is None:
-        stop = Position(From.END)
-    looks = Looks(template, key_delimiter, delimiter, null, null_shown, as_json, meta_only)
-    writer = Writer(looks, unbuffered)
-    to = brokers(ctx)
+        stop = Position(Origin.END)
+    looks = RecordOptions(template, key_delimiter, delimiter, null, null_shown, as_json, meta_only)
+    writer = RecordWriter(looks, unbuffered)
+    to = cluster_settings(ctx)
     flags = {"isolation.level": "read_committed"} if read_committed else {}
     defaults = {
         "enable.auto.commit": "false",
@@ -117,7 +117,7 @@ def consume(
         "auto.offset.reset": RESETS.get((start or START).origin, "none"),
     }
     if group is not None:
-        if partitions is not None or stop is not None or not is_reset(start):
+        if partitions is not None or stop is not None or not is_reset_position(start):
             raise click.UsageError(
                 "a group goes on where it was, to no end: leave out -p, -e, --since, --until, "
                 "--tail and -o (or say -o start or -o end, for where it begins if it has committed "
@@ -127,7 +127,7 @@ def consume(
             with admin(to, beside_consumer=True) as cluster:
                 cluster.partitions_of(names)  # A misspelt name is to be told at once.
         flags["group.id"] = group
-        if start is not None and start.origin is not From.STORED:
+        if start is not None and start.origin is not Origin.STORED:
             flags["auto.offset.reset"] = RESETS[start.origin]
         with (
             consumer(to, defaults, flags) as member,
@@ -137,22 +137,22 @@ def consume(
         return
     with admin(to, beside_consumer=True) as cluster:
         if pattern is not None:
-            names = matching(cluster, pattern)
+            names = topics_matching(cluster, pattern)
         wanted = cluster.partitions_of(names)
         if partitions is not None:
-            wanted = chosen_partitions(wanted, partitions)
+            wanted = select_partitions(wanted, partitions)
         starts = offsets_at(cluster, wanted, start or START)
-        stops = ends(cluster, wanted, stop)
+        stops = stop_offsets(cluster, wanted, stop)
     with consumer(to, defaults, flags) as reader, Progress("read", quiet=quiet) as progress:
-        read_span(reader, starts, stops, writer, num, progress)
+        read_partitions(reader, starts, stops, writer, num, progress)
 
 
-def is_reset(start: Position | None) -> bool:
+def is_reset_position(start: Position | None) -> bool:
     """Whether a group can begin there: it knows the ends of a log, and no place beside them."""
     return start is None or (start.origin in RESETS and start.value == 0)
 
 
-def compiled(patterns: Sequence[str]) -> re.Pattern[str]:
+def compile_patterns(patterns: Sequence[str]) -> re.Pattern[str]:
     """One pattern that matches what any of these does."""
     try:
         return re.compile("|".join(f"(?:{each})" for each in patterns))
@@ -160,7 +160,7 @@ def compiled(patterns: Sequence[str]) -> re.Pattern[str]:
         raise click.UsageError(f"{' '.join(patterns)!r} is not a pattern: {error}") from None
 
 
-def matching(cluster: Admin, pattern: re.Pattern[str]) -> list[str]:
+def topics_matching(cluster: Admin, pattern: re.Pattern[str]) -> list[str]:
     """The topics of that name. Raises `UnknownTopicOrPartition` if there is none."""
     found = [each.name for each in cluster.topics() if pattern.fullmatch(each.name)]
     if not found:
@@ -168,7 +168,7 @@ def matching(cluster: Admin, pattern: re.Pattern[str]) -> list[str]:
     return found
 
 
-def span(
+def start_and_stop(
     where: Sequence[str], since: str | None, until: str | None, tail: int | None
 ) -> tuple[Position | None, Position | None]:
     """From where, to where; the ways to say it are one."""
@@ -185,7 +185,7 @@ def span(
     if until is not None:
         stop = position(f"@{ago(until)}", now)
     if tail is not None:
-        start = Position(From.END, -tail)
+        start = Position(Origin.END, -tail)
     if len(starts) + (since is not None) + (tail is not None) > 1:
         raise click.UsageError("say where to begin once: -o, --since or --tail")
     return start, stop
@@ -196,17 +196,17 @@ def ago(text: str) -> str:
     return f"-{text}" if text[:1].isdecimal() and text[-1:].isalpha() and "T" not in text else text
 
 
-def ends(
+def stop_offsets(
     cluster: Admin, wanted: list[TopicPartition], stop: Position | None
 ) -> dict[TopicPartition, int] | None:
     return None if stop is None else offsets_at(cluster, wanted, stop)
 
 
-def read_span(
+def read_partitions(
     reader: Consumer[bytes, bytes],
     starts: dict[TopicPartition, int],
     stops: dict[TopicPartition, int] | None,
-    writer: Writer,
+    writer: RecordWriter,
     num: int | None,
     progress: Progress,
 ) -> None:

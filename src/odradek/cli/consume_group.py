@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from odradek import Consumer
-from odradek.cli.output import Progress, tell
-from odradek.cli.record_output import Writer
+from odradek.cli.output import Progress, print_stderr
+from odradek.cli.record_output import RecordWriter
 from odradek.client.errors import CommitFailed, RebalanceInProgress
 from odradek.model.topics import TopicPartition
 
@@ -27,7 +27,7 @@ WAIT_S = 0.5
 FINISH_S, TRY_AGAIN_S = 30.0, 0.1
 
 
-class WrittenOut:
+class UncommittedOffsets:
     """How far partitions were written out, where that is not committed yet."""
 
     def __init__(self, reader: Consumer[bytes, bytes]) -> None:
@@ -58,7 +58,7 @@ class WrittenOut:
         again = [each for each in partitions if self.offsets.pop(each, None) is not None]
         if again:
             names = ", ".join(str(each) for each in sorted(again))
-            tell(f"odradek: {names}: some records will be read again, by who has them now. {why}")
+            print_stderr(f"odradek: {names}: some records will be read again, by who has them now. {why}")
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
         """Somebody else is about to have these: now or never."""
@@ -83,12 +83,12 @@ class WrittenOut:
 def read_as_member(
     reader: Consumer[bytes, bytes],
     topics: Sequence[str] | re.Pattern[str],
-    writer: Writer,
+    writer: RecordWriter,
     num: int | None,
     progress: Progress,
 ) -> None:
     """For ever, or `num` records."""
-    written = WrittenOut(reader)
+    written = UncommittedOffsets(reader)
     reader.subscribe(
         topics,
         on_revoke=lambda _, partitions: written.give_up(partitions),

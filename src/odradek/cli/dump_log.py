@@ -16,8 +16,8 @@ import click
 
 from odradek.cli import exits, record_json
 from odradek.cli.options import json_option
-from odradek.cli.output import show_json, tell
-from odradek.cli.record_format import Shown
+from odradek.cli.output import show_json, print_stderr
+from odradek.cli.record_format import CliRecord
 from odradek.log import dump
 from odradek.log.files import LocalDisk
 from odradek.log.scan import BadBatch
@@ -54,17 +54,17 @@ def dump_log(files: tuple[Path, ...], with_records: bool, as_json: bool) -> None
             raise click.UsageError(
                 f"{path}: give .log, .index or .timeindex files, named by their base offset"
             )
-    sound = [shown(path, with_records=with_records, as_json=as_json) for path in files]
+    sound = [print_file(path, with_records=with_records, as_json=as_json) for path in files]
     sys.exit(exits.DONE if all(sound) else exits.CHECK_FAILED)
 
 
-def shown(path: Path, *, with_records: bool, as_json: bool) -> bool:
+def print_file(path: Path, *, with_records: bool, as_json: bool) -> bool:
     """Whether every batch passes its checksum, and all could be read."""
     if not as_json:
         click.echo(f"# {path}")
     sound = True
     troubles: dict[str, None] = {}
-    for part in parts(str(path), with_records):
+    for part in sections(str(path), with_records):
         try:
             for entry in part:
                 sound = sound and entry.fields.get("is_valid", True)
@@ -74,11 +74,11 @@ def shown(path: Path, *, with_records: bool, as_json: bool) -> bool:
                     click.echo(entry.text)
         except DAMAGED as error:
             troubles[str(error)] = None
-    tell(f"odradek: {path}: {trouble}" for trouble in troubles)
+    print_stderr(f"odradek: {path}: {trouble}" for trouble in troubles)
     return sound and not troubles
 
 
-def parts(path: str, with_records: bool) -> Iterator[Iterator[Entry]]:
+def sections(path: str, with_records: bool) -> Iterator[Iterator[Entry]]:
     """What is in the file; damage ends one part and not the others."""
     disk = LocalDisk()
     if path.endswith(".log"):
@@ -105,7 +105,7 @@ def record_entry(record: Record) -> Entry:
         f"key: {record.key!r} value: {record.value!r} headers: [{headers}]"
     )
     fields: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
-    record_json.put(fields, "key", record.key)
-    record_json.put(fields, "value", record.value)
-    fields["headers"] = record_json.headers(Shown(headers=record.headers))
+    record_json.put_bytes(fields, "key", record.key)
+    record_json.put_bytes(fields, "value", record.value)
+    fields["headers"] = record_json.headers(CliRecord(headers=record.headers))
     return Entry(text, fields)

@@ -35,20 +35,20 @@ TERMINATED = 143
 
 
 @contextmanager
-def ended() -> Iterator[None]:
+def exit_codes() -> Iterator[None]:
     """Around a command: what it raises of all this becomes an exit code."""
     try:
-        with leaving_when_terminated():
+        with exit_on_sigterm():
             yield
     except (KeyboardInterrupt, click.Abort):
         click.echo("odradek: interrupted", err=True)
         sys.exit(INTERRUPTED)
     except OSError as error:
-        sys.exit(unwritten(error))
+        sys.exit(output_failed(error))
 
 
 @contextmanager
-def leaving_when_terminated() -> Iterator[None]:
+def exit_on_sigterm() -> Iterator[None]:
     """SIGTERM ends a command as an exception does: what is open is closed on the way."""
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -65,9 +65,9 @@ def leaving_when_terminated() -> Iterator[None]:
 
 
 @contextmanager
-def written_out() -> Iterator[None]:
+def flushed_output() -> Iterator[None]:
     """Around the whole: what it has said is out before it exits."""
-    replace_closed()
+    open_closed_streams()
     try:
         yield
     except SystemExit as end:
@@ -80,13 +80,13 @@ def written_out() -> Iterator[None]:
             if end.code:
                 drop_output()
                 raise end from None
-            sys.exit(unwritten(error))
+            sys.exit(output_failed(error))
         raise
     except OSError as error:
-        sys.exit(unwritten(error))
+        sys.exit(output_failed(error))
 
 
-def replace_closed() -> None:
+def open_closed_streams() -> None:
     """Who was started without (`>&-`) has none, and the next socket would get its number. A stdout
     that cannot be written to says so at the first word; a missing stderr hears nothing.
     """
@@ -96,7 +96,7 @@ def replace_closed() -> None:
             setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w"))
 
 
-def unwritten(error: OSError) -> int:
+def output_failed(error: OSError) -> int:
     """The exit code; the reason is on stderr, unless nobody wants to know."""
     drop_output()
     if isinstance(error, BrokenPipeError):

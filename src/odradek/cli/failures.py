@@ -22,7 +22,7 @@ from odradek.client import errors
 from odradek.config.setting import ConfigError
 
 if TYPE_CHECKING:
-    from odradek.cli.cluster import Brokers
+    from odradek.cli.cluster import ClusterSettings
 
 NOT_FOUND = (errors.UnknownTopicOrPartition, errors.GroupNotFound)
 REFUSED = (
@@ -76,15 +76,15 @@ class SomeFailed(Exception):
         self.outcome = outcome
 
 
-def each_of(names: Iterable[str], act: Callable[[str], None]) -> None:
+def for_each(names: Iterable[str], act: Callable[[str], None]) -> None:
     """Do it for all names, each once. Raises `SomeFailed` at the end if some are not there or are
     refused; any other error at once."""
-    failed = tried(names, act)
+    failed = collect_errors(names, act)
     if failed:
         raise SomeFailed(failed)
 
 
-def tried(names: Iterable[str], act: Callable[[str], None]) -> list[errors.KafkaError]:
+def collect_errors(names: Iterable[str], act: Callable[[str], None]) -> list[errors.KafkaError]:
     """As `each_of`, but what is wrong with some is the answer."""
     failed: list[errors.KafkaError] = []
     for name in dict.fromkeys(names):
@@ -96,21 +96,21 @@ def tried(names: Iterable[str], act: Callable[[str], None]) -> list[errors.Kafka
 
 
 @contextmanager
-def said(brokers: Brokers) -> Iterator[None]:
+def report_errors(cluster: ClusterSettings) -> Iterator[None]:
     """Ends the process with a sentence and a code where a client's error comes through: of several,
     with the first one's code."""
     try:
         yield
     except SomeFailed as some:
-        tell_of(some.errors, brokers, some.outcome)
+        print_errors(some.errors, cluster, some.outcome)
         sys.exit(exit_code(some.errors[0]))
     except (errors.KafkaError, ConfigError) as error:
-        tell_of([error], brokers)
+        print_errors([error], cluster)
         sys.exit(exit_code(error))
 
 
-def tell_of(
-    failed: Sequence[errors.KafkaError | ConfigError], brokers: Brokers, outcome: str = ""
+def print_errors(
+    failed: Sequence[errors.KafkaError | ConfigError], cluster: ClusterSettings, outcome: str = ""
 ) -> None:
     """A sentence for each, and for all of them; then what to try next, once."""
     hints: dict[str, None] = {}
@@ -118,7 +118,7 @@ def tell_of(
         click.echo(f"odradek: {error}", err=True)
         if isinstance(error, UNREACHABLE):
             hints[
-                f"Is there a broker at {brokers.address}? `odradek up` starts one; -b, or "
+                f"Is there a broker at {cluster.address}? `odradek up` starts one; -b, or "
                 "KAFKA_BOOTSTRAP_SERVERS, says where another is."
             ] = None
         hints |= {hint: None for kind, hint in HINTS.items() if isinstance(error, kind)}

@@ -14,19 +14,19 @@ from click.exceptions import Exit
 
 from odradek import Admin
 from odradek.cli import exits
-from odradek.cli.cluster import admin, broker_options, brokers
-from odradek.cli.failures import SomeFailed, each_of, tried
+from odradek.cli.cluster import admin, broker_options, cluster_settings
+from odradek.cli.failures import SomeFailed, for_each, collect_errors
 from odradek.cli.options import (
     DRY_RUN,
     YES,
     AliasedGroup,
-    confirmed,
+    confirm,
     json_option,
     watch_option,
-    watched,
+    repeat,
 )
-from odradek.cli.output import Listing, counted, done, show, tell
-from odradek.cli.positions import Place, chosen_partitions, now_ms, places_at, position
+from odradek.cli.output import Listing, plural, report_done, show, print_stderr
+from odradek.cli.positions import ClampedOffset, select_partitions, now_ms, clamped_offsets_at, position
 from odradek.client.admin.groups import WITHOUT_MEMBERS
 from odradek.client.admin.results import Group, GroupDescription, Member
 from odradek.client.errors import GroupNotFound, error_for
@@ -69,7 +69,7 @@ def group() -> None:
 @click.pass_context
 def ls(ctx: click.Context, states: tuple[str, ...], pause_s: float | None, as_json: bool) -> None:
     """List groups with their states."""
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
 
         def look() -> None:
             listing = Listing(("group", "state", "type", "protocol"), empty="There are no groups.")
@@ -77,7 +77,7 @@ def ls(ctx: click.Context, states: tuple[str, ...], pause_s: float | None, as_js
                 listing.add(each.group_id, each.state, each.type, each.protocol_type)
             show(listing, as_json=as_json)
 
-        watched(pause_s, look)
+        repeat(pause_s, look)
 
 
 @group.command("describe")
@@ -94,15 +94,15 @@ def describe(
 
     Columns: group, topic, partition, committed, end, lag, member, client, host, state, assignor.
     """
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
 
         def look(name: str) -> None:
             found = found_group(cluster, name)
             if not as_json:
-                tell(summary(found))
+                print_stderr(summary(found))
             show(description_table(cluster, found, lag_only=lag_only), as_json=as_json)
 
-        watched(pause_s, lambda: each_of(names, look))
+        repeat(pause_s, lambda: for_each(names, look))
 
 
 @group.command("lag")
@@ -119,12 +119,12 @@ def lag(
 
     Columns: group, topic, partition, committed, end, lag.
     """
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
 
         def look(name: str) -> None:
             show(lag_table(cluster, name, lag_only=lag_only), as_json=as_json)
 
-        watched(pause_s, lambda: each_of(names, look))
+        repeat(pause_s, lambda: for_each(names, look))
 
 
 @group.command("seek")
@@ -166,73 +166,73 @@ def seek(
     """
     if (where is None) == (model is None):
         raise click.UsageError("where to? --to POSITION, or --to-group GROUP")
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
         cluster.seek_group(name, {})  # If it has members, that is what is said, also of a plan.
         committed = cluster.group_offsets(name)
         if model is not None:
-            found = followed(cluster, model, topics)
+            found = offsets_of_group(cluster, model, topics)
             wanted = list(found)
         else:
             wanted = cluster.partitions_of(topics) if topics else list(committed)
             if not wanted:
                 found_group(cluster, name)
-                nothing(f"{name} has committed nothing; say which topics, with -t")
+                exit_failed(f"{name} has committed nothing; say which topics, with -t")
         if partitions is not None:
             there = cluster.partitions_of({each.topic for each in wanted})
-            chosen = set(chosen_partitions(there, partitions))
+            chosen = set(select_partitions(there, partitions))
             wanted = [each for each in wanted if each in chosen]
             if not wanted:
-                nothing(f"{model or name} has committed nothing in partition {partitions}")
+                exit_failed(f"{model or name} has committed nothing in partition {partitions}")
         if where is not None:
-            found = places_at(cluster, wanted, position(where, now_ms()))
+            found = clamped_offsets_at(cluster, wanted, position(where, now_ms()))
         plan = Listing(("topic", "partition", "committed", "new", "instead_of"))
         for each in wanted:
             before = committed[each].offset if each in committed else None
-            asked = found[each].asked if found[each].clamped else None
-            plan.add(each.topic, each.partition, before, found[each].offset, asked)
-        if confirmed(plan, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
+            requested = found[each].requested if found[each].clamped else None
+            plan.add(each.topic, each.partition, before, found[each].offset, requested)
+        if confirm(plan, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
             cluster.seek_group(name, {each: found[each].offset for each in wanted})
             moved = f"{name}: moved in {counted(len(wanted), 'partition')}"
-            clamped = tell_clamped({each: found[each] for each in wanted})
-            done(moved, as_json=as_json, group=name, partitions=len(wanted), **clamped)
+            clamped = report_clamped({each: found[each] for each in wanted})
+            report_done(moved, as_json=as_json, group=name, partitions=len(wanted), **clamped)
 
 
-def followed(cluster: Admin, model: str, topics: Collection[str]) -> dict[TopicPartition, Place]:
+def offsets_of_group(cluster: Admin, model: str, topics: Collection[str]) -> dict[TopicPartition, ClampedOffset]:
     """Where another group is, in these topics or in all it has committed for."""
     offsets = {each: at.offset for each, at in cluster.group_offsets(model).items()}
     if not offsets:
         found_group(cluster, model)
-        nothing(f"{model} has committed nothing")
+        exit_failed(f"{model} has committed nothing")
     without = sorted(set(topics) - {each.topic for each in offsets})
     if without:
         cluster.describe_topics(without)
-        nothing(f"{model} has committed nothing in {', '.join(without)}")
+        exit_failed(f"{model} has committed nothing in {', '.join(without)}")
     return {
-        each: Place(offset, offset)
+        each: ClampedOffset(offset, offset)
         for each, offset in offsets.items()
         if not topics or each.topic in topics
     }
 
 
-def nothing(why: str) -> NoReturn:
+def exit_failed(why: str) -> NoReturn:
     """There is nothing to go by."""
-    tell(f"odradek: {why}")
+    print_stderr(f"odradek: {why}")
     raise Exit(exits.FAILED)
 
 
-def tell_clamped(places: Mapping[TopicPartition, Place]) -> dict[str, object]:
+def report_clamped(places: Mapping[TopicPartition, ClampedOffset]) -> dict[str, object]:
     """Say where a group was moved to another offset than was asked for; the same for JSON."""
     found = []
     for each, place in places.items():
         if place.clamped:
-            where = "starts" if place.offset > place.asked else "ends"
-            tell(f"{each} {where} at {place.offset}: moved there, not to {place.asked}")
+            where = "starts" if place.offset > place.requested else "ends"
+            print_stderr(f"{each} {where} at {place.offset}: moved there, not to {place.asked}")
             found.append(
                 {
                     "topic": each.topic,
                     "partition": each.partition,
                     "offset": place.offset,
-                    "instead_of": place.asked,
+                    "instead_of": place.requested,
                 }
             )
     return {"clamped": found} if found else {}
@@ -255,42 +255,42 @@ def rm(
     as_json: bool,
 ) -> None:
     """Delete groups without members, with what they have committed."""
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
         plan = Listing(("group", "partitions"))
 
         def look(name: str) -> None:
             try:
-                refuse_members(found_group(cluster, name))
+                check_no_members(found_group(cluster, name))
             except GroupNotFound:
                 if not if_exists:
                     raise
                 if not dry_run:
-                    told(name, existed=False)
+                    report(name, existed=False)
             else:
                 plan.add(name, len(cluster.group_offsets(name)))
 
         def delete(name: str) -> None:
-            told(name, existed=cluster.delete_group(name, missing_ok=if_exists))
+            report(name, existed=cluster.delete_group(name, missing_ok=if_exists))
 
-        def told(name: str, *, existed: bool) -> None:
-            said = f"{name}: {'deleted' if existed else 'there was none'}"
-            done(said, as_json=as_json, group=name, deleted=existed)
+        def report(name: str, *, existed: bool) -> None:
+            message = f"{name}: {'deleted' if existed else 'there was none'}"
+            report_done(message, as_json=as_json, group=name, deleted=existed)
 
-        failed = tried(names, look)
-        if plan.rows and confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
-            failed += tried([name for name, _ in plan.rows], delete)
+        failed = collect_errors(names, look)
+        if plan.rows and confirm(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
+            failed += collect_errors([name for name, _ in plan.rows], delete)
         if failed:
             raise SomeFailed(failed)
 
 
-def refuse_members(found: GroupDescription | Group) -> None:
+def check_no_members(found: GroupDescription | Group) -> None:
     """Before it is asked for: a plan would promise what will be refused."""
     if found.state not in WITHOUT_MEMBERS:
         raise error_for(ErrorCode.NON_EMPTY_GROUP, f"deleting group {found.group_id}")
 
 
-HOW_FAR = ("group", "topic", "partition", "committed", "end", "lag")
-WHO = ("member", "client", "host", "state", "assignor")
+LAG_COLUMNS = ("group", "topic", "partition", "committed", "end", "lag")
+MEMBER_COLUMNS = ("member", "client", "host", "state", "assignor")
 
 
 def found_group(cluster: Admin, name: str) -> GroupDescription | Group:
@@ -309,13 +309,13 @@ def summary(found: GroupDescription | Group) -> str:
     if isinstance(found, Group):
         kind = f", of type {found.type}" if found.type else ""
         return f"{found.group_id}: {found.state}{kind}: its members are not told"
-    members = counted(len(found.members), "member")
+    members = plural(len(found.members), "member")
     return f"{found.group_id}: {found.state}, {members}, {found.assignor or '-'}"
 
 
 def lag_table(cluster: Admin, name: str, *, lag_only: bool) -> Listing:
     """One row a partition."""
-    listing = listing_of(name, HOW_FAR)
+    listing = listing_of(name, LAG_COLUMNS)
     for row in lag_rows(cluster, name, lag_only=lag_only).values():
         listing.add(*row)
     return listing
@@ -326,15 +326,15 @@ def description_table(
 ) -> Listing:
     """One row a partition with who reads it, and one for each member that reads none."""
     name = found.group_id
-    listing = listing_of(name, (*HOW_FAR, *WHO))
+    listing = listing_of(name, (*LAG_COLUMNS, *MEMBER_COLUMNS))
     members = () if isinstance(found, Group) else found.members
     readers = {each: member for member in members for each in member.assignment}
     group = (found.state, None if isinstance(found, Group) else found.assignor or None)
     for each, row in lag_rows(cluster, name, lag_only=lag_only).items():
-        listing.add(*row, *who(readers.get(each)), *group)
+        listing.add(*row, *member_cells(readers.get(each)), *group)
     for member in members:
         if not member.assignment and not lag_only:
-            listing.add(name, None, None, None, None, None, *who(member), *group)
+            listing.add(name, None, None, None, None, None, *member_cells(member), *group)
     return listing
 
 
@@ -349,7 +349,7 @@ def lag_rows(
     }
 
 
-def who(member: Member | None) -> tuple[object, ...]:
+def member_cells(member: Member | None) -> tuple[object, ...]:
     """Member, client, host."""
     if member is None:
         return (None, None, None)

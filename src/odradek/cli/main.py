@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 import odradek
-from odradek.cli.exits import ended, written_out
-from odradek.cli.raw_text import must_be_text
+from odradek.cli.exits import exit_codes, flushed_output
+from odradek.cli.raw_text import check_utf8
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class LazyGroup(click.Group):
     """Imports a command's module when that command is asked for, and sees to how it ends."""
 
     def main(self, *args: Any, **more: Any) -> Any:
-        with written_out():
+        with flushed_output():
             return super().main(*args, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with ended():
+        with exit_codes():
             return super().invoke(ctx)
 
     def resolve_command(
@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {args[0]!r}{f'; did you mean {near[0]}?' if near else '.'}")
         name, command, rest = super().resolve_command(ctx, args)
         if name not in TAKE_BYTES:
-            must_be_text(*rest)
+            check_utf8(*rest)
         return name, command, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
-from odradek.cli.output import Listing, lines, show, show_table, tell
-from odradek.cli.positions import NotUnderstood, duration_ms
+from odradek.cli.output import Listing, lines, show, show_table, print_stderr
+from odradek.cli.positions import InvalidValue, duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 OUTPUT = "output"
@@ -65,7 +65,7 @@ def watch_option(command: F) -> F:
 
     def chosen(ctx: click.Context, _: click.Parameter, watch: bool) -> float | None:
         interval: str | None = ctx.ensure_object(dict).get(INTERVAL)
-        return pause_of(interval or EVERY) if watch or interval is not None else None
+        return seconds_of(interval or EVERY) if watch or interval is not None else None
 
     every = click.option(
         "--interval",
@@ -81,15 +81,15 @@ def watch_option(command: F) -> F:
     return watch(every(command))
 
 
-def pause_of(interval: str) -> float:
+def seconds_of(interval: str) -> float:
     """Seconds."""
     pause_ms = duration_ms(interval)
     if pause_ms > duration_ms(LONGEST):
-        raise NotUnderstood(f"--interval {interval}: at most {LONGEST}")
+        raise InvalidValue(f"--interval {interval}: at most {LONGEST}")
     return pause_ms / 1000
 
 
-def watched(pause_s: float | None, look: Callable[[], None]) -> None:
+def repeat(pause_s: float | None, look: Callable[[], None]) -> None:
     """Look once, or every so often until somebody has seen enough."""
     while True:
         if pause_s is not None and sys.stdout.isatty():
@@ -101,7 +101,7 @@ def watched(pause_s: float | None, look: Callable[[], None]) -> None:
         time.sleep(pause_s)
 
 
-def refuse(options: Mapping[str, object], reason: str) -> None:
+def refuse_options(options: Mapping[str, object], reason: str) -> None:
     """Raises `UsageError` if any of `options` was given: its value is not None."""
     idle = [name for name, value in options.items() if value is not None]
     if idle:
@@ -119,14 +119,14 @@ class AliasedGroup(click.Group):
         return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
 
 
-def confirmed(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
+def confirm(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
     """Show what will be done, and ask on a terminal; without one, `--yes` must have been said.
 
     A plan is data if it was asked for (`--dry-run`), and talk before a question.
     """
     if dry_run:
         show(plan, as_json=as_json)
-        tell("Nothing was done (--dry-run).")
+        print_stderr("Nothing was done (--dry-run).")
         return False
     if yes:
         return True
@@ -135,5 +135,5 @@ def confirmed(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bo
     if sys.stderr.isatty():
         show_table(plan, on_stderr=True)
     else:
-        tell(lines(plan))
+        print_stderr(lines(plan))
     return click.confirm(f"{verb}?", err=True)

@@ -56,15 +56,15 @@ def show(listing: Listing, *, as_json: bool) -> None:
         click.echo(listing.empty, err=True)
 
 
-def done(sentence: str, *, as_json: bool, **row: Any) -> None:
+def report_done(sentence: str, *, as_json: bool, **row: Any) -> None:
     """Something was done: say so on stderr, or with `--json` as an object on stdout."""
     if as_json:
         show_json(row)
     else:
-        tell(sentence)
+        print_stderr(sentence)
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """`1 partition`, `1,200 partitions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -121,7 +121,7 @@ def plain(value: Any) -> str:
     return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
-def tell(lines: str | Iterable[str]) -> None:
+def print_stderr(lines: str | Iterable[str]) -> None:
     """Talk: on stderr, so that a pipe gets data only."""
     for line in [lines] if isinstance(lines, str) else lines:
         click.echo(line, err=True)

@@ -44,11 +44,11 @@ NAMES = {
 }
 
 
-class NotUnderstood(click.UsageError):
+class InvalidValue(click.UsageError):
     """What was typed has no such meaning; the message says what would have."""
 
 
-class From(Enum):
+class Origin(Enum):
     """What a position counts from."""
 
     START = "start"
@@ -64,11 +64,11 @@ class Position:
     offset itself, or milliseconds since the epoch.
     """
 
-    origin: From
+    origin: Origin
     value: int = 0
 
 
-START, END = Position(From.START), Position(From.END)
+START, END = Position(Origin.START), Position(Origin.END)
 
 
 def duration_ms(text: str) -> int:
@@ -76,16 +76,16 @@ def duration_ms(text: str) -> int:
     try:
         return durations.duration_ms(text)
     except ValueError as error:
-        raise NotUnderstood(str(error)) from None
+        raise InvalidValue(str(error)) from None
 
 
-def moment_ms(text: str, now_ms: int) -> int:
+def time_ms(text: str, now_ms: int) -> int:
     """Milliseconds since 1970, as records have them: not before, and no more than 63 bits. Without
     a zone, times are UTC.
     """
-    ms = any_moment_ms(text, now_ms)
+    ms = unbounded_time_ms(text, now_ms)
     if ms > LAST_MS:
-        raise NotUnderstood(f"{text!r} is later than any record can be: in ms, {LAST_MS}")
+        raise InvalidValue(f"{text!r} is later than any record can be: in ms, {LAST_MS}")
     return max(ms, 0)
 
 
@@ -99,7 +99,7 @@ def is_number(text: str) -> bool:
     return text.isdecimal() and len(text) <= 40
 
 
-def any_moment_ms(text: str, now_ms: int) -> int:
+def unbounded_time_ms(text: str, now_ms: int) -> int:
     """As `moment_ms`, without bounds."""
     relative = re.fullmatch(r"(?:now)?([+-])(.+)", text)
     if relative is not None:
@@ -112,7 +112,7 @@ def any_moment_ms(text: str, now_ms: int) -> int:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise NotUnderstood(
+        raise InvalidValue(
             f"{text!r} is not a moment: write 2026-01-31T12:00:00Z, a date, milliseconds since "
             "1970, or -10m for ten minutes ago"
         ) from None
@@ -122,16 +122,16 @@ def any_moment_ms(text: str, now_ms: int) -> int:
 def position(text: str, now_ms: int) -> Position:
     """One position."""
     if text.lower() in NAMES:
-        return Position(From(NAMES[text.lower()]))
+        return Position(Origin(NAMES[text.lower()]))
     if text.startswith(("s@", "e@", "@")):
-        return Position(From.TIME, moment_ms(text.partition("@")[2], now_ms))
+        return Position(Origin.TIME, time_ms(text.partition("@")[2], now_ms))
     if re.fullmatch(r"\+\d{1,40}", text):
-        return Position(From.START, int(text))
+        return Position(Origin.START, int(text))
     if re.fullmatch(r"-\d{1,40}", text):
-        return Position(From.END, int(text))
+        return Position(Origin.END, int(text))
     if is_number(text):
-        return Position(From.ZERO, int(text))
-    raise NotUnderstood(f"{text!r} is not a position: write start, end, an offset, +N, -N or @TIME")
+        return Position(Origin.ZERO, int(text))
+    raise InvalidValue(f"{text!r} is not a position: write start, end, an offset, +N, -N or @TIME")
 
 
 def offset_range(text: str, now_ms: int) -> tuple[Position, Position | None]:
@@ -147,51 +147,51 @@ def offset_range(text: str, now_ms: int) -> tuple[Position, Position | None]:
                 position(first, now_ms) if first else START,
                 position(last, now_ms) if last else None,
             )
-        except NotUnderstood:
+        except InvalidValue:
             continue
     return position(text, now_ms), None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClampedOffset:
     """An offset, kept within its log; `asked` is what the position said."""
 
     offset: int
-    asked: int
+    requested: int
 
     @property
     def clamped(self) -> bool:
-        return self.offset != self.asked
+        return self.offset != self.requested
 
 
-def places_at(
+def clamped_offsets_at(
     cluster: Admin, partitions: Collection[TopicPartition], where: Position
-) -> dict[TopicPartition, Place]:
+) -> dict[TopicPartition, ClampedOffset]:
     """The place that `where` means in each partition."""
-    if where.origin is From.STORED:
-        raise NotUnderstood("`stored` is where a group is: name the group with -g")
+    if where.origin is Origin.STORED:
+        raise InvalidValue("`stored` is where a group is: name the group with -g")
     starts, ends = cluster.beginning_offsets(partitions), cluster.end_offsets(partitions)
-    if where.origin is From.TIME:
+    if where.origin is Origin.TIME:
         found = cluster.list_offsets(dict.fromkeys(partitions, where.value))
         offsets = {p: ends[p] if each.offset < 0 else each.offset for p, each in found.items()}
-        return {p: Place(offset, offset) for p, offset in offsets.items()}
+        return {p: ClampedOffset(offset, offset) for p, offset in offsets.items()}
     origins = {
-        From.START: starts,
-        From.END: ends,
-        From.ZERO: dict.fromkeys(partitions, 0),
+        Origin.START: starts,
+        Origin.END: ends,
+        Origin.ZERO: dict.fromkeys(partitions, 0),
     }[where.origin]
-    asked = {p: origins[p] + where.value for p in partitions}
-    return {p: Place(min(max(asked[p], starts[p]), ends[p]), asked[p]) for p in partitions}
+    requested = {p: origins[p] + where.value for p in partitions}
+    return {p: ClampedOffset(min(max(requested[p], starts[p]), ends[p]), requested[p]) for p in partitions}
 
 
 def offsets_at(
     cluster: Admin, partitions: Collection[TopicPartition], where: Position
 ) -> dict[TopicPartition, int]:
     """The offset that `where` means in each partition, kept within its log."""
-    return {p: place.offset for p, place in places_at(cluster, partitions, where).items()}
+    return {p: place.offset for p, place in clamped_offsets_at(cluster, partitions, where).items()}
 
 
-def ends_of(
+def log_offsets(
     cluster: Admin, topic: Topic
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Where the logs of a topic begin and where they end, as far as somebody leads them."""
@@ -208,12 +208,12 @@ def partition_ranges(text: str) -> list[range]:
         first, dash, last = piece.strip().partition("-")
         numbers = (first, last if dash else first)
         if not all(is_number(each) for each in numbers) or int(numbers[0]) > int(numbers[1]):
-            raise NotUnderstood(f"{text!r} are not partitions: write 0,1 or 0-3")
+            raise InvalidValue(f"{text!r} are not partitions: write 0,1 or 0-3")
         found.append(range(int(numbers[0]), int(numbers[1]) + 1))
     return found
 
 
-def chosen_partitions(known: Collection[TopicPartition], text: str) -> list[TopicPartition]:
+def select_partitions(known: Collection[TopicPartition], text: str) -> list[TopicPartition]:
     """Those of `known` that have the numbers in `text`. Raises for the first that none has."""
     ranges = partition_ranges(text)
     there = {each.partition for each in known}

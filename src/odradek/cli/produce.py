@@ -15,12 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.cluster import broker_options, brokers, producer
+from odradek.cli.cluster import broker_options, cluster_settings, producer
 from odradek.cli.failures import SomeFailed
-from odradek.cli.output import Progress, counted
-from odradek.cli.raw_text import must_be_text, raw
-from odradek.cli.record_format import LARGEST_PARTITION, Shown, explained
-from odradek.cli.record_input import Given, NotReadable
+from odradek.cli.output import Progress, plural
+from odradek.cli.raw_text import check_utf8, argument_bytes
+from odradek.cli.record_format import LARGEST_PARTITION, CliRecord, show_help
+from odradek.cli.record_input import InputOptions, NotReadable
 from odradek.client.errors import KafkaError, RecordTooLarge
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
     type=click.IntRange(-1, LARGEST_PARTITION),
     help="For all records, whatever they name; -1: any.",
 )
-@click.option("-f", "--format", "template", metavar="TEMPLATE", callback=explained, help=READ_HELP)
+@click.option("-f", "--format", "template", metavar="TEMPLATE", callback=show_help, help=READ_HELP)
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in each line.")
 @click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
 @click.option("-F", "--file", "source", type=click.File("rb"), help="Not stdin.")
@@ -83,15 +83,15 @@ def produce(
     quiet: bool,
 ) -> None:
     """Write records into a topic: VALUE, or what is on stdin, a record a line."""
-    name, value = arguments(words, topic)
-    asked = Given(value, as_json, template, key_delimiter, delimiter, source)
+    name, value = topic_and_value(words, topic)
+    asked = InputOptions(value, as_json, template, key_delimiter, delimiter, source)
     records = asked.records()
     keep = keep or asked.names_partitions
-    own_headers = [header(text) for text in headers]
+    own_headers = [parse_header(text) for text in headers]
     given = {"compression.type": compression, "acks": acks}
     flags = {name: text for name, text in given.items() if text is not None}
     failures = Failures()
-    with producer(brokers(ctx), flags) as sender, Progress("produced", quiet=quiet) as progress:
+    with producer(cluster_settings(ctx), flags) as sender, Progress("produced", quiet=quiet) as progress:
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:
@@ -100,19 +100,19 @@ def produce(
                 failures.add(error)
 
         with failures.of_the_rest(sender, progress):
-            for record in readable(records, sender, progress):
+            for record in with_count_on_error(records, sender, progress):
                 with failures.of_single_records():
                     sender.send(
                         name,
                         None if tombstone and not record.value else record.value,
-                        key=record.key if record.key is not None or key is None else raw(key),
+                        key=record.key if record.key is not None or key is None else argument_bytes(key),
                         headers=[*record.headers, *own_headers],
-                        partition=into(partition, record.partition if keep else -1),
+                        partition=partition_for(partition, record.partition if keep else -1),
                         timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
                         on_delivery=delivered,
                     )
         sender.flush()
-        failures.tell(progress)
+        failures.print_stderr(progress)
 
 
 class Failures:
@@ -149,48 +149,48 @@ class Failures:
             outcome = f"{self.outcome(progress, and_this=1)}; the rest of the input was not read"
             raise SomeFailed([error, *self.first][:SHOWN_FAILURES], outcome) from error
 
-    def tell(self, progress: Progress) -> None:
+    def print_stderr(self, progress: Progress) -> None:
         """Raises `SomeFailed` if there are any."""
         if self.count:
             raise SomeFailed(self.first, self.outcome(progress))
 
     def outcome(self, progress: Progress, and_this: int = 0) -> str:
         """How many records were written, and how many not."""
-        failed = counted(self.count + and_this, "record")
+        failed = plural(self.count + and_this, "record")
         return f"{failed} not written, {progress.count:,} written"
 
 
-def arguments(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:
+def topic_and_value(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:
     """The topic and perhaps the value, wherever the topic was named."""
     rest = words if topic is not None else words[1:]
     name = topic if topic is not None else next(iter(words), None)
     if name is None:
         raise click.UsageError("which topic? odradek produce TOPIC [VALUE]")
-    must_be_text(name)
+    check_utf8(name)
     if len(rest) > 1:
         raise click.UsageError(f"one VALUE: put quotes around {' '.join(rest)!r}")
     return name, rest[0] if rest else None
 
 
-def into(wanted: int | None, named: int) -> int | None:
+def partition_for(wanted: int | None, named: int) -> int | None:
     """The partition for a record: the one that is wanted for all, else the one that it names."""
     partition = named if wanted is None else wanted
     return None if partition < 0 else partition
 
 
-def header(text: str) -> tuple[str, bytes]:
+def parse_header(text: str) -> tuple[str, bytes]:
     """`k=v`, or `k:v` as rpk has it."""
     for separator in "=:":
         name, found, value = text.partition(separator)
         if found and name:
-            must_be_text(name)
-            return name, raw(value)
+            check_utf8(name)
+            return name, argument_bytes(value)
     raise click.UsageError(f"-H {text!r}: write NAME=VALUE")
 
 
-def readable(
-    records: Iterator[Shown], sender: Producer[Any, Any], progress: Progress
-) -> Iterator[Shown]:
+def with_count_on_error(
+    records: Iterator[CliRecord], sender: Producer[Any, Any], progress: Progress
+) -> Iterator[CliRecord]:
     """The records; where they end because the input is bad, it is said how many were written, for
     whoever mends the input and goes on from there.
     """

@@ -10,12 +10,12 @@ from __future__ import annotations
 import click
 
 
-def raw(text: str) -> bytes:
+def argument_bytes(text: str) -> bytes:
     """The bytes that were typed."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def must_be_text(*arguments: str) -> None:
+def check_utf8(*arguments: str) -> None:
     """Raises `UsageError` for a name that is not UTF-8."""
     for argument in arguments:
         try:

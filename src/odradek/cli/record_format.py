@@ -22,7 +22,7 @@ from datetime import timedelta
 
 import click
 
-from odradek.cli.raw_text import raw
+from odradek.cli.raw_text import argument_bytes
 from odradek.client.consumer.record import EPOCH
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -38,7 +38,7 @@ class BadTemplate(click.UsageError):
 
 
 @dataclass(slots=True)
-class Shown:
+class CliRecord:
     """A record as the command line sees it: bytes, and where they stand."""
 
     topic: str = ""
@@ -51,14 +51,14 @@ class Shown:
     leader_epoch: int = -1
 
 
-def within(name: str, number: int, largest: int) -> int:
+def check_range(name: str, number: int, largest: int) -> int:
     """The number, if it fits its place in a record; -1 is for none. Raises `ValueError`."""
     if not -1 <= number <= largest:
         raise ValueError(f"{name} is {number}: -1 (for none) to {largest} is possible")
     return number
 
 
-Part = Callable[[Shown], bytes]
+Part = Callable[[CliRecord], bytes]
 
 
 class Template:
@@ -68,15 +68,15 @@ class Template:
         self.parts: list[Part] = []
         for piece in pieces(text):
             if isinstance(piece, bytes):
-                self.parts.append(always(piece))
+                self.parts.append(constant(piece))
             else:
                 self.parts.append(part(piece["verb"], piece["how"], null))
 
-    def render(self, record: Shown) -> bytes:
+    def render(self, record: CliRecord) -> bytes:
         return b"".join([part(record) for part in self.parts])
 
 
-def always(data: bytes) -> Part:
+def constant(data: bytes) -> Part:
     """What stands for itself."""
     return lambda _: data
 
@@ -86,13 +86,13 @@ def pieces(template: str) -> Iterator[bytes | re.Match[str]]:
     at = 0
     for found in VERB.finditer(template):
         if at < found.start():
-            yield unescaped(template[at : found.start()])
+            yield unescape(template[at : found.start()])
         yield b"%" if found[0] == "%%" else found
         at = found.end()
     if "%" in template[at:]:
         raise BadTemplate(f"{template!r}: a lone percent sign; write %% for one")
     if at < len(template):
-        yield unescaped(template[at:])
+        yield unescape(template[at:])
 
 
 def literal(text: str) -> str:
@@ -101,7 +101,7 @@ def literal(text: str) -> str:
     return rf"\x7b{text[1:]}" if text.startswith("{") else text
 
 
-def unescaped(text: str) -> bytes:
+def unescape(text: str) -> bytes:
     """What was typed, with escapes replaced."""
 
     def one(found: re.Match[bytes]) -> bytes:
@@ -112,7 +112,7 @@ def unescaped(text: str) -> bytes:
             raise BadTemplate(f"'\\{name}' is not an escape: \\n \\r \\t \\0 \\\\ \\xFF are")
         return ESCAPES[name]
 
-    return ESCAPE.sub(one, raw(text))
+    return ESCAPE.sub(one, argument_bytes(text))
 
 
 def part(verb: str, how: str | None, null: bytes) -> Part:
@@ -143,7 +143,7 @@ def length(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-NUMBERS: dict[str, Callable[[Shown], int]] = {
+NUMBERS: dict[str, Callable[[CliRecord], int]] = {
     "p": lambda record: record.partition,
     "o": lambda record: record.offset,
     "e": lambda record: record.leader_epoch,
@@ -154,7 +154,7 @@ NUMBERS: dict[str, Callable[[Shown], int]] = {
     "S": lambda record: length(record.value),
     "H": lambda record: len(record.headers),
 }
-BYTES: dict[str, Callable[[Shown], bytes | None]] = {
+BYTES: dict[str, Callable[[CliRecord], bytes | None]] = {
     "k": lambda record: record.key,
     "v": lambda record: record.value,
     "s": lambda record: record.value,
@@ -218,7 +218,7 @@ A record as JSON, one a line (`consume --json`, `produce --json`):
 """
 
 
-def explained(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+def show_help(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
     """Tells what may be given, if that is what was asked."""
     if value == "help":
         click.echo(HELP.strip())

@@ -18,18 +18,18 @@ from typing import IO
 import click
 
 from odradek.cli import record_json
-from odradek.cli.options import refuse
-from odradek.cli.output import tell
-from odradek.cli.raw_text import raw
+from odradek.cli.options import refuse_options
+from odradek.cli.output import print_stderr
+from odradek.cli.raw_text import argument_bytes
 from odradek.cli.record_format import (
     LARGEST_PARTITION,
     LARGEST_TIMESTAMP,
     BadTemplate,
-    Shown,
+    CliRecord,
     literal,
     pieces,
-    unescaped,
-    within,
+    unescape,
+    check_range,
 )
 
 LINE = r"%v\n"
@@ -40,7 +40,7 @@ class NotReadable(click.ClickException):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class InputOptions:
     """What the arguments and options of one call say about its records; None: nothing."""
 
     value: str | None
@@ -50,13 +50,13 @@ class Given:
     delimiter: str | None
     source: IO[bytes] | None
 
-    def records(self) -> Iterator[Shown]:
+    def records(self) -> Iterator[CliRecord]:
         """One by one, as they are read. Raises `UsageError` at once for options that contradict
         each other, and `NotReadable` on the way for what is no record.
         """
         self.check()
         if self.value is not None:
-            return iter([Shown(value=raw(self.value))])
+            return iter([CliRecord(value=argument_bytes(self.value))])
         source = sys.stdin.buffer if self.source is None else self.source
         if self.as_json:
             return json_records(source)
@@ -65,7 +65,7 @@ class Given:
     @property
     def names_partitions(self) -> bool:
         """Whether who wrote the template has each record say where it belongs."""
-        return self.template is not None and reads("p", self.template)
+        return self.template is not None and has_verb("p", self.template)
 
     def check(self) -> None:
         """Raises `UsageError` if somebody would wait in vain for an option to take effect."""
@@ -73,23 +73,23 @@ class Given:
         read_by = {"-f": self.template, **delimiters}
         if self.value is not None:
             read = {"--json": self.as_json or None, **read_by, "-F": self.source}
-            refuse(read, "VALUE is all that is written")
+            refuse_options(read, "VALUE is all that is written")
         if self.as_json:
-            refuse(read_by, "--json says how records are read")
+            refuse_options(read_by, "--json says how records are read")
         if self.template is not None:
-            refuse(delimiters, "-f says what ends keys and records")
+            refuse_options(delimiters, "-f says what ends keys and records")
         if self.key_delimiter == "":
             raise click.UsageError("-K says what ends the key, so it cannot be nothing")
 
 
 def text_records(
     source: IO[bytes], template: str | None, key_delimiter: str | None, delimiter: str | None
-) -> Iterator[Shown]:
+) -> Iterator[CliRecord]:
     """Records of lines, or of a template."""
     if template is None:
         template = LINE if delimiter is None else f"%v{literal(delimiter)}"
-    mark = None if key_delimiter is None else unescaped(key_delimiter)
-    warn_of_waiting(source)
+    mark = None if key_delimiter is None else unescape(key_delimiter)
+    announce_terminal_input(source)
     try:
         for record in read_records(template, source):
             if mark is not None and record.value is not None:
@@ -101,28 +101,28 @@ def text_records(
         raise NotReadable(str(error)) from error
 
 
-def json_records(source: IO[bytes]) -> Iterator[Shown]:
+def json_records(source: IO[bytes]) -> Iterator[CliRecord]:
     """Records of JSON, one a line."""
-    warn_of_waiting(source)
+    announce_terminal_input(source)
     for number, line in enumerate(source, 1):
         if not line.isspace():
             try:
-                yield record_json.read(line)
+                yield record_json.decode(line)
             except ValueError as error:
                 raise NotReadable(f"line {number}: {error}") from error
 
 
-def warn_of_waiting(source: IO[bytes]) -> None:
+def announce_terminal_input(source: IO[bytes]) -> None:
     """People who are waited for should know."""
     if source.isatty() and sys.stderr.isatty():
-        tell("A record a line; Ctrl-D ends.")
+        print_stderr("A record a line; Ctrl-D ends.")
 
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 READABLE = {"k", "v", "s", "p", "h", "T", "d"}
 
 
-def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
+def parse_template(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
     """The verbs of an input template, each with the bytes that end it, and what stands before the
     first.
     """
@@ -144,27 +144,27 @@ def record_end(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
     return steps, before
 
 
-def reads(verb: str, template: str) -> bool:
+def has_verb(verb: str, template: str) -> bool:
     """Whether an input template has that verb."""
-    return any(each == verb for each, _ in record_end(template)[0])
+    return any(each == verb for each, _ in parse_template(template)[0])
 
 
-def read_records(template: str, stream: IO[bytes]) -> Iterator[Shown]:
+def read_records(template: str, stream: IO[bytes]) -> Iterator[CliRecord]:
     """The records in a stream of text. `ValueError` if it ends within one, or a number is none."""
-    steps, before = record_end(template)
-    source = Source(stream)
+    steps, before = parse_template(template)
+    source = TextSource(stream)
     while not source.at_end():
         source.skip(before)
-        record = Shown()
+        record = CliRecord()
         for index, (verb, end) in enumerate(steps):
             data = source.until(end)
             if source.cut_short and index + 1 < len(steps):
                 raise ValueError(f"the text ends within a record, in %{verb}")
-            assign(record, verb, data)
+            set_field(record, verb, data)
         yield record
 
 
-def assign(record: Shown, verb: str, data: bytes) -> None:
+def set_field(record: CliRecord, verb: str, data: bytes) -> None:
     if verb == "k":
         record.key = data
     elif verb in "vs":
@@ -178,12 +178,12 @@ def assign(record: Shown, verb: str, data: bytes) -> None:
         except ValueError:
             raise ValueError(f"%{verb}: {data[:40]!r} is not a number") from None
         if verb == "p":
-            record.partition = within("%p", number, LARGEST_PARTITION)
+            record.partition = check_range("%p", number, LARGEST_PARTITION)
         else:
-            record.timestamp_ms = within(f"%{verb}", number, LARGEST_TIMESTAMP)
+            record.timestamp_ms = check_range(f"%{verb}", number, LARGEST_TIMESTAMP)
 
 
-class Source:
+class TextSource:
     """Bytes of a stream up to a mark; no more than a record is held."""
 
     def __init__(self, stream: IO[bytes]) -> None:

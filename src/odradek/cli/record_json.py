@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from odradek.cli.record_format import LARGEST_PARTITION, LARGEST_TIMESTAMP, Shown, within
+from odradek.cli.record_format import LARGEST_PARTITION, LARGEST_TIMESTAMP, CliRecord, check_range
 
 VALUES = {"value", "value_base64"}
 HEADER_FIELDS = {"key"} | VALUES
@@ -25,27 +25,27 @@ FIELDS = {"topic", "partition", "offset", "timestamp", "key_base64", "headers"} 
 ADVICE = 'a record is {"key": ..., "value": ...}; to send the lines as they are, leave out --json'
 
 
-def written(record: Shown) -> bytes:
+def encode(record: CliRecord) -> bytes:
     """One line, without its end."""
-    line = place(record)
-    put(line, "key", record.key)
-    put(line, "value", record.value)
+    line = position_fields(record)
+    put_bytes(line, "key", record.key)
+    put_bytes(line, "value", record.value)
     line["headers"] = headers(record)
     return msgspec.json.encode(line)
 
 
-def sizes(record: Shown) -> bytes:
+def encode_sizes(record: CliRecord) -> bytes:
     """One line that has `key_size` and `value_size`, in bytes or null, for what they are of. It is
     not to be read back.
     """
-    line = place(record)
+    line = position_fields(record)
     for name, data in (("key_size", record.key), ("value_size", record.value)):
         line[name] = None if data is None else len(data)
     line["headers"] = headers(record)
     return msgspec.json.encode(line)
 
 
-def place(record: Shown) -> dict[str, Any]:
+def position_fields(record: CliRecord) -> dict[str, Any]:
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -54,11 +54,11 @@ def place(record: Shown) -> dict[str, Any]:
     }
 
 
-def headers(record: Shown) -> list[dict[str, Any]]:
-    return [put({"key": key}, "value", value) for key, value in record.headers]
+def headers(record: CliRecord) -> list[dict[str, Any]]:
+    return [put_bytes({"key": key}, "value", value) for key, value in record.headers]
 
 
-def put(line: dict[str, Any], name: str, data: bytes | None) -> dict[str, Any]:
+def put_bytes(line: dict[str, Any], name: str, data: bytes | None) -> dict[str, Any]:
     try:
         line[name] = None if data is None else data.decode()
     except UnicodeDecodeError:
@@ -66,7 +66,7 @@ def put(line: dict[str, Any], name: str, data: bytes | None) -> dict[str, Any]:
     return line
 
 
-def read(data: bytes) -> Shown:
+def decode(data: bytes) -> CliRecord:
     """A record from its line. `ValueError` says what is wrong with it."""
     try:
         line = msgspec.json.decode(data)
@@ -75,10 +75,10 @@ def read(data: bytes) -> Shown:
     if not isinstance(line, dict):
         raise ValueError('not a record: an object like {"key": "k", "value": "v"} is')
     check_fields("records", "it", line, FIELDS)
-    record = Shown(key=take(line, "key"), value=take(line, "value"))
+    record = CliRecord(key=take_bytes(line, "key"), value=take_bytes(line, "value"))
     record.topic = typed(line, "topic", str, "")
-    record.partition = within("partition", typed(line, "partition", int, -1), LARGEST_PARTITION)
-    record.timestamp_ms = within("timestamp", typed(line, "timestamp", int, -1), LARGEST_TIMESTAMP)
+    record.partition = check_range("partition", typed(line, "partition", int, -1), LARGEST_PARTITION)
+    record.timestamp_ms = check_range("timestamp", typed(line, "timestamp", int, -1), LARGEST_TIMESTAMP)
     record.headers = [header(each) for each in typed(line, "headers", list, [])]
     return record
 
@@ -87,7 +87,7 @@ def header(one: Any) -> tuple[str, bytes | None]:
     if not isinstance(one, dict) or not isinstance(one.get("key"), str):
         raise ValueError('headers are a list of {"key": "h", "value": "x"}')
     check_fields("headers", f"header {one['key']!r}", one, HEADER_FIELDS)
-    return one["key"], take(one, "value")
+    return one["key"], take_bytes(one, "value")
 
 
 def check_fields(kind: str, name: str, line: dict[str, Any], fields: set[str]) -> None:
@@ -110,7 +110,7 @@ def typed(line: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any
     return value
 
 
-def take(line: dict[str, Any], name: str) -> bytes | None:
+def take_bytes(line: dict[str, Any], name: str) -> bytes | None:
     """Bytes from text, from base64, or (any other JSON) from its JSON text."""
     if name in line and name + "_base64" in line:
         raise ValueError(f"it has both {name} and {name}_base64: leave out one")

@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 from odradek import Record
 from odradek.cli import record_json
-from odradek.cli.options import refuse
-from odradek.cli.raw_text import raw
-from odradek.cli.record_format import Shown, Template, literal
+from odradek.cli.options import refuse_options
+from odradek.cli.raw_text import argument_bytes
+from odradek.cli.record_format import CliRecord, Template, literal
 
 END = r"\n"
 VALUE_LINES = f"%v{END}"
@@ -24,7 +24,7 @@ NAMED = {"table": FOR_PEOPLE, "raw": VALUE_LINES}
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class RecordOptions:
     """How records are to look, as the options of one call say; None: nothing was said."""
 
     template: str | None
@@ -35,7 +35,7 @@ class Looks:
     as_json: bool
     meta_only: bool
 
-    def rendering(self) -> Callable[[Shown], bytes]:
+    def rendering(self) -> Callable[[CliRecord], bytes]:
         """What makes text of a record. Raises `UsageError` for options that contradict each
         other.
         """
@@ -43,17 +43,17 @@ class Looks:
         delimiters = {"-K": self.key_delimiter, "-D": self.delimiter}
         others = {"-f": template, **delimiters, "--null": self.null}
         if self.as_json or self.template in JSON:
-            refuse(others, "JSON has its own form")
-            return json_line(record_json.sizes if self.meta_only else record_json.written)
+            refuse_options(others, "JSON has its own form")
+            return json_line(record_json.encode_sizes if self.meta_only else record_json.encode)
         if self.meta_only:
-            refuse(others, "--meta-only shows sizes, and its own columns")
+            refuse_options(others, "--meta-only shows sizes, and its own columns")
             template = META_ONLY
         elif template is not None:
-            refuse(delimiters, "-f says what ends keys and records")
+            refuse_options(delimiters, "-f says what ends keys and records")
         else:
             template = self.by_delimiters()
         null = self.null if self.null is not None else NULL if self.null_shown else ""
-        return Template(NAMED.get(template, template), raw(null)).render
+        return Template(NAMED.get(template, template), argument_bytes(null)).render
 
     def by_delimiters(self) -> str:
         """Without a template: for people on a terminal, and values alone in a pipe."""
@@ -63,20 +63,20 @@ class Looks:
         return FOR_PEOPLE if sys.stdout.isatty() else VALUE_LINES
 
 
-def json_line(encode: Callable[[Shown], bytes]) -> Callable[[Shown], bytes]:
+def json_line(encode: Callable[[CliRecord], bytes]) -> Callable[[CliRecord], bytes]:
     return lambda record: encode(record) + b"\n"
 
 
-class Writer:
+class RecordWriter:
     """Records on stdout, as bytes."""
 
-    def __init__(self, looks: Looks, unbuffered: bool) -> None:
+    def __init__(self, looks: RecordOptions, unbuffered: bool) -> None:
         self.render = looks.rendering()
         self.unbuffered = unbuffered or sys.stdout.isatty()
         self.out: BinaryIO = sys.stdout.buffer
 
     def write(self, record: Record[bytes, bytes]) -> None:
-        shown = Shown(
+        shown = CliRecord(
             record.topic,
             record.partition,
             record.offset,

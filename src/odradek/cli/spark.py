@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from odradek.cli import exits
-from odradek.cli.options import json_flag, pause_of
-from odradek.cli.output import Listing, show, tell
+from odradek.cli.options import json_flag, seconds_of
+from odradek.cli.output import Listing, show, print_stderr
 
 DEFAULT_ARCHIVE = Path("environment.tar.gz")
 NEXT_STEPS = """\
@@ -46,7 +46,7 @@ def prepare_command(as_json: bool) -> None:
     try:
         there = class_archive.archive_path().exists()
         if not there:
-            tell("odradek: running a few queries, to keep the classes that they load")
+            print_stderr("odradek: running a few queries, to keep the classes that they load")
         path = class_archive.make_archive()
     except (class_archive.ArchiveFailed, JavaNotFound) as failed:
         raise click.ClickException(str(failed)) from None
@@ -96,8 +96,8 @@ def pack_command(
     ) as bars:
         bar = bars.add_task("", total=None)
 
-        def report(what: str, done: int, total: int) -> None:
-            bars.update(bar, description=what, completed=done, total=total or None)
+        def report(what: str, report_done: int, total: int) -> None:
+            bars.update(bar, description=what, completed=report_done, total=total or None)
             if what not in said:
                 said.append(what)
                 console.print(f"odradek: {what}", markup=False, highlight=False)
@@ -120,7 +120,7 @@ def pack_command(
         show(listing, as_json=True)
         return
     click.echo(f"{output}: {size / 1_000_000:,.0f} MB")
-    tell(
+    print_stderr(
         NEXT_STEPS.format(
             archive=output, master="spark://HOST:7077", python=version, interpreter=interpreter
         )
@@ -172,10 +172,10 @@ def check_command(
             archive=archive,
             brokers=brokers,
             config=settings_of(conf),
-            within_s=pause_of(within),
+            within_s=seconds_of(within),
         )
     except NotAnswered as refusal:
-        tell(f"odradek: {refusal}")
+        print_stderr(f"odradek: {refusal}")
         sys.exit(exits.CHECK_FAILED)
     columns = [field.name for field in fields(workers[0])]
     listing = Listing((*columns, "problems"), title="Python workers")
@@ -183,7 +183,7 @@ def check_command(
         listing.add(*(getattr(worker, name) for name in columns), worker.problems)
     show(listing, as_json=as_json)
     if any(worker.problems for worker in workers):
-        tell("A query would fail there. `odradek spark pack` makes an environment for executors.")
+        print_stderr("A query would fail there. `odradek spark pack` makes an environment for executors.")
         sys.exit(exits.CHECK_FAILED)
 
 

@@ -8,20 +8,20 @@ from typing import NamedTuple
 import click
 
 from odradek.cli import exits
-from odradek.cli.cluster import admin, broker_options, brokers
-from odradek.cli.failures import HINTS, each_of
+from odradek.cli.cluster import admin, broker_options, cluster_settings
+from odradek.cli.failures import HINTS, for_each
 from odradek.cli.options import (
     DRY_RUN,
     YES,
     AliasedGroup,
-    confirmed,
+    confirm,
     json_flag,
     json_option,
     watch_option,
-    watched,
+    repeat,
 )
-from odradek.cli.output import Listing, counted, done, show, tell
-from odradek.cli.positions import From, chosen_partitions, ends_of, now_ms, offsets_at, position
+from odradek.cli.output import Listing, plural, report_done, show, print_stderr
+from odradek.cli.positions import Origin, select_partitions, log_offsets, now_ms, offsets_at, position
 from odradek.client.admin.results import ConfigEntry, Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition, uuid_text
@@ -61,7 +61,7 @@ def create(
 ) -> None:
     """Create topics. Numbers that are not given are the broker's own."""
     settings = pairs("-c", configs)
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
 
         def make(name: str) -> None:
             created = cluster.create_topic(
@@ -72,15 +72,15 @@ def create(
                 exist_ok=if_not_exists,
                 validate_only=dry_run,
             )
-            said = "could be created" if dry_run else "created"
-            done(
+            message = "could be created" if dry_run else "created"
+            report_done(
                 f"{name}: {said}" if created else f"{name}: is there already",
                 as_json=as_json,
                 topic=name,
                 created=created and not dry_run,
             )
 
-        each_of(names, make)
+        for_each(names, make)
 
 
 @topic.command("config")
@@ -108,11 +108,11 @@ def config(
             wanted[change[:-1]] = None
         else:
             raise click.UsageError(f"{change!r}: write NAME=VALUE, or NAME- for the default")
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
         if wanted:
             cluster.set_config(wanted, topic=name, validate_only=dry_run)
-            said = f"{name}: {'could be changed' if dry_run else 'changed'}"
-            done(said, as_json=as_json, topic=name, changed=not dry_run)
+            message = f"{name}: {'could be changed' if dry_run else 'changed'}"
+            report_done(message, as_json=as_json, topic=name, changed=not dry_run)
         else:
             show(
                 config_table(name, cluster.describe_config(topic=name), everything), as_json=as_json
@@ -134,14 +134,14 @@ def config(
 @click.pass_context
 def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_json: bool) -> None:
     """Add partitions. Keys may go to other partitions from then on."""
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
         before = len(cluster.topic(name).partitions)
         if before + num > MOST_PARTITIONS:
             more = f"at most {MOST_PARTITIONS - before} more"
             raise click.UsageError(f"{name} has {counted(before, 'partition')}: {more}")
         cluster.create_partitions(name, before + num, validate_only=dry_run)
         verb = "would have" if dry_run else "has"
-        done(
+        report_done(
             f"{name}: {verb} {counted(before + num, 'partition')}, not {before}",
             as_json=as_json,
             topic=name,
@@ -176,24 +176,24 @@ def trim(
     as_json: bool,
 ) -> None:
     """Delete the records before a position, in all partitions or some."""
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
         wanted = cluster.partitions_of([name])
         if partitions is not None:
-            wanted = chosen_partitions(wanted, partitions)
+            wanted = select_partitions(wanted, partitions)
         starts = cluster.beginning_offsets(wanted)
         where = position(before, now_ms())
         targets = offsets_at(cluster, wanted, where)
         for each in wanted:
-            if where.origin is From.ZERO and where.value > targets[each]:
+            if where.origin is Origin.ZERO and where.value > targets[each]:
                 raise click.UsageError(
                     f"{each} ends at {targets[each]}, before {where.value}: write end to delete all"
                 )
         plan = Listing(("topic", "partition", "start", "new_start"))
         for each in wanted:
             plan.add(name, each.partition, starts[each], targets[each])
-        if confirmed(plan, "Delete records", yes=yes, dry_run=dry_run, as_json=as_json):
+        if confirm(plan, "Delete records", yes=yes, dry_run=dry_run, as_json=as_json):
             for each, start in cluster.delete_records(targets).items():
-                done(
+                report_done(
                     f"{each}: starts at {start}",
                     as_json=as_json,
                     topic=each.topic,
@@ -219,22 +219,22 @@ def rm(
     as_json: bool,
 ) -> None:
     """Delete topics with all their records."""
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
         known = {each.name: each for each in cluster.topics(internal=True)}
         missing = [name for name in names if name not in known]
         if missing and not if_exists:
-            tell(f"odradek: no such topic: {', '.join(missing)}")
-            tell(HINTS[UnknownTopicOrPartition])
+            print_stderr(f"odradek: no such topic: {', '.join(missing)}")
+            print_stderr(HINTS[UnknownTopicOrPartition])
             ctx.exit(exits.NOT_FOUND)
         found = [known[name] for name in dict.fromkeys(names) if name in known]
         plan = Listing(("topic", "partitions", "records"))
         for each in found:
-            starts, ends = ends_of(cluster, each)
+            starts, ends = log_offsets(cluster, each)
             plan.add(each.name, len(each.partitions), sum(ends.values()) - sum(starts.values()))
-        if found and confirmed(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
+        if found and confirm(plan, "Delete", yes=yes, dry_run=dry_run, as_json=as_json):
             for each in found:
                 cluster.delete_topic(each.name, missing_ok=if_exists)
-                done(f"{each.name}: deleted", as_json=as_json, topic=each.name, deleted=True)
+                report_done(f"{each.name}: deleted", as_json=as_json, topic=each.name, deleted=True)
 
 
 def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
@@ -256,7 +256,7 @@ def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
 @click.pass_context
 def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool) -> None:
     """List topics."""
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
 
         def look() -> None:
             listing = Listing(("topic", "partitions", "replication"), empty="There are no topics.")
@@ -264,7 +264,7 @@ def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool)
                 listing.add(each.name, len(each.partitions), each.replication)
             show(listing, as_json=as_json)
 
-        watched(pause_s, look)
+        repeat(pause_s, look)
 
 
 @topic.command("describe")
@@ -291,11 +291,11 @@ def describe(
     chosen = Sections(summary or everything, partitions or everything, configs or everything)
     if not any(chosen):
         chosen = chosen._replace(partitions=True)
-    with admin(brokers(ctx)) as cluster:
+    with admin(cluster_settings(ctx)) as cluster:
 
         def look(name: str) -> None:
             found = cluster.topic(name)
-            starts, ends = ends_of(cluster, found)
+            starts, ends = log_offsets(cluster, found)
             if chosen.summary:
                 show(summary_table(found, starts, ends), as_json=as_json)
             if chosen.partitions:
@@ -304,7 +304,7 @@ def describe(
                 settings = cluster.describe_config(topic=name)
                 show(config_table(name, settings, everything), as_json=as_json)
 
-        watched(pause_s, lambda: each_of(names, look))
+        repeat(pause_s, lambda: for_each(names, look))
 
 
 class Sections(NamedTuple):

@@ -92,7 +92,7 @@ def up(
             err=True,
         )
     stop_on_signals(server)
-    spare_the_collector()
+    tune_garbage_collector()
     click.echo(ready_line(server, as_json))
     sys.stdout.flush()
     server.run(signals=True)
@@ -174,7 +174,7 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def spare_the_collector() -> None:
+def tune_garbage_collector() -> None:
     """What has been loaded stays; what a broker makes is nearly always freed by counting, so the
     collector need not look as often as it does by default (every 700 new objects).
     """

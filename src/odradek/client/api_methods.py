@@ -30,15 +30,17 @@ class BlockingApi(Protocol):
     @property
     def _calls(self) -> Any: ...
 
-    def _ask(self, make: Callable[[], Steps[R]]) -> R: ...
+    def _run_call(self, make: Callable[[], Steps[R]]) -> R: ...
 
 
-class Blocking(Generic[P, R]):
+class BlockingMethod(Generic[P, R]):
     """One call."""
 
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
-        def blocking(face: BlockingApi, *args: P.args, **kwargs: P.kwargs) -> R:
-            return face._ask(lambda: called(face, call, face._calls, *args, **kwargs))
+        def blocking(client: BlockingApi, *args: P.args, **kwargs: P.kwargs) -> R:
+            return client._run_call(
+                lambda: call_as_method(client, call, client._calls, *args, **kwargs)
+            )
 
         self._function = update_wrapper(blocking, call)
         self.__doc__ = call.__doc__
@@ -51,7 +53,9 @@ class Blocking(Generic[P, R]):
         return self._function if instance is None else MethodType(self._function, instance)
 
 
-def called(face: object, call: Callable[..., R], calls: Any, *args: Any, **kwargs: Any) -> R:
+def call_as_method(
+    client: object, call: Callable[..., R], calls: Any, *args: Any, **kwargs: Any
+) -> R:
     """What the call gives; a coroutine has not begun by then. Raises `TypeError` for arguments that
     do not fit, in the name of the face's method."""
     try:
@@ -60,7 +64,7 @@ def called(face: object, call: Callable[..., R], calls: Any, *args: Any, **kwarg
         text, inner = str(error), f"{call.__qualname__}()"
         if not text.startswith(inner):
             raise
-        outer = f"{type(face).__name__}.{call.__name__}()"
+        outer = f"{type(client).__name__}.{call.__name__}()"
         raise TypeError(outer + text.removeprefix(inner)) from None
 
 
@@ -70,15 +74,17 @@ class AwaitedApi(Protocol):
     @property
     def _calls(self) -> Any: ...
 
-    async def _ask(self, make: Callable[[], Steps[R]]) -> R: ...
+    async def _run_call(self, make: Callable[[], Steps[R]]) -> R: ...
 
 
-class Awaited(Generic[P, R]):
+class AwaitedMethod(Generic[P, R]):
     """One call."""
 
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
-        async def awaited(face: AwaitedApi, *args: P.args, **kwargs: P.kwargs) -> R:
-            return await face._ask(lambda: called(face, call, face._calls, *args, **kwargs))
+        async def awaited(client: AwaitedApi, *args: P.args, **kwargs: P.kwargs) -> R:
+            return await client._run_call(
+                lambda: call_as_method(client, call, client._calls, *args, **kwargs)
+            )
 
         self._function = update_wrapper(awaited, call)
         self.__doc__ = call.__doc__

@@ -455,11 +455,11 @@ ADVICE_BY_CODE: dict[ErrorCode, str] = {
 """What to do about codes that share their kind with others."""
 
 
-def error_for(code: int, what: str, said: str | None = None) -> KafkaError:
-    """The error for a code of the wire. `what` was wanted, of whom; `said` is the broker's text."""
+def error_for(code: int, what: str, broker_text: str | None = None) -> KafkaError:
+    """The error for a code of the wire. `what` was wanted, of whom; `broker_text` is the broker's text."""
     known = error_code(code)
     kind = KINDS.get(known, BrokerError)
-    text = f"{what}: {known.name}: {said or known.text}"
+    text = f"{what}: {known.name}: {broker_text or known.text}"
     if known != code:
         text += f" (code {code})"
     advice = ADVICE_BY_CODE.get(known, kind.advice)

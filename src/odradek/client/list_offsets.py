@@ -1,6 +1,6 @@
 """ListOffsets: the offset for a timestamp, or for a special one, of partitions on any nodes.
 
-`ask` is one request to one node; what it says of each partition is for the caller to judge, or to
+`send_list_offsets` is one request to one node; what it says of each partition is for the caller to judge, or to
 retry. `list_offsets` asks whoever leads the partitions, and again where that may help, until it
 knows all of them: give it a time (`Engine.within`).
 """
@@ -34,7 +34,7 @@ ISOLATION_VERSION = 2
 MAX_TIMESTAMP_VERSION = 7
 
 
-def milliseconds(moment: object) -> int:
+def lookup_timestamp_ms(moment: object) -> int:
     """A time to ask for, as users give it: a `datetime` (without a zone it is local, as everywhere
     in Python), or milliseconds since 1970. Raises `TypeError`, and `ValueError` for one before,
     which would be a question of another kind.
@@ -56,7 +56,7 @@ def milliseconds(moment: object) -> int:
     return at
 
 
-def passes(code: ErrorCode | None) -> bool:
+def is_retriable(code: ErrorCode | None) -> bool:
     """Whether asking again may help; as in Kafka's client, also if the error says nothing."""
     return code is not None and (code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -70,27 +70,30 @@ class ListedOffset(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-class Asked(NamedTuple):
+class OffsetLookup(NamedTuple):
     """What to look up, and in which epoch its leader is thought to be."""
 
     timestamp: int
     current_leader_epoch: int = NO_EPOCH
 
 
-def ask(
-    engine: Engine, node_id: int, wanted: Mapping[TopicPartition, Asked], read_committed: bool
+def send_list_offsets(
+    engine: Engine,
+    node_id: int,
+    wanted: Mapping[TopicPartition, OffsetLookup],
+    read_committed: bool,
 ) -> Waiter[ListOffsetsResponse]:
     """One request to one node."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
-    for partition, asked in wanted.items():
+    for partition, lookup in wanted.items():
         topics.setdefault(partition.topic, []).append(
             ListOffsetsPartition(
                 partition_index=partition.partition,
-                current_leader_epoch=asked.current_leader_epoch,
-                timestamp=asked.timestamp,
+                current_leader_epoch=lookup.current_leader_epoch,
+                timestamp=lookup.timestamp,
             )
         )
-    needs_max = any(asked.timestamp <= MAX_TIMESTAMP for asked in wanted.values())
+    needs_max = any(lookup.timestamp <= MAX_TIMESTAMP for lookup in wanted.values())
     lowest = ISOLATION_VERSION if read_committed else 0
     request = RequestBuilder(
         ListOffsetsRequest,
@@ -105,7 +108,7 @@ def ask(
     return engine.call(node_id, request, ListOffsetsResponse)
 
 
-def answers(
+def offsets_in(
     response: ListOffsetsResponse,
 ) -> Iterable[tuple[TopicPartition, ErrorCode, ListedOffset]]:
     """What a response says of each partition."""
@@ -127,7 +130,10 @@ async def list_offsets(
     while True:
         left = {p: timestamp for p, timestamp in wanted.items() if p not in found}
         nodes = await _by_leader(engine, left)
-        waiters = [ask(engine, node_id, asked, read_committed) for node_id, asked in nodes.items()]
+        waiters = [
+            send_list_offsets(engine, node_id, lookup, read_committed)
+            for node_id, lookup in nodes.items()
+        ]
         for waiter in await gather(waiters):
             _take(waiter, found)
         if len(found) == len(wanted):
@@ -139,15 +145,15 @@ async def list_offsets(
 
 async def _by_leader(
     engine: Engine, wanted: Mapping[TopicPartition, int]
-) -> dict[int, dict[TopicPartition, Asked]]:
+) -> dict[int, dict[TopicPartition, OffsetLookup]]:
     """What to ask whom; partitions without a leader just now are left out."""
-    nodes: dict[int, dict[TopicPartition, Asked]] = {}
+    nodes: dict[int, dict[TopicPartition, OffsetLookup]] = {}
     for partition, timestamp in wanted.items():
         info = await _partition(engine, partition)
         leader = engine.metadata.image.leader(*partition)
         if leader >= 0:
-            asked = Asked(timestamp, info.leader_epoch)
-            nodes.setdefault(leader, {})[partition] = asked
+            lookup = OffsetLookup(timestamp, info.leader_epoch)
+            nodes.setdefault(leader, {})[partition] = lookup
     return nodes
 
 
@@ -172,8 +178,8 @@ def _take(waiter: Waiter[ListOffsetsResponse], found: dict[TopicPartition, Liste
         if isinstance(waiter.error, KafkaError) and waiter.error.retriable:
             return
         raise waiter.error
-    for partition, code, offset in answers(waiter.result()):
+    for partition, code, offset in offsets_in(waiter.result()):
         if code == ErrorCode.NONE:
             found[partition] = offset
-        elif not passes(code):
+        elif not is_retriable(code):
             raise error_for(code, f"looking up an offset of {partition}")

@@ -1,26 +1,33 @@
-"""The real environment of a client: this machine's clocks, sockets, chance and name resolution.
+"""The real environment of a client: this host's clocks, sockets, randomness and name resolution.
 
-Whoever drives the reactor, a thread of its own or asyncio, makes one of these, and an engine in it.
-A client keeps nothing on disk.
+A client runs its engine in one of these, with the reactor on a thread of its own or in asyncio's
+loop. A client keeps nothing on disk, so there is no disk, and the package `log` is not imported.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import NoReturn, cast
 
-from odradek.log.memory_disk import MemoryDisk
-from odradek.model.env import Env
+from odradek.model.env import Disk, Env
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing.timer import SystemTimer
 
 RESOLVERS = 2
-"""Threads that resolve names; there are none while nothing is resolved."""
+"""Threads that resolve names; there are none until a name is resolved."""
 
 
-class Machine:
-    """One reactor with what belongs to it."""
+class NoDisk:
+    """In the place of a disk: any use of it is a bug."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(f"a client has no disk: {name} was called on it")
+
+
+class RealEnvironment:
+    """A reactor with its timer and its workers, as an `Env`."""
 
     def __init__(self, name: str, on_bug: Callable[[str, Exception], None] | None = None) -> None:
         clock = SystemClock()
@@ -34,13 +41,13 @@ class Machine:
             clock=clock,
             random=random.SystemRandom(),
             network=self.reactor,
-            disk=MemoryDisk(),
+            disk=cast("Disk", NoDisk()),
             offload=self.workers,
             call_soon=self.reactor.call_soon,
         )
 
     def close(self) -> None:
-        """Give all back. Waits for a name that is being resolved, for the system does not let go
-        of that."""
+        """Close the reactor and the workers. Waits for a name that is being resolved, because the
+        operating system does not cancel that."""
         self.workers.close()
         self.reactor.close()

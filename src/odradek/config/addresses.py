@@ -17,19 +17,16 @@ from odradek.config.setting import ConfigError
 
 
 def address_text(host: str, port: int) -> str:
-    """`host:port`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 DEFAULT_BROKER = "localhost:9092"
 BROKER_VARIABLES = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
-"""The variables that say where the cluster is, to the command and to `odradek.read`."""
+"""Environment variables with the brokers that the command and `odradek.read` use by default."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port; a scheme before is passed over, IPv6 hosts stand in brackets. Raises
-    `ConfigError`.
-    """
+    """The host and port of `host:port`, after an ignored `scheme://`. Raises `ConfigError`."""
     host, separator, port = text.strip().rpartition("://")[2].rpartition(":")
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(
@@ -39,7 +36,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def parse_addresses(texts: Iterable[str]) -> list[tuple[str, int]]:
-    """All of them, each once. Raises `ConfigError`, also if there is none."""
+    """The distinct addresses. Raises `ConfigError`, also if there is none."""
     found = dict.fromkeys(parse_address(text) for text in texts if text.strip())
     if not found:
         raise ConfigError("bootstrap.servers is empty: name a broker, such as localhost:9092")
@@ -52,7 +49,7 @@ EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class Listener(NamedTuple):
-    """One address. The name is also the security protocol."""
+    """A listener's address. Its name is also the security protocol."""
 
     name: str
     host: str
@@ -63,15 +60,15 @@ class Listener(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it means every interface, and so tells no client where to connect."""
+        """True if the host means every interface: no client can connect to it."""
         return self.host in EVERY_INTERFACE
 
 
 def parse_listener(text: str) -> Listener:
-    """`PLAINTEXT://127.0.0.1:9092` in parts. Raises `ConfigError`."""
+    """Parse `PLAINTEXT://127.0.0.1:9092`. Raises `ConfigError`."""
     match = LISTENER.fullmatch(text.strip())
     if match is None or int(match[3]) > 65535:
         raise ConfigError(
-            f"{text!r} is not an address of the form PLAINTEXT://HOST:PORT (port 0 to 65535)"
+            f"{text!r} is not a listener address: write PLAINTEXT://HOST:PORT (port 0 to 65535)"
         )
     return Listener(match[1], match[2].strip("[]"), int(match[3]))

@@ -2,9 +2,9 @@
 
     {"queue.buffering.max.ms": 5}   linger_ms=5   {"LINGER.MS": "5"}   ─►   linger.ms = 5
 
-`ClientSettings.load` takes a mapping of values by any of their names (`client_names` has the
-table). Values may be Python's numbers, booleans and sequences of strings, besides text; None counts
-as not given. Names, defaults and bounds are Kafka's, and every setting here has an effect.
+`ClientSettings.load` takes a mapping of values by any name in `client_names`. A value may be text,
+a number, a boolean or a sequence of strings; None counts as not given. Names, defaults and bounds
+are Kafka's, and every setting here has an effect.
 """
 
 from __future__ import annotations
@@ -42,41 +42,47 @@ log = logging.getLogger(__name__)
 
 
 class ClientSettings(Settings):
-    """The base of all sets of client settings."""
+    """The base of the configurations of clients."""
 
     kind = "client"
     arguments: ClassVar[tuple[str, ...]] = ("brokers",)
-    """What else such a client's constructor takes by keyword: who misspells it is told."""
+    """Keywords of the client's constructor that are not settings, for suggestions in messages."""
 
     @classmethod
     def load(cls, given: Mapping[str, Any], where: str = "") -> Self:
-        """Settings by any of their names. Raises `ConfigError`; warns of what has no effect."""
+        """Make a configuration from values by any of their names.
+
+        Logs a warning with the names that have no effect. Raises `ConfigError`.
+        """
         values: dict[str, str] = {}
         written: dict[str, str] = {}
-        idle: list[str] = []
+        ignored: list[str] = []
         for name, value in given.items():
             if value is None:
                 continue
             alias = cls.resolve(name, value)
             if alias is None:
-                idle.append(name)
+                ignored.append(name)
                 continue
             if alias.name in written and values[alias.name] != alias.value(value_text(name, value)):
                 raise ConfigError(
-                    f"{written[alias.name]} and {name} both mean {alias.name}, and differ: give one"
+                    f"{written[alias.name]} and {name} both mean {alias.name} and have different "
+                    f"values: give one of them"
                 )
             values[alias.name] = alias.value(value_text(name, value))
             written[alias.name] = name
-        if idle:
-            log.warning("without effect on this %s: %s", cls.kind, ", ".join(sorted(idle)))
+        if ignored:
+            log.warning("without effect on this %s: %s", cls.kind, ", ".join(sorted(ignored)))
         config = cls([Layer(ConfigSource.STATIC_BROKER_CONFIG, values, where)])
         config.check()
         return config
 
     @classmethod
     def resolve(cls, name: str, value: object = None) -> Alias | None:
-        """What a name means here; None if it is known and has no effect, at least with this value.
-        Raises `ConfigError`.
+        """The setting that a name means; None if the name is known but has no effect.
+
+        Raises `ConfigError` for unknown names, and for names of features that are not supported
+        unless the value turns the feature off.
         """
         alias = alias_of(name)
         if alias.name in cls.declared:
@@ -89,49 +95,45 @@ class ClientSettings(Settings):
             return None
         known = all_client_settings()
         arguments = {normalised(argument): argument for argument in cls.arguments}
-        if alias.name in arguments:  # A constructor has taken its own out.
+        if alias.name in arguments:  # The constructor has removed the arguments given to it.
             raise ConfigError(
-                f"{name} is no setting, but an argument of the constructor of a {cls.kind}"
+                f"{name} is not a setting but an argument of the constructor of a {cls.kind}"
             )
-        # It may be given to several kinds of clients alike.
+        # A program may give the same mapping to several kinds of clients.
         if alias.name in known or alias.name in all_client_arguments():
             return None
         near = suggestion(normalised(name), {name: name for name in (*known, *ALIASES)} | arguments)
         raise ConfigError(f"no client has a setting {name}{near}")
 
     def check(self) -> None:
-        """What must hold between settings. Raises `ConfigError`."""
+        """Raise `ConfigError` if settings contradict each other."""
 
     def is_given(self, name: str) -> bool:
-        """Whether a setting was given, and is not its default."""
+        """True if the value of the setting was given, even if it equals the default."""
         return self.layer_of(name) is not None
-
-    def corrected(self, **values: object) -> Self:
-        """These settings, but some by their attributes' names."""
-        changed = type(self)(self.layers)
-        changed.__dict__.update(values)
-        return changed
 
 
 def all_client_settings() -> set[str]:
-    """The settings of all kinds of clients."""
+    """The names of the settings of all clients."""
     return {name for kind in client_kinds() for name in kind.declared}
 
 
 def all_client_arguments() -> set[str]:
-    """What constructors of all kinds of clients take beside settings, written like those."""
+    """The arguments of the constructors of all clients, written like settings."""
     return {normalised(argument) for kind in client_kinds() for argument in kind.arguments}
 
 
 def suggestion(name: str, known: Mapping[str, str]) -> str:
-    """A question for the end of a message, if there is a name much like this one; `known` are names
-    and how they are written."""
+    """The end of an error message, with the known name that is most similar to this one.
+
+    `known` has the names in normal form and as users write them. Empty if none is similar.
+    """
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {known[near[0]]}?" if near else ""
 
 
 def value_text(name: str, value: object) -> str:
-    """A value as text. Raises `ConfigError` for what can be none."""
+    """Format the Python value of a setting as text. Raises `ConfigError`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -139,7 +141,7 @@ def value_text(name: str, value: object) -> str:
             value.encode()
         except UnicodeEncodeError as error:
             raise ConfigError(
-                f"{name} cannot be {value!a}, which is not text that UTF-8 knows: {error.reason}"
+                f"{name} cannot be {value!a}, which cannot be encoded as UTF-8: {error.reason}"
             ) from None
     if isinstance(value, str | int | float):
         return str(value)
@@ -155,11 +157,13 @@ def merge_settings(
     brokers: str | Sequence[str] | None,
     keywords: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What a constructor was given: a mapping (confluent-kafka's habit), keywords (kafka-python's),
-    and the brokers, for `ClientSettings.load`. Raises `ConfigError`.
+    """The settings given to a constructor as mapping, keywords and `brokers`, in one mapping.
+
+    A mapping is the convention of confluent-kafka, keywords are that of kafka-python. Raises
+    `ConfigError`.
     """
     if not isinstance(config, Mapping | None):
-        raise ConfigError(f"{config!r} is no mapping of settings: give brokers={config!r}")
+        raise ConfigError(f"{config!r} is not a mapping of settings: give brokers={config!r}")
     given = dict(config or {}) | dict(keywords)
     if brokers is not None:
         given["brokers"] = brokers
@@ -167,137 +171,142 @@ def merge_settings(
 
 
 def take_arguments(arguments: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that are no settings, of what a constructor was `given`, and taken out there. They
-    may be written in all the ways that settings may. Raises `ConfigError` for one that has two
-    values.
+    """Remove the arguments that are not settings from `given`, and return them.
+
+    They may be written in all the ways that settings may. Raises `ConfigError` for an argument with
+    two values.
     """
-    meant = {normalised(argument): argument for argument in arguments}
+    by_normal_name = {normalised(argument): argument for argument in arguments}
     found: dict[str, Any] = {}
     written: dict[str, str] = {}
-    for name in [each for each in given if normalised(each) in meant]:
-        argument, value = meant[normalised(name)], given.pop(name)
+    for name in [each for each in given if normalised(each) in by_normal_name]:
+        argument, value = by_normal_name[normalised(name)], given.pop(name)
         if value is None:
             continue
         if argument in found and found[argument] != value:
-            raise ConfigError(f"{written[argument]} and {name} are the same, and differ: give one")
+            raise ConfigError(
+                f"{written[argument]} and {name} are the same argument with different values: give "
+                f"one of them"
+            )
         found[argument], written[argument] = value, name
     return found
 
 
-def argument_by_name(name: str, other: str, arguments: Mapping[str, Any]) -> Any:
-    """An argument with two names. Raises `ConfigError` if it is given by both."""
+def aliased_argument(name: str, other: str, arguments: Mapping[str, Any]) -> Any:
+    """The value of an argument with two names. Raises `ConfigError` if both are given."""
     if name in arguments and other in arguments:
-        raise ConfigError(f"{name} and {other} are the same, and both are given: give one")
+        raise ConfigError(f"{name} and {other} are the same argument: give one of them")
     return arguments.get(name, arguments.get(other))
 
 
 SECURITY = dict.fromkeys(
-    ("SSL", "SASL_PLAINTEXT", "SASL_SSL"), "this client speaks PLAINTEXT only, so far"
+    ("SSL", "SASL_PLAINTEXT", "SASL_SSL"), "this client supports only PLAINTEXT so far"
 )
-
-
 PROTOCOL_TEXT_MAX = 32_767
-"""As long as a text in a request may be, in bytes."""
+"""The largest size of a string in a request, in bytes."""
 
 
 class ConnectionSettings(ClientSettings):
-    """Finding the cluster and talking to its nodes."""
+    """Bootstrap servers and connections."""
 
     bootstrap_servers = strings(
         "bootstrap.servers",
         (),
-        doc="Where to find the cluster, as host:port. Some of its brokers will do: they name the "
-        "others.",
+        doc="Brokers of the cluster, as host:port. Some are enough: the client learns the others "
+        "from them.",
     )
     client_id = string(
         "client.id",
         "odradek",
         at_most_bytes(PROTOCOL_TEXT_MAX),
-        doc="What brokers are told about who asks, for their logs.",
+        doc="The name of the client in requests, for the logs of brokers.",
     )
     security_protocol = choice(
         "security.protocol",
         "PLAINTEXT",
         ("PLAINTEXT", *SECURITY),
         refused(SECURITY),
-        doc="How connections are secured.",
+        doc="The security protocol of connections.",
     )
     request_timeout_ms = integer(
         "request.timeout.ms",
         30_000,
         at_least(0),
-        doc="How long an answer may take. Then the connection is given up, and the request counts "
-        "as failed.",
+        doc="The time to wait for a response. Then the client closes the connection, and the "
+        "request has failed.",
     )
     connections_max_idle_ms = long(
         "connections.max.idle.ms",
         9 * MINUTE_MS,
         at_least(1),
-        doc="A connection that nothing was asked over for so long is closed.",
+        doc="The client closes a connection without traffic after this time.",
     )
     reconnect_backoff_ms = long(
         "reconnect.backoff.ms",
         50,
         at_least(0),
-        doc="Pause before connecting again to a broker that could not be reached or went away. It "
-        "doubles with each failure, give or take 20 %.",
+        doc="The delay before the client connects again to a broker that it could not reach or "
+        "lost. It doubles with each failure, with 20 % jitter.",
     )
     reconnect_backoff_max_ms = long(
-        "reconnect.backoff.max.ms", 1000, at_least(0), doc="The longest such pause."
+        "reconnect.backoff.max.ms", 1000, at_least(0), doc="The upper limit of this delay."
     )
     socket_connection_setup_timeout_ms = long(
         "socket.connection.setup.timeout.ms",
         10_000,
         at_least(1),
-        doc="How long connecting may take. It doubles with each attempt that came to nothing.",
+        doc="The time to establish a connection. It doubles with each failed attempt.",
     )
     socket_connection_setup_timeout_max_ms = long(
-        "socket.connection.setup.timeout.max.ms", 30_000, at_least(1), doc="The longest such time."
+        "socket.connection.setup.timeout.max.ms",
+        30_000,
+        at_least(1),
+        doc="The upper limit of this time.",
     )
 
 
 class MetadataSettings(ClientSettings):
-    """Knowing who leads what."""
+    """Cluster metadata, and retries."""
 
     metadata_max_age_ms = long(
         "metadata.max.age.ms",
         5 * MINUTE_MS,
         at_least(0),
-        doc="What is known of the cluster is asked for again after this time, even if nothing "
-        "seems to have changed.",
+        doc="The age at which the client requests metadata again, even if nothing seems to have "
+        "changed.",
     )
     metadata_recovery_strategy = choice(
         "metadata.recovery.strategy",
         "rebootstrap",
         ("none", "rebootstrap"),
-        doc="What to do when none of the known brokers can be reached: go on trying (`none`), or "
-        "begin again with bootstrap.servers.",
+        doc="What to do if no known broker can be reached: keep trying (`none`), or start again "
+        "from bootstrap.servers.",
     )
     metadata_recovery_rebootstrap_trigger_ms = long(
         "metadata.recovery.rebootstrap.trigger.ms",
         5 * MINUTE_MS,
         at_least(0),
-        doc="Begin again with bootstrap.servers also when brokers are reached, and do not answer "
-        "what the cluster looks like for so long.",
+        doc="The client also starts again from bootstrap.servers if brokers can be reached but "
+        "return no metadata for this long.",
     )
     retry_backoff_ms = long(
         "retry.backoff.ms",
         100,
         at_least(0),
-        doc="Pause before a request that failed is tried again. It doubles with each failure, give "
-        "or take 20 %.",
+        doc="The delay before a failed request is sent again. It doubles with each failure, with "
+        "20 % jitter.",
     )
     retry_backoff_max_ms = long(
-        "retry.backoff.max.ms", 1000, at_least(0), doc="The longest such pause."
+        "retry.backoff.max.ms", 1000, at_least(0), doc="The upper limit of this delay."
     )
 
 
 class ClientConfig(ConnectionSettings, MetadataSettings):
-    """What every client has, with values: a snapshot."""
+    """A snapshot of the values of the settings that all clients have."""
 
 
 class AdminConfig(ClientConfig):
-    """All settings of an admin client, with values: a snapshot."""
+    """A snapshot of the values of all settings of an admin client."""
 
     kind = "admin client"
 
@@ -305,13 +314,13 @@ class AdminConfig(ClientConfig):
         "connections.max.idle.ms",
         5 * MINUTE_MS,
         at_least(1),
-        doc="A connection that nothing was asked over for so long is closed.",
+        doc="The client closes a connection without traffic after this time.",
     )
     default_api_timeout_ms = integer(
         "default.api.timeout.ms",
         60_000,
         at_least(0),
-        doc="How long a call may take that was given no time of its own.",
+        doc="The timeout of calls for which none is given.",
     )
 
 

@@ -1,17 +1,17 @@
-"""The names by which people know the settings of clients, and what becomes of each.
+"""The names of client settings in other libraries, and what each means here.
 
-One table for Kafka's own names, librdkafka's (confluent-kafka's), and the keywords of kafka-python
-and aiokafka. Case does not matter, and `_` is as good as `.`: `linger_ms`, `LINGER.MS` and
-`queue.buffering.max.ms` all are `linger.ms`.
+The tables have Kafka's own names, those of librdkafka (confluent-kafka), and the keywords of
+kafka-python and aiokafka. Case does not matter, and `_` means `.`: `linger_ms`, `LINGER.MS` and
+`queue.buffering.max.ms` all mean `linger.ms`.
 
-A name is one of
+A name is one of these:
 
-- a setting of this kind of client, or another name for one (`ALIASES`);
-- one that other clients have and that has no effect here (`WITHOUT_EFFECT`, or a setting or an
-  argument of another kind of client): told in one warning, for what works elsewhere shall work
-  here;
-- one that promises what this client does not do (`REFUSED`): an error, for it would be missed;
-- unknown: an error with the nearest name there is.
+- a setting of this kind of client, or an alias of one (`ALIASES`);
+- a setting without effect here (`WITHOUT_EFFECT`, or a setting or argument of another kind of
+  client): a warning, so that configurations of other libraries work;
+- a setting for a feature that this client does not have (`REFUSED`): an error, because the program
+  relies on its effect;
+- unknown: an error with the most similar name.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import NamedTuple
 
 
 class Alias(NamedTuple):
-    """Another name for a setting, and what its values are there."""
+    """The setting that an alias means, and the conversion of its values."""
 
     name: str
     value: Callable[[str], str] = str
 
 
 def kibibytes(text: str) -> str:
-    """librdkafka gives some sizes in KiB."""
+    """Bytes of a size that librdkafka has in KiB."""
     return str(int(text) * 1024) if text.strip().isdecimal() else text
 
 
 def offset_reset_name(text: str) -> str:
-    """librdkafka's words for where to begin."""
+    """Kafka's name of a reset strategy that librdkafka names differently."""
     words = {
         "smallest": "earliest",
         "beginning": "earliest",
@@ -45,8 +45,7 @@ def offset_reset_name(text: str) -> str:
 
 
 def assignor_names(text: str) -> str:
-    """Java, kafka-python and aiokafka name their classes; librdkafka, and this client, what they
-    do."""
+    """The names of assignors, from names or from the class names of Java and of Python clients."""
     return ",".join(assignor_name(name.strip()) for name in text.split(",") if name.strip())
 
 
@@ -67,7 +66,7 @@ def upper(text: str) -> str:
 
 
 ALIASES: dict[str, Alias] = {
-    # Kafka's own, where a value may be written in several ways.
+    # Kafka's own names of settings whose values may be written in several ways.
     "acks": Alias("acks", lambda text: "all" if text.strip() == "-1" else lower(text)),
     "auto.offset.reset": Alias("auto.offset.reset", offset_reset_name),
     "compression.type": Alias("compression.type", lower),
@@ -197,35 +196,35 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
 )
 
 REFUSED: dict[str, str] = {
-    "bootstrap.controllers": "controllers are not spoken to directly yet: name brokers",
+    "bootstrap.controllers": "connections to controllers are not supported yet: name brokers",
     "consume.cb": "iterate over the consumer",
     "consumer.timeout.ms": "give the iteration its own end, or use consume(timeout=...)",
-    "default.offset.commit.callback": "commit() raises what goes wrong with it",
-    "default.topic.config": "give its settings beside the others",
+    "default.offset.commit.callback": "commit() raises its errors",
+    "default.topic.config": "give its settings with the others",
     "dr.cb": "give on_delivery to send() or produce()",
     "dr.msg.cb": "give on_delivery to send() or produce()",
-    "enable.auto.offset.store": "set enable.auto.commit=false and commit what was processed",
+    "enable.auto.offset.store": "set enable.auto.commit=false and commit processed records",
     "enable.partition.eof": "compare position() with the end offsets",
-    "error.cb": "errors are raised where they concern you; the rest is logged",
-    "group.protocol.type": "a consumer's groups are of the type consumer",
-    "group.remote.assignor": "it is of the consumer group protocol (KIP-848), not spoken yet",
+    "error.cb": "calls raise their errors; all others are logged",
+    "group.protocol.type": "groups of consumers have the type consumer",
+    "group.remote.assignor": "the consumer group protocol (KIP-848) is not supported yet",
     "log.cb": "the client logs to the logger `odradek`",
-    "oauth.cb": "security protocols are not spoken yet",
-    "offset.commit.cb": "commit() raises what goes wrong with it",
+    "oauth.cb": "security protocols are not supported yet",
+    "offset.commit.cb": "commit() raises its errors",
     "on.delivery": "give it to send() or produce()",
-    "open.cb": "it would not be called",
+    "open.cb": "the client would not call it",
     "partitioner.class": "give a function to the constructor as partitioner=...",
-    "proxy.url": "proxies are not spoken to",
+    "proxy.url": "proxies are not supported",
     "rebalance.cb": "give on_assign, on_revoke and on_lost to subscribe()",
-    "socket.cb": "it would not be called",
-    "socks5.proxy": "proxies are not spoken to",
+    "socket.cb": "the client would not call it",
+    "socks5.proxy": "proxies are not supported",
     "stats.cb": "call metrics() of the client",
     "test.mock.broker.rtt": "give brokers; odradek.testing.Broker is one for tests",
     "test.mock.num.brokers": "give brokers; odradek.testing.Broker is one for tests",
     "throttle.cb": "call metrics() of the client",
-    "transactional.id": "this producer has no transactions yet",
+    "transactional.id": "this producer does not support transactions yet",
 }
-"""Names whose effect would be missed, with what to do instead."""
+"""Settings of features that the clients do not have, and what to do instead."""
 
 HARMLESS: dict[str, str] = {
     "enable.auto.offset.store": "true",
@@ -234,18 +233,18 @@ HARMLESS: dict[str, str] = {
     "test.mock.broker.rtt": "0",
     "test.mock.num.brokers": "0",
 }
-"""Values with which names of `REFUSED` ask for nothing."""
+"""The values that turn the features of some names in `REFUSED` off."""
 
 SECURITY_PREFIXES = ("ssl.", "sasl.", "security.inter.broker.", "enable.ssl.", "enable.sasl.")
-"""Settings of security protocols: without effect on PLAINTEXT, the only one there is."""
+"""Prefixes of settings of security protocols. They have no effect on PLAINTEXT connections."""
 
 
 def normalised(name: str) -> str:
-    """The name in Kafka's style of writing."""
+    """The name in Kafka's form: lower case, with dots."""
     return name.strip().lower().replace("_", ".")
 
 
 def alias_of(name: str) -> Alias:
-    """What a name stands for: by itself, if it is nobody's alias."""
-    own = normalised(name)
-    return ALIASES.get(own, Alias(own))
+    """The setting that a name means: itself, if it is not an alias."""
+    plain = normalised(name)
+    return ALIASES.get(plain, Alias(plain))

@@ -1,4 +1,4 @@
-"""Durations as people write them: 30s, 10m, 1h30m, 500ms, 2d."""
+"""Durations as text: `1h30m` on command lines, ISO 8601 `PT1H30M` in `auto.offset.reset`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ ISO_DURATION = re.compile(
 
 
 def duration_ms(text: str) -> int:
-    """`1h30m` -> 5_400_000. Raises `ValueError`."""
-    pieces = DURATION_PART.findall(text)
-    if not pieces or "".join(number + unit for number, unit in pieces) != text:
+    """Milliseconds of a duration: `1h30m` is 5,400,000. Raises `ValueError`."""
+    parts = DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text!r} is not a duration: write 30s, 10m, 1h30m, 500ms or 2d")
-    ms = sum(float(number) * UNITS_MS[unit] for number, unit in pieces)
+    ms = sum(float(number) * UNITS_MS[unit] for number, unit in parts)
     if math.isinf(ms):
         raise ValueError(f"{text[:20]}... is too long")
     return round(ms)
 
 
 def iso_duration_ms(text: str) -> int:
-    """An ISO 8601 duration, not negative, in milliseconds. Raises `ValueError`."""
+    """Milliseconds of a non-negative ISO 8601 duration, as Java's `Duration` parses it.
+
+    `PT15M`, `P2D`, `P1DT2H30M` and `PT1.5S` are such. Raises `ValueError`.
+    """
     match = ISO_DURATION.fullmatch(text.strip())
     parts = match.groupdict() if match else {}
     amounts = [parts.get(unit) for unit in ("days", "hours", "minutes", "seconds")]
     if match is None or not any(amounts) or (parts["time"] or "").upper() == "T":
-        raise ValueError(f"{text!r} is no duration such as P1DT2H30M or PT15M")
+        raise ValueError(f"{text!r} is not an ISO 8601 duration such as P1DT2H30M or PT15M")
     days, hours, minutes, seconds = (int(amount or 0) for amount in amounts)
     thousandths = int(((parts["fraction"] or "") + "000")[:3])
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + thousandths

@@ -1,11 +1,9 @@
-"""Where to begin reading a partition when no position is known, or the known one does not exist.
+"""`auto.offset.reset`: where a consumer begins without a valid position of a partition.
 
-    earliest              at the first record there is
-    latest                behind the last one
-    none                  nowhere: it is an error
-    by_duration:PnDTnHnMnS   at the first record that is not older than this (KIP-1106)
-
-The duration is in ISO 8601 as Java's `Duration` reads it: `PT15M`, `P2D`, `P1DT2H30M`, `PT1.5S`.
+earliest                 at the first record
+latest                   after the last record
+none                     nowhere: it is an error
+by_duration:PnDTnHnMnS   at the first record that is not older than this (KIP-1106)
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ BY_DURATION = "by_duration:"
 
 
 class OffsetResetType(Enum):
-    """The kinds of it."""
-
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"
@@ -32,33 +28,33 @@ class OffsetResetType(Enum):
 
 
 class AutoOffsetResetStrategy(NamedTuple):
-    """A strategy; `duration_ms` counts for `BY_DURATION` alone."""
+    """A parsed `auto.offset.reset`; `duration_ms` is only used by `BY_DURATION`."""
 
-    strategy: OffsetResetType
+    type: OffsetResetType
     duration_ms: int = 0
 
     def timestamp(self, wall_ms: int) -> int:
-        """What to ask ListOffsets for when it is `wall_ms`."""
-        if self.strategy is OffsetResetType.BY_DURATION:
+        """The timestamp to look up with ListOffsets, at the wall-clock time `wall_ms`."""
+        if self.type is OffsetResetType.BY_DURATION:
             return max(0, wall_ms - self.duration_ms)
-        if self.strategy is OffsetResetType.EARLIEST:
+        if self.type is OffsetResetType.EARLIEST:
             return EARLIEST_TIMESTAMP
         return LATEST_TIMESTAMP
 
     def __str__(self) -> str:
-        if self.strategy is OffsetResetType.BY_DURATION:
-            return f"{self.strategy.value} ({self.duration_ms} ms)"
-        return str(self.strategy.value)
+        if self.type is OffsetResetType.BY_DURATION:
+            return f"{self.type.value} ({self.duration_ms} ms)"
+        return str(self.type.value)
 
 
 EARLIEST = AutoOffsetResetStrategy(OffsetResetType.EARLIEST)
 LATEST = AutoOffsetResetStrategy(OffsetResetType.LATEST)
 NONE = AutoOffsetResetStrategy(OffsetResetType.NONE)
-STRATEGIES = {reset.strategy.value: reset for reset in (EARLIEST, LATEST, NONE)}
+STRATEGIES = {reset.type.value: reset for reset in (EARLIEST, LATEST, NONE)}
 
 
 def parse_offset_reset(text: str) -> AutoOffsetResetStrategy:
-    """What a value of `auto.offset.reset` means. Raises `ValueError`."""
+    """Parse a value of `auto.offset.reset`. Raises `ValueError`."""
     name = text.strip().lower()
     if name in STRATEGIES:
         return STRATEGIES[name]
@@ -70,7 +66,7 @@ def parse_offset_reset(text: str) -> AutoOffsetResetStrategy:
 
 
 def valid_offset_reset() -> Validator[str]:
-    """Values that `offset_reset` understands."""
+    """Values that `parse_offset_reset` accepts."""
 
     def problem(value: str) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""The settings of a producer."""
+"""The settings of a producer, and the rules between them."""
 
 from __future__ import annotations
 
@@ -22,144 +22,150 @@ from odradek.config.setting import (
 )
 
 MAX_IDEMPOTENT_IN_FLIGHT = 5
-ELSEWHERE = dict.fromkeys(
+OTHER_PARTITIONERS = dict.fromkeys(
     ("consistent", "consistent_random", "fnv1a", "fnv1a_random", "murmur2", "random"),
-    "this producer chooses as Kafka's own does: leave it at murmur2_random, or give the "
-    "constructor a function",
+    "this producer chooses partitions as Kafka's Java client does: leave it at murmur2_random, or "
+    "give the constructor a function",
 )
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class BatchingSettings(ClientSettings):
-    """Gathering records into batches."""
+    """Batches of records."""
 
     batch_size = integer(
         "batch.size",
         16_384,
         at_least(0),
-        doc="Bytes of records, as they will be sent but for compression, at which a batch is full.",
+        doc="The size in bytes at which a batch is full, before compression.",
     )
     linger_ms = long(
         "linger.ms",
         5,
         at_least(0),
-        doc="How long a batch waits for more records before it is sent, if it is not full.",
+        doc="The time for which a batch that is not full waits for more records before it is sent.",
     )
     buffer_memory = long(
         "buffer.memory",
         32 * MIB,
         at_least(0),
-        doc="Bytes of records that may wait to be sent. When they are all used, sending blocks.",
+        doc="The bytes of records that may wait to be sent. If they are used up, sending blocks.",
     )
     max_block_ms = long(
         "max.block.ms",
         60_000,
         at_least(0),
-        doc="How long sending may block, for memory and for metadata of the topic together.",
+        doc="The time for which sending may block, for memory and metadata together.",
     )
     max_request_size = integer(
         "max.request.size",
         MIB,
         at_least(0),
-        doc="The most bytes of a request, and so of a record before compression.",
+        doc="The size limit of a request, and so of a record before compression.",
     )
     compression_type = choice(
         "compression.type",
         "none",
         CODECS,
         keyword='Literal["none", "gzip", "snappy", "lz4", "zstd"] | None',
-        doc="How batches are compressed.",
+        doc="The compression of batches.",
     )
     compression_gzip_level = integer(
-        "compression.gzip.level", -1, between_or(1, 9, -1), doc="gzip's level; -1: its own default."
+        "compression.gzip.level",
+        -1,
+        between_or(1, 9, -1),
+        doc="The level of gzip; -1 for its default.",
     )
-    compression_lz4_level = integer("compression.lz4.level", 9, between(1, 17), doc="lz4's level.")
+    compression_lz4_level = integer(
+        "compression.lz4.level", 9, between(1, 17), doc="The level of lz4."
+    )
     compression_zstd_level = integer(
-        "compression.zstd.level", 3, between(-131_072, 22), doc="zstd's level."
+        "compression.zstd.level", 3, between(-131_072, 22), doc="The level of zstd."
     )
 
 
 class DeliverySettings(ClientSettings):
-    """What has to happen until a record counts as sent."""
+    """Acknowledgements, retries and delivery timeouts."""
 
     acks = choice(
         "acks",
         "all",
         ("all", "1", "0"),
         keyword='Literal["all", "1", "0"] | int',
-        doc="Who has to have a record before it is acknowledged: all replicas in sync, its leader, "
-        "or nobody.",
+        doc="The replicas that must have a record before it is acknowledged: all in-sync "
+        "replicas, the leader, or none.",
     )
     enable_idempotence = boolean(
         "enable.idempotence",
         True,
-        doc="Write every record once and in order, however often it has to be sent. Needs "
-        "acks=all, retries, and max.in.flight.requests.per.connection up to 5; it is off by itself "
-        "where these are set otherwise.",
+        doc="Write each record once and in order, even if it is sent again. It requires acks=all, "
+        "retries, and max.in.flight.requests.per.connection of at most 5. If it is not set, "
+        "these settings turn it off.",
     )
     retries = integer(
         "retries",
         INT_MAX,
         between(0, INT_MAX),
-        doc="How often a batch is sent again after an error that may pass. delivery.timeout.ms is "
-        "the better limit.",
+        doc="How often a batch is sent again after a retriable error. delivery.timeout.ms is the "
+        "better limit.",
     )
     max_in_flight_requests_per_connection = integer(
         "max.in.flight.requests.per.connection",
         MAX_IDEMPOTENT_IN_FLIGHT,
         at_least(1),
-        doc="Requests that may be under way to one broker. Above 1 and without idempotence, a "
-        "batch that has to be sent again may come after the next one.",
+        doc="The number of unanswered requests to one broker. Above 1 and without idempotence, a "
+        "batch that is sent again may end up behind the next one.",
     )
     delivery_timeout_ms = integer(
         "delivery.timeout.ms",
         120_000,
         at_least(0),
-        doc="How long a record may take from being sent to being acknowledged, everything "
-        "included. At least linger.ms and request.timeout.ms together.",
+        doc="The time from sending a record to its acknowledgement, everything included. It must "
+        "be at least linger.ms plus request.timeout.ms.",
     )
 
 
 class PartitioningSettings(ClientSettings):
-    """Choosing partitions for records that name none."""
+    """The choice of partitions for records without one."""
 
     partitioner = choice(
         "partitioner",
         "murmur2_random",
-        ("murmur2_random", *ELSEWHERE),
-        refused(ELSEWHERE),
+        ("murmur2_random", *OTHER_PARTITIONERS),
+        refused(OTHER_PARTITIONERS),
         keyword='Literal["murmur2_random"] | PartitionerLike',
-        doc="How keys choose partitions, by librdkafka's names: as Kafka's Java client does it, so "
-        "that all producers agree. The constructor also takes a function of one's own.",
+        doc="How keys choose partitions, by librdkafka's name. This is the method of Kafka's Java "
+        "client, so that all producers agree. The constructor also takes a function.",
         ours=True,
     )
     partitioner_ignore_keys = boolean(
         "partitioner.ignore.keys",
         False,
-        doc="Choose for records with a key as for those without: no longer by the key.",
+        doc="Choose the partition of a record with a key as for one without, not by the key.",
     )
     partitioner_adaptive_partitioning_enable = boolean(
         "partitioner.adaptive.partitioning.enable",
         True,
-        doc="Give brokers that are slow to take batches fewer records without a key.",
+        doc="Give slow brokers fewer of the records without a key.",
     )
     partitioner_availability_timeout_ms = long(
         "partitioner.availability.timeout.ms",
         0,
         at_least(0),
-        doc="Give partitions of a broker that has taken nothing for so long no records without a "
-        "key; 0: never mind.",
+        doc="Give partitions of a broker that accepted nothing for this long no records without a "
+        "key; 0 turns this off.",
     )
     metadata_max_idle_ms = long(
         "metadata.max.idle.ms",
         300_000,
         at_least(5000),
-        doc="A topic that nothing was sent to for so long is no longer kept track of.",
+        doc="The time after which the producer forgets the metadata of a topic to which nothing "
+        "is sent.",
     )
 
 
 class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, PartitioningSettings):
-    """All settings of a producer, with values: a snapshot."""
+    """A snapshot of the values of all settings of a producer."""
 
     kind = "producer"
     arguments: ClassVar[tuple[str, ...]] = (
@@ -173,7 +179,7 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
 
     @classmethod
     def load(cls, given: Mapping[str, Any], where: str = "") -> Self:
-        return super().load(with_level_by_codec(given), where)
+        return super().load(with_codec_level(given), where)
 
     def check(self) -> None:
         if self.enable_idempotence and self.is_given("enable.idempotence"):
@@ -186,42 +192,42 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
             )
 
     def _check_idempotence(self) -> None:
-        problem = self.against_idempotence()
+        problem = self.idempotence_problem()
         if problem is not None:
             raise ConfigError(f"enable.idempotence is true, and {problem}")
 
-    def against_idempotence(self) -> str | None:
-        """What of the other settings rules idempotence out."""
+    def idempotence_problem(self) -> str | None:
+        """The first setting that makes idempotence impossible; None if none does."""
         if self.acks != "all":
-            return f"acks is {self.acks}: it has to be all"
+            return f"acks is {self.acks}: it must be all"
         if self.retries == 0:
-            return "retries is 0: it has to be at least 1"
+            return "retries is 0: it must be at least 1"
         in_flight = self.max_in_flight_requests_per_connection
         if in_flight > MAX_IDEMPOTENT_IN_FLIGHT:
             return (
-                f"max.in.flight.requests.per.connection is {in_flight}: it has to be at most "
+                f"max.in.flight.requests.per.connection is {in_flight}: it must be at most "
                 f"{MAX_IDEMPOTENT_IN_FLIGHT}"
             )
         return None
 
     @property
     def idempotent(self) -> bool:
-        """Whether the producer is: as asked for, and, unless asked for, as the rest allows."""
-        return self.enable_idempotence and self.against_idempotence() is None
+        """True if the producer is idempotent: not if other settings make that impossible."""
+        return self.enable_idempotence and self.idempotence_problem() is None
 
     @property
     def delivery_limit_ms(self) -> int:
-        """`delivery.timeout.ms`, or what linger and request take if its default is less."""
+        """`delivery.timeout.ms`, and at least `linger.ms` plus `request.timeout.ms`."""
         return max(self.delivery_timeout_ms, self.linger_ms + self.request_timeout_ms)
 
     @property
     def required_acks(self) -> int:
-        """`acks` as the protocol has it."""
+        """`acks` as in a Produce request: -1 for all."""
         return -1 if self.acks == "all" else int(self.acks)
 
     @property
     def compression_level(self) -> int | None:
-        """The level of the codec that is set; None for the codec's own default."""
+        """The compression level; None for the default of the codec."""
         levels = {
             "gzip": None if self.compression_gzip_level == -1 else self.compression_gzip_level,
             "lz4": self.compression_lz4_level if self.is_given("compression.lz4.level") else None,
@@ -232,8 +238,8 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
         return levels.get(self.compression_type)
 
 
-def with_level_by_codec(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """librdkafka's `compression.level` as that of the codec that is set, which has its own here."""
+def with_codec_level(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings with librdkafka's `compression.level` replaced by that of the codec."""
     by_name = {normalised(name): name for name in given}
     if "compression.level" not in by_name:
         return given

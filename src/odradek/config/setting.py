@@ -9,9 +9,9 @@ configuration files and APIs, and are parsed by the rules of Kafka's own types: 
 do not matter, `TRUE` is true, lists are separated by commas, integers are checked against the width
 of their type.
 
-A `Check` is a rule that a parsed value must satisfy beyond its type. It returns the problem in the
-words of Kafka's tools, or None, and never changes a value. Its `text` is the same rule as a phrase
-for the reference page.
+A `Validator` is a rule that a parsed value must satisfy beyond its type. It returns the problem in
+the words of Kafka's tools, or None, and never changes a value. Its `text` is the same rule as a
+phrase for the reference page.
 
 A setting in milliseconds may have coarser relatives (`log.roll.ms`, `log.roll.hours`): it is null
 until set, and its `fallbacks` name the settings whose value counts then, each with its factor in
@@ -38,11 +38,11 @@ INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 class ConfigError(ValueError):
-    """A value or name that cannot stand; the message says what, where and what to do."""
+    """A setting has an unknown name or an invalid value; the message says which, where and why."""
 
 
 class ConfigType(IntEnum):
-    """Types with the codes that DescribeConfigs shows."""
+    """The types of settings, with their codes in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -56,7 +56,7 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """When a value may change: by a restart, or also by AlterConfigs, for one broker or for all."""
+    """How a value may change: by a restart, or also by AlterConfigs, for one broker or for all."""
 
     READ_ONLY = "read-only"
     CLUSTER_WIDE = "cluster-wide"
@@ -69,20 +69,20 @@ REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Validator(Generic[T]):
-    """A rule: `problem(value)` is None where it holds; `text` is the rule as a phrase.
+    """A rule: `problem(value)` returns None for a valid value; `text` is the rule as a phrase.
 
-    For a list it looks at each element, unless it is about the `whole`.
+    Of a list it validates each element, or the `whole` list.
     """
 
     text: str
     problem: Callable[[T], str | None]
     whole: bool = False
     choices: tuple[str, ...] = ()
-    """All values that satisfy it, if they are few."""
+    """All valid values, if they can be listed."""
 
 
 def at_least(low: float) -> Validator[Any]:
-    """Numbers of `low` and above."""
+    """Numbers greater than or equal to `low`."""
     return Validator(f"at least {low}", lambda value: _below(value, low))
 
 
@@ -102,7 +102,7 @@ def _below(value: float, low: float) -> str | None:
 
 
 def between_or(low: int, high: int, special: int) -> Validator[int]:
-    """As `between`, and one value outside that means something else."""
+    """Numbers from `low` to `high`, and one special value outside this range."""
 
     def problem(value: int) -> str | None:
         if value == special or low <= value <= high:
@@ -113,7 +113,7 @@ def between_or(low: int, high: int, special: int) -> Validator[int]:
 
 
 def one_of(*choices: str) -> Validator[str]:
-    """Exactly one of the strings, in this case of letters."""
+    """One of these strings; case matters."""
 
     def problem(value: str) -> str | None:
         return None if value in choices else f"String must be one of: {', '.join(choices)}"
@@ -123,15 +123,13 @@ def one_of(*choices: str) -> Validator[str]:
 
 
 def refused(reasons: Mapping[T, str]) -> Validator[T]:
-    """Values that Kafka knows and this broker cannot honour: refused with the reason, never
-    ignored.
-    """
+    """All values but these, which Kafka has and Odradek does not support; with a reason each."""
     listed = ", ".join(f"`{str(value).lower()}`" for value in reasons)
     return Validator(f"not {listed} yet", lambda value: reasons.get(value))
 
 
 def at_most_bytes(most: int) -> Validator[str]:
-    """Texts that take no more in UTF-8."""
+    """Text of at most so many bytes in UTF-8."""
 
     def problem(value: str) -> str | None:
         size = len(value.encode())
@@ -141,7 +139,7 @@ def at_most_bytes(most: int) -> Validator[str]:
 
 
 def matching(pattern: str, problem: str, text: str) -> Validator[str]:
-    """Strings that the regular expression matches as a whole."""
+    """Strings that the regular expression matches from end to end."""
     compiled = re.compile(pattern)
     return Validator(text, lambda value: None if compiled.fullmatch(value) else problem)
 
@@ -152,33 +150,33 @@ def exactly_one(problem: str) -> Validator[tuple[str, ...]]:
 
 
 class SettingOptions(TypedDict, total=False):
-    """What a declaration may say beside name, type, default and checks."""
+    """The optional parts of a declaration."""
 
     doc: Required[str]
     update: UpdateMode
-    sensitive: bool  # the value is never shown
-    hidden: bool  # known and honoured, not listed: for tests
+    sensitive: bool  # DescribeConfigs never shows the value
+    hidden: bool  # valid but not listed: for tests
     ours: bool  # Kafka has no such setting
-    fallbacks: tuple[tuple[Setting[Any], int], ...]
-    broker: Setting[Any] | None  # whose value stands where a topic has none of its own
-    keyword: str  # the type of a client's keyword argument, where it is not that of the values
+    fallbacks: tuple[tuple[Setting[Any], int], ...]  # settings that count while this one is null
+    broker: Setting[Any] | None  # the broker's setting that counts for topics without a value
+    keyword: str  # the type of a client's keyword argument, if it differs from that of the values
 
 
 class Setting(Generic[T]):
-    """One declared setting. `name` is Kafka's; the attribute's name is Python's."""
+    """One declared setting. `name` is Kafka's; `attribute` is its name in Python."""
 
     def __init__(
         self,
         name: str,
         kind: ConfigType,
         default: T,
-        checks: tuple[Validator[Any], ...],
+        validators: tuple[Validator[Any], ...],
         **options: Unpack[SettingOptions],
     ) -> None:
         self.name = name
         self.kind = kind
         self.default = default
-        self.validators = checks
+        self.validators = validators
         self.doc = options["doc"]
         self.update = options.get("update", UpdateMode.READ_ONLY)
         self.sensitive = options.get("sensitive", False)
@@ -197,26 +195,27 @@ class Setting(Generic[T]):
     @overload
     def __get__(self, instance: Settings, owner: type[object]) -> T: ...
     def __get__(self, instance: Settings | None, owner: type[object]) -> Setting[T] | T:
-        # Values live in the instance's dictionary and shadow this: only the class gets here.
+        # An instance has the value in its dictionary, which takes precedence over this descriptor.
         if instance is None:
             return self
         raise AttributeError(f"{self.name} has no value")
 
     def family(self) -> tuple[tuple[Setting[Any], int], ...]:
-        """Settings that say this one's value, first come first served, with the factor to this
-        one's unit.
+        """The settings that give this one its value: itself and its fallbacks, in order.
+
+        The first that is not null counts. Each comes with the factor to this setting's unit.
         """
         return ((self, 1), *self.fallbacks)
 
     def parse(self, text: str) -> T:
-        """The value that `text` means. Raises `ConfigError` in the words of Kafka's tools."""
+        """Parse and validate a value. Raises `ConfigError` in the words of Kafka's tools."""
         value: Any
         if self.kind is ConfigType.LIST:
             value = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
         else:
             value = self._scalar(text.strip())
-        for check in self.validators:
-            self._check(check, value, text)
+        for validator in self.validators:
+            self._validate(validator, value, text)
         return value  # type: ignore[no-any-return]
 
     def _scalar(self, text: str) -> object:
@@ -234,18 +233,18 @@ class Setting(Generic[T]):
             raise self.invalid(text, f"Not a number of type {self.kind.name}")
         return text
 
-    def _check(self, check: Validator[Any], value: object, text: str) -> None:
-        for part in value if isinstance(value, tuple) and not check.whole else (value,):
-            problem = check.problem(part)
+    def _validate(self, validator: Validator[Any], value: object, text: str) -> None:
+        for part in value if isinstance(value, tuple) and not validator.whole else (value,):
+            problem = validator.problem(part)
             if problem is not None:
                 raise self.invalid(part if isinstance(part, str) else text, problem)
 
     def invalid(self, text: str, problem: str) -> ConfigError:
-        """The error for a value that breaks a rule."""
+        """The error for an invalid value."""
         return ConfigError(f"Invalid value {text} for configuration {self.name}: {problem}")
 
     def text(self, value: T) -> str | None:
-        """A parsed value as DescribeConfigs shows it; None for null."""
+        """Format a parsed value as DescribeConfigs shows it; None for null."""
         if value is None:
             return None
         if isinstance(value, bool):
@@ -256,7 +255,7 @@ class Setting(Generic[T]):
 
 
 def double_text(value: float) -> str:
-    """A double as Java writes it: 1.0E7 from ten million on, 1.0E-4 below a thousandth."""
+    """Format a double as Java does: 1.0E7 from ten million on, 1.0E-4 below a thousandth."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value)
     digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
@@ -264,89 +263,89 @@ def double_text(value: float) -> str:
 
 
 def integer(
-    name: str, default: int, *checks: Validator[int], **options: Unpack[SettingOptions]
+    name: str, default: int, *validators: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int]:
     """32 bits, signed."""
-    return Setting(name, ConfigType.INT, default, checks, **options)
+    return Setting(name, ConfigType.INT, default, validators, **options)
 
 
 def short(
-    name: str, default: int, *checks: Validator[int], **options: Unpack[SettingOptions]
+    name: str, default: int, *validators: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int]:
     """16 bits, signed."""
-    return Setting(name, ConfigType.SHORT, default, checks, **options)
+    return Setting(name, ConfigType.SHORT, default, validators, **options)
 
 
 def optional_integer(
-    name: str, *checks: Validator[int], **options: Unpack[SettingOptions]
+    name: str, *validators: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int | None]:
     """32 bits, signed; null until set."""
-    return Setting(name, ConfigType.INT, None, checks, **options)
+    return Setting(name, ConfigType.INT, None, validators, **options)
 
 
 def long(
-    name: str, default: int, *checks: Validator[int], **options: Unpack[SettingOptions]
+    name: str, default: int, *validators: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int]:
     """64 bits, signed."""
-    return Setting(name, ConfigType.LONG, default, checks, **options)
+    return Setting(name, ConfigType.LONG, default, validators, **options)
 
 
 def optional_long(
-    name: str, *checks: Validator[int], **options: Unpack[SettingOptions]
+    name: str, *validators: Validator[int], **options: Unpack[SettingOptions]
 ) -> Setting[int | None]:
     """64 bits, signed; null until set."""
-    return Setting(name, ConfigType.LONG, None, checks, **options)
+    return Setting(name, ConfigType.LONG, None, validators, **options)
 
 
 def double(
-    name: str, default: float, *checks: Validator[float], **options: Unpack[SettingOptions]
+    name: str, default: float, *validators: Validator[float], **options: Unpack[SettingOptions]
 ) -> Setting[float]:
     """A finite decimal number."""
-    return Setting(name, ConfigType.DOUBLE, default, checks, **options)
+    return Setting(name, ConfigType.DOUBLE, default, validators, **options)
 
 
 def boolean(
-    name: str, default: bool, *checks: Validator[bool], **options: Unpack[SettingOptions]
+    name: str, default: bool, *validators: Validator[bool], **options: Unpack[SettingOptions]
 ) -> Setting[bool]:
     """`true` or `false` in any case of letters."""
-    return Setting(name, ConfigType.BOOLEAN, default, checks, **options)
+    return Setting(name, ConfigType.BOOLEAN, default, validators, **options)
 
 
 def string(
-    name: str, default: str, *checks: Validator[str], **options: Unpack[SettingOptions]
+    name: str, default: str, *validators: Validator[str], **options: Unpack[SettingOptions]
 ) -> Setting[str]:
     """Any text, without surrounding blanks."""
-    return Setting(name, ConfigType.STRING, default, checks, **options)
+    return Setting(name, ConfigType.STRING, default, validators, **options)
 
 
 def optional_string(
-    name: str, *checks: Validator[str], **options: Unpack[SettingOptions]
+    name: str, *validators: Validator[str], **options: Unpack[SettingOptions]
 ) -> Setting[str | None]:
     """Any text, without surrounding blanks; null until set."""
-    return Setting(name, ConfigType.STRING, None, checks, **options)
+    return Setting(name, ConfigType.STRING, None, validators, **options)
 
 
 def choice(
     name: str,
     default: str,
     choices: tuple[str, ...],
-    *checks: Validator[str],
+    *validators: Validator[str],
     **options: Unpack[SettingOptions],
 ) -> Setting[str]:
     """One of a few strings."""
-    return Setting(name, ConfigType.STRING, default, (one_of(*choices), *checks), **options)
+    return Setting(name, ConfigType.STRING, default, (one_of(*choices), *validators), **options)
 
 
 def strings(
     name: str,
     default: tuple[str, ...],
-    *checks: Validator[str] | Validator[tuple[str, ...]],
+    *validators: Validator[str] | Validator[tuple[str, ...]],
     **options: Unpack[SettingOptions],
 ) -> Setting[tuple[str, ...]]:
-    """Strings separated by commas; a check looks at each unless it is about the whole."""
-    return Setting(name, ConfigType.LIST, default, checks, **options)
+    """Strings separated by commas."""
+    return Setting(name, ConfigType.LIST, default, validators, **options)
 
 
 def setting_text(value: object) -> str:
-    """Settings are text on the wire and in files; Python's booleans become Kafka's."""
+    """Format a Python value as the text of a setting; booleans are `true` and `false`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,12 +1,13 @@
-"""A set of settings with values, and where each value comes from.
+"""A set of settings with values, and the source of each value.
 
-Values come in layers; the first that names a setting says its value:
+Values come in layers. The first layer that has a setting gives its value:
 
     per-topic > per-broker dynamic > cluster-wide dynamic > static > default
 
-An instance is a snapshot and never changes: a new layer makes a new instance, and `changed` names
-what differs. What DescribeConfigs answers (`describe`) is read off the layers: a value's source,
-and its synonyms, which are all the places that have a say in it, the winner first.
+An instance is a snapshot and never changes: a new layer makes a new instance, and `changed` returns
+the names whose values differ. `describe` returns the rows of DescribeConfigs: each value with its
+source, and its synonyms, which are all layers and settings that could give the value, the winner
+first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from odradek.config.setting import ConfigError, ConfigType, Setting, UpdateMode
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, with the codes that DescribeConfigs shows."""
+    """The source of a value, with its code in DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -34,8 +35,10 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Values as text, by Kafka's names. `where` is for people: `--set`, a file, an environment
-    variable.
+    """Values as text, by Kafka's names.
+
+    `where` says for messages where they were written, for all or by name: `--set`, a file, an
+    environment variable.
     """
 
     source: ConfigSource
@@ -43,13 +46,13 @@ class Layer:
     where: Mapping[str, str] | str = ""
 
     def place(self, name: str) -> str:
-        """Where the value of `name` was written."""
+        """The place where the value of `name` was written; empty if unknown."""
         return self.where if isinstance(self.where, str) else self.where.get(name, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One place that has a say in a value."""
+    """A setting of one layer that gives a value, or would without those before it."""
 
     name: str
     value: str | None
@@ -58,7 +61,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class DescribedConfig:
-    """A row of a DescribeConfigs response. A sensitive value is None."""
+    """A row of a DescribeConfigs response. The value of a sensitive setting is None."""
 
     name: str
     value: str | None
@@ -71,7 +74,7 @@ class DescribedConfig:
 
 
 class Settings:
-    """The base of a class whose attributes are `Setting`s; collects them and holds their values."""
+    """The base of classes whose attributes are `Setting`s; an instance holds their values."""
 
     declared: ClassVar[dict[str, Setting[Any]]]
     families: ClassVar[dict[str, tuple[Setting[Any], ...]]]
@@ -93,9 +96,7 @@ class Settings:
                 cls.families.update((member.name, family) for member in family)
 
     def __init__(self, layers: Sequence[Layer] = ()) -> None:
-        """Layers with the winning one first. Raises `ConfigError` for a value that its setting does
-        not take.
-        """
+        """Layers in order of precedence. Raises `ConfigError` for an invalid value."""
         self.__dict__["layers"] = tuple(layers)
         for setting in self.declared.values():
             layer = self.layer_of(setting.name)
@@ -115,18 +116,16 @@ class Settings:
             raise (ConfigError(f"{place}: {error}") if place else error) from None
 
     def layer_of(self, name: str) -> Layer | None:
-        """The layer that says the value of `name`; None if it is a default."""
+        """The layer that gives the value of `name`; None if it is the default."""
         return next((layer for layer in self.layers if name in layer.values), None)
 
     def fallback(self, setting: Setting[Any]) -> object:
-        """The value of a setting that no layer names."""
+        """The value of a setting that no layer has."""
         return setting.default
 
     @classmethod
     def find(cls, name: str) -> Setting[Any]:
-        """The declaration of `name`. Raises `ConfigError`, with the nearest name there is, for an
-        unknown one.
-        """
+        """The declaration of `name`. Raises `ConfigError` with the most similar name."""
         setting = cls.declared.get(name)
         if setting is None:
             near = get_close_matches(name, cls.declared, n=1)
@@ -140,15 +139,15 @@ class Settings:
         return self.__dict__[setting.attribute]
 
     def effective(self, setting: Setting[Any]) -> int:
-        """The value of a setting or, while it is null, of a coarser relative, in its own unit."""
+        """The value of a setting, or of its first fallback that is not null, in its own unit."""
         for member, factor in setting.family():
             value = self.value(member)
             if value is not None:
                 return int(value * factor)
-        raise AssertionError(f"{setting.name}: the last of a family always has a value")
+        raise AssertionError(f"{setting.name}: the last fallback always has a value")
 
     def changed(self, other: Self) -> tuple[str, ...]:
-        """Names of the settings whose values differ, in the order of the table."""
+        """Names of the settings whose values differ, in the order of declaration."""
         return tuple(
             setting.name
             for setting in self.declared.values()
@@ -156,19 +155,17 @@ class Settings:
         )
 
     def origin(self, name: str) -> str:
-        """Where the value of `name` comes from, for people: `default`, `--set`, `dynamic,
-        cluster-wide` …
-        """
+        """The source of a value as text for users: `default`, `--set`, a file ..."""
         layer = self.layer_of(self.find(name).name)
         if layer is None:
             return "default"
         return layer.place(name) or layer.source.name.lower()
 
     def synonyms(self, setting: Setting[Any], *, relatives: bool = False) -> tuple[Synonym, ...]:
-        """All that have a say in a setting's value, the winner first.
+        """All settings of all layers that could give the value, the winner first.
 
-        With `relatives`, a relative that was set counts although the setting itself is null: the
-        topic's `retention.ms` is what the broker's `log.retention.hours` says.
+        With `relatives`, a fallback counts even if the setting itself is null and was never set:
+        the topic's `retention.ms` comes from the broker's `log.retention.hours`.
         """
         family = self.families[setting.name]
         given = [
@@ -202,12 +199,13 @@ class Settings:
         )
 
     def describe(self, names: Iterable[str] | None = None) -> list[DescribedConfig]:
-        """Rows for DescribeConfigs: of the names asked for that exist, or of all, in the order of
-        the table.
+        """Rows for DescribeConfigs, in the order of declaration.
+
+        With `names`: of those that exist. Without: of all settings but hidden ones.
         """
-        wanted = None if names is None else set(names)
+        requested = None if names is None else set(names)
         return [
             self.describe_one(setting)
             for setting in self.declared.values()
-            if not setting.hidden and (wanted is None or setting.name in wanted)
+            if not setting.hidden and (requested is None or setting.name in requested)
         ]

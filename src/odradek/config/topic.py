@@ -1,7 +1,7 @@
-"""The settings of a topic: all of Kafka 4's, most of them falling back to a setting of the broker.
+"""The settings of a topic. Kafka 4 has the same; most of them fall back to a setting of the broker.
 
-`TopicConfigs` gives the configuration of a topic from what was set for it and the broker's settings
-of the moment; topics with nothing of their own share one.
+`TopicConfigs` makes the configuration of a topic from the values set for it and the current
+settings of the broker. Topics with the same values share one configuration.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ NO_TIERS = {
 }
 
 
-def of_broker(name: str, broker: Setting[T], *checks: Validator[T]) -> Setting[T]:
-    """A topic's form of a broker setting: same type, default, rules and meaning."""
+def of_broker(name: str, broker: Setting[T], *validators: Validator[T]) -> Setting[T]:
+    """Declare a topic's setting that falls back to a broker setting, of the same type and rules."""
     return Setting(
         name,
         broker.kind,
         broker.default,
-        (*broker.validators, *checks),
+        (*broker.validators, *validators),
         doc=broker.doc,
         broker=broker,
         update=UpdateMode.CLUSTER_WIDE,
@@ -46,9 +46,7 @@ def of_broker(name: str, broker: Setting[T], *checks: Validator[T]) -> Setting[T
 
 
 def ms_of_broker(name: str, broker: Setting[int | None]) -> Setting[int]:
-    """The same for a setting with coarser relatives: the default is that of the family, in
-    milliseconds.
-    """
+    """As `of_broker`, for a broker setting with coarser fallbacks, in milliseconds."""
     default = next(
         int(member.default * factor)
         for member, factor in broker.family()
@@ -66,7 +64,7 @@ def ms_of_broker(name: str, broker: Setting[int | None]) -> Setting[int]:
 
 
 def throttled_replicas(name: str, side: str) -> Setting[tuple[str, ...]]:
-    """The replicas whose replication is slowed down."""
+    """Declare a list of replicas whose replication is throttled."""
     return strings(
         name,
         (),
@@ -83,7 +81,7 @@ def throttled_replicas(name: str, side: str) -> Setting[tuple[str, ...]]:
 
 
 class TopicConfig(Settings):
-    """All settings of a topic, with values: a snapshot."""
+    """A snapshot of the values of all settings of a topic."""
 
     unknown = "Unknown topic config name"
 
@@ -140,20 +138,21 @@ class TopicConfig(Settings):
         "remote.log.copy.disable",
         False,
         update=UpdateMode.CLUSTER_WIDE,
-        doc="For tiered topics: stop copying segments away.",
+        doc="For tiered topics: stop copying segments to remote storage.",
     )
     remote_log_delete_on_disable = boolean(
         "remote.log.delete.on.disable",
         False,
         update=UpdateMode.CLUSTER_WIDE,
-        doc="For tiered topics: remove the copies when tiering is switched off.",
+        doc="For tiered topics: delete the remote copies when tiering is disabled.",
     )
     remote_storage_enable = boolean(
         "remote.storage.enable",
         False,
         refused(NO_TIERS),
         update=UpdateMode.CLUSTER_WIDE,
-        doc="Whether closed segments are copied to remote storage. Not in this broker.",
+        doc="Whether closed segments are copied to remote storage. This broker does not support "
+        "it.",
     )
     retention_bytes = of_broker("retention.bytes", BrokerConfig.log_retention_bytes)
     retention_ms = ms_of_broker("retention.ms", BrokerConfig.log_retention_ms)
@@ -169,13 +168,11 @@ class TopicConfig(Settings):
         at_least(1),
         hidden=True,
         update=UpdateMode.CLUSTER_WIDE,
-        doc="As segment.bytes, without its lower bound: for tests that need many small segments.",
+        doc="segment.bytes without its lower bound: for tests that need many small segments.",
     )
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-        """Raises `ConfigError` for unknown names, bad values, and values that contradict each
-        other.
-        """
+        """Raises `ConfigError` for unknown names, invalid values and contradictions."""
         for name in overrides:
             self.find(name)
         self.__dict__["broker"] = broker
@@ -189,7 +186,7 @@ class TopicConfig(Settings):
 
     @property
     def roll_bytes(self) -> int:
-        """Size at which a segment is closed: `segment.bytes`, unless a test says otherwise."""
+        """The size at which a segment is closed: `segment.bytes`, or a test's own."""
         return self.internal_segment_bytes or self.segment_bytes
 
     def fallback(self, setting: Setting[object]) -> object:
@@ -197,7 +194,7 @@ class TopicConfig(Settings):
             return setting.default
         broker: BrokerConfig = self.__dict__["broker"]
         if setting.broker.fallbacks:
-            # Negative means never, in any unit.
+            # A negative value means never, in any unit.
             return max(broker.effective(setting.broker), -1)
         return broker.value(setting.broker)
 
@@ -224,7 +221,7 @@ class TopicConfig(Settings):
 
 
 class TopicConfigs:
-    """Configurations of topics under one broker configuration; equal ones in use are shared."""
+    """The configurations of topics under one broker configuration. Equal ones are shared."""
 
     def __init__(self, broker: BrokerConfig) -> None:
         self.broker = broker
@@ -233,7 +230,7 @@ class TopicConfigs:
         )
 
     def of(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """The configuration of a topic for which these values were set. Raises `ConfigError`."""
+        """The configuration of a topic with these values of its own. Raises `ConfigError`."""
         key = frozenset(overrides.items())
         config = self._shared.get(key)
         if config is None:
@@ -241,8 +238,10 @@ class TopicConfigs:
         return config
 
     def usable(self, overrides: Mapping[str, str]) -> tuple[TopicConfig, list[str]]:
-        """What of these values can be in force, and why the others cannot: what was right when it
-        was set may not be for another version, or contradict a default that was changed since.
+        """The configuration of a topic with the valid ones of these values, and the errors.
+
+        A value that was valid when it was set may be invalid in another version, or contradict a
+        default that has changed since.
         """
         try:
             return self.of(overrides), []

@@ -1,6 +1,11 @@
 """The log: one directory of segments per partition, in Kafka's file formats.
 
-Read in this order: `files` and `memory` (the disk), `segment` and `index` (the formats), `log` (one
-partition), `flush` (what makes bytes durable), `recovery` (what is believed after a crash),
-`log_directory` (all partitions).
+The disk: `files`, `memory_disk`. The formats: `segment`, `index`, `scan`, `log_segments`,
+`leader_epochs`, `checkpoints`, `durable_ends`. One partition: `log`, `log_reader`, `time_lookup`,
+`log_config`, `producer_state`, `producer_snapshot`. Durability: `flush`, `fence`, `recovery`.
+Deletion: `retention`, `compaction`. All partitions of a data directory: `log_directory`. A reader
+of its files: `dump`.
+
+Tests: unit/log, property/test_log_model.py, property/test_log_crashes.py,
+property/test_compaction_model.py, property/test_time_lookup_model.py, sim/test_canaries.py
 """

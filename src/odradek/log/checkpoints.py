@@ -1,18 +1,20 @@
-"""Kafka's checkpoint files: small texts, replaced as a whole.
+"""Kafka's checkpoint files: small text files, replaced as a whole.
 
-    recovery-point-offset-checkpoint     below this offset a partition is durable: log, indexes,
+In the data directory:
+
+    recovery-point-offset-checkpoint     a partition is durable below this offset: log, indexes,
                                          leader epochs and a producer snapshot
-    log-start-offset-checkpoint          first offset that may be read, where records were deleted
-    replication-offset-checkpoint        high watermark
+    log-start-offset-checkpoint          the first offset that may be read, after a deletion
+    replication-offset-checkpoint        the high watermark
     cleaner-offset-checkpoint            the first offset that compaction has not seen
 
-each, in the data directory, of the form
+Their format:
 
     0                                    version
     2                                    number of entries
     5NsPyNF0SqqBQk9mHqmFbw 0 1042        topic, partition, offset
 
-with the topic's id where Kafka writes its name; and in a partition's directory
+with the topic's id where Kafka writes its name. In a partition's directory:
 
     leader-epoch-checkpoint              the first offset of every leader epoch
 
@@ -21,9 +23,8 @@ with the topic's id where Kafka writes its name; and in a partition's directory
     0 0                                  epoch, start offset
     3 1042
 
-The form has no checksum. So a file is believed only if it is, byte for byte, what would have been
-written to say the same: what is cut off, put in or half overwritten is noticed, one digit that
-became another is not.
+The format has no checksum. So a file is accepted only if encoding its rows again gives the same
+bytes. This detects missing, inserted and half overwritten bytes, but not one changed digit.
 """
 
 from __future__ import annotations
@@ -43,28 +44,30 @@ MAX_OFFSET = (1 << 63) - 1
 
 
 class BadCheckpoint(Exception):
-    """A checkpoint file that is not of its form."""
+    """The checkpoint file is not of the expected format."""
 
 
 def encode(rows: Iterable[Iterable[object]]) -> bytes:
-    """A checkpoint file with these rows."""
+    """Return the contents of a checkpoint file with these rows."""
     lines = [" ".join(map(str, row)) for row in rows]
     return "\n".join([VERSION, str(len(lines)), *lines, ""]).encode()
 
 
 def decode(data: bytes, path: str, columns: int) -> list[list[str]]:
-    """The rows of a checkpoint file. Raises `BadCheckpoint`."""
+    """Return the rows of a checkpoint file. Raises `BadCheckpoint`."""
     lines = data.decode("utf-8", "replace").split("\n")
     if lines[0] != VERSION:
         raise BadCheckpoint(f"{path}: not a checkpoint of version {VERSION}")
     rows = [line.split(" ") for line in lines[2:-1]]
     if any(len(row) != columns for row in rows) or encode(rows) != data:
-        raise BadCheckpoint(f"{path}: not the rows of {columns} that it announces")
+        raise BadCheckpoint(f"{path}: the rows do not have {columns} columns each, or are not all")
     return rows
 
 
 def number(text: str, most: int) -> int:
-    """A number of a row, from 0 to `most`. Raises `ValueError` if it is not written as one."""
+    """Parse a number of a row, from 0 to `most`, without sign or leading zeros. Raises
+    `ValueError`.
+    """
     value = int(text)
     if str(value) != text or not 0 <= value <= most:
         raise ValueError(f"{text!r} is not a number from 0 to {most}")
@@ -72,7 +75,7 @@ def number(text: str, most: int) -> int:
 
 
 def decode_offsets(data: bytes, path: str) -> dict[TopicIdPartition, int]:
-    """What a checkpoint of offsets says. Raises `BadCheckpoint`."""
+    """Return the offsets of a checkpoint file. Raises `BadCheckpoint`."""
     offsets = {}
     for topic, partition, offset in decode(data, path, 3):
         try:
@@ -81,12 +84,12 @@ def decode_offsets(data: bytes, path: str) -> dict[TopicIdPartition, int]:
         except ValueError as error:
             raise BadCheckpoint(f"{path}: {error}") from error
     if encode_offsets(offsets) != data:
-        raise BadCheckpoint(f"{path}: rows that are not in order, or twice there")
+        raise BadCheckpoint(f"{path}: the rows are not in order, or a partition is there twice")
     return offsets
 
 
 def encode_offsets(offsets: dict[TopicIdPartition, int]) -> bytes:
-    """A checkpoint of offsets, in order of topic id and partition."""
+    """Return the contents of a checkpoint of offsets, by topic id and partition."""
     return encode(
         (uuid_text(key.topic_id), key.partition, offset) for key, offset in sorted(offsets.items())
     )

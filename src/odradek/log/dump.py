@@ -1,7 +1,7 @@
-"""Our own reader of segment files: what is in them, in plain values.
+"""Reads segment files, indexes and snapshots into plain values, for `odradek dump-log` and tests.
 
-Trusts nothing and stops nowhere but at the first byte that is no batch. Kafka's `DumpLogSegments`
-must tell the same about the same files.
+It trusts nothing and reads up to the first byte that is no batch. Kafka's `DumpLogSegments` prints
+the same for the same files.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class BatchLine(NamedTuple):
 
     def __str__(self) -> str:
         horizon = self.delete_horizon_ms
-        told = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
+        horizon_text = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
         return (
             f"baseOffset: {self.base_offset} lastOffset: {self.last_offset} count: {self.records} "
             f"baseSequence: {self.base_sequence} lastSequence: {self.last_sequence} "
             f"producerId: {self.producer_id} producerEpoch: {self.producer_epoch} "
             f"partitionLeaderEpoch: {self.partition_leader_epoch} "
             f"isTransactional: {_text(self.is_transactional)} "
-            f"isControl: {_text(self.is_control)} deleteHorizonMs: {told} "
+            f"isControl: {_text(self.is_control)} deleteHorizonMs: {horizon_text} "
             f"position: {self.position} {self.timestamp_type}: {self.max_timestamp} "
             f"size: {self.size} magic: 2 "
             f"compresscodec: {self.compress_codec} crc: {self.crc} "
@@ -64,7 +64,7 @@ def _text(value: bool) -> str:
 
 
 def batches(disk: Disk, path: str) -> Iterator[BatchLine]:
-    """The batches of a `.log` file. Raises `BadBatch` where there is no whole one any more."""
+    """Yield the batches of a `.log` file. Raises `BadBatch` where the next batch is not whole."""
     file = disk.open(path)
     try:
         for position, header in walk(file, 0, file.size(), 0):
@@ -100,7 +100,7 @@ def _line(position: int, header: RecordBatchHeader, is_valid: bool) -> BatchLine
 
 
 def records(disk: Disk, path: str) -> Iterator[Record]:
-    """The records of a `.log` file, decompressed."""
+    """Yield the records of a `.log` file, decompressed."""
     file = disk.open(path)
     try:
         for position, header in walk(file, 0, file.size(), 0):
@@ -111,7 +111,7 @@ def records(disk: Disk, path: str) -> Iterator[Record]:
 
 
 def offset_index(disk: Disk, path: str) -> list[tuple[int, int]]:
-    """(offset, position) of each entry of an `.index` file."""
+    """Return the (offset, position) entries of an `.index` file."""
     base_offset = int(path.rpartition("/")[2][:20])
     data = disk.read_file(path)
     whole = data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]
@@ -121,7 +121,7 @@ def offset_index(disk: Disk, path: str) -> list[tuple[int, int]]:
 
 
 def time_index(disk: Disk, path: str) -> list[tuple[int, int]]:
-    """(timestamp, offset) of each entry of a `.timeindex` file."""
+    """Return the (timestamp, offset) entries of a `.timeindex` file."""
     base_offset = int(path.rpartition("/")[2][:20])
     data = disk.read_file(path)
     whole = data[: len(data) // TIME_ENTRY.size * TIME_ENTRY.size]
@@ -131,5 +131,5 @@ def time_index(disk: Disk, path: str) -> list[tuple[int, int]]:
 
 
 def snapshot(disk: Disk, path: str) -> list[SnapshotEntry]:
-    """The producers of a `.snapshot` file. Raises `BadSnapshot`."""
+    """Return the producers in a `.snapshot` file. Raises `BadSnapshot`."""
     return producer_snapshot.decode(disk.read_file(path))

@@ -1,30 +1,29 @@
-"""How far every log of a data directory is known to be durable, and where it starts: the file
-`durable-ends`.
+"""The file `durable-ends`: the durable end and the log start of every log of a data directory.
 
 One slot of 128 bytes per partition, two halves of 64 so that none crosses a sector; big-endian:
 
     offset  size
          0    16  topic id             zero: the half is empty
         16     4  partition
-        20     8  serial               the half with the higher one counts
-        28     8  durable end          the bytes before this offset have been synced
-        36     8  recovery point       so have indexes, leader epochs and a producer snapshot
-        44     8  log start            what deletions raised it to, at least
+        20     8  serial               the half with the higher serial is current
+        28     8  durable end          the records before this offset are synced
+        36     8  recovery point       indexes, leader epochs and a producer snapshot are, too
+        44     8  log start            the log start after the last deletion, at least
         52     4  crc                  CRC-32C of the 52 bytes before it
 
-A worker that has synced a log writes the half that does not count, and only then is anything
-acknowledged. The write itself is not synced, and need not be: what it says is true whenever it is
-read. After the death of the process, the page cache lives on and the slot is exact: damage to a
-single acknowledged byte is told from a torn tail. After a power loss the slot may be as old as the
-last `sync` of this file (called by the directory's checkpoint), never newer than the truth. A half
-that was torn does not check, and the other, which is older, counts. Truncation of durable bytes is
-the one step back, so `lower` syncs before it returns.
+A worker that has synced a log writes the half that is not current, and only then is anything
+acknowledged. The write is not synced and need not be, because the slot is true whenever it is read.
+If only the process dies, the page cache survives and the slot is exact: recovery can tell damage to
+one acknowledged byte from a torn tail. After a power loss the slot may be as old as the last `sync`
+of this file, which the directory's checkpoint calls, but it never claims too much. A torn half has
+a wrong checksum, and the other half, which is older, is used. Only truncation lowers a durable end,
+so `lower` syncs before it returns.
 
-A log start that DeleteRecords or retention raised is noted by the owner at once, so that what was
-deleted does not come back with the next process. It is synced before DeleteRecords is answered
-(`sync`), and by the checkpoint of a retention pass before the files go.
+When DeleteRecords or retention raises a log start, the owner writes it at once, so that deleted
+records do not come back with the next process. It is synced before DeleteRecords is answered
+(`sync`), and by the checkpoint of a retention pass before the files are removed.
 
-A log without a half that checks has no slot; recovery then goes by
+A log without a half that has a correct checksum has no slot; recovery then uses
 `recovery-point-offset-checkpoint`.
 """
 
@@ -73,26 +72,26 @@ class DurableEnd:
 
     @property
     def is_written(self) -> bool:
-        """Whether a half of it was read, or written by this process."""
+        """True if a half was read from the file or written by this process."""
         return self._serial > 0
 
     def update(self, serial: int, offset: int, recovery_point: int, log_start: int) -> None:
-        """Become what a half says, if it is newer."""
+        """Take the values of a half, if it is newer."""
         if serial > self._serial:
             self._serial, self.log_start = serial, log_start
             self.offset, self.recovery_point = offset, recovery_point
 
     def write(self, offset: int, recovery_point: int, generation: int) -> None:
-        """The log is durable up to `offset`. From any thread, one at a time per log.
+        """Write that the log is durable up to `offset`. From any thread, one at a time per log.
 
-        `generation` is the one in which that work began; after a truncation it says nothing.
+        `generation` is that of the beginning of the flush; after a truncation the call is ignored.
         """
         with self._ends.lock:
             if generation == self.generation:
                 self._write(offset, recovery_point)
 
     def write_log_start(self, log_start: int) -> None:
-        """The log starts here. Owner thread; `sync` makes it durable."""
+        """Write the log start. Owner thread; `sync` makes it durable."""
         with self._ends.lock:
             before, self.log_start = self.log_start, log_start
             try:
@@ -102,7 +101,7 @@ class DurableEnd:
                 raise
 
     def sync(self) -> None:
-        """Blocks until it is durable, and what was noted for all other logs of the directory."""
+        """Make the slots of all logs of the directory durable. Blocks."""
         self._ends.sync()
 
     def _write(self, offset: int, recovery_point: int) -> None:
@@ -119,7 +118,7 @@ class DurableEnd:
         self._ends.file.write(position, body + CRC.pack(google_crc32c.value(body)))
 
     def lower(self, offset: int) -> None:
-        """The log is about to be truncated to `offset`. Blocks until that is durable."""
+        """Lower the durable end before a truncation to `offset`. Blocks until that is durable."""
         with self._ends.lock:
             self.generation += 1
             if offset >= self.offset:
@@ -163,12 +162,12 @@ class DurableEnds:
         return True
 
     def get(self, key: TopicIdPartition) -> DurableEnd | None:
-        """The slot of a log; None if it has none that can be believed."""
+        """Return the slot of a log, or None if it has none with a correct checksum."""
         end = self._slots.get(key)
         return end if end is not None and end.is_written else None
 
     def slot(self, key: TopicIdPartition) -> DurableEnd:
-        """The slot of a log, made if it has none. Owner thread."""
+        """Return the slot of a log, created if it has none. Owner thread."""
         end = self._slots.get(key)
         if end is None:
             if self._free:
@@ -180,20 +179,20 @@ class DurableEnds:
         return end
 
     def forget(self, key: TopicIdPartition) -> None:
-        """The log is gone; its slot is free. Owner thread."""
+        """Free the slot of a deleted log. Owner thread."""
         end = self._slots.pop(key, None)
         if end is not None:
             with self.lock:
-                end.generation += 1  # a flush under way must not note its end in another's slot
+                end.generation += 1  # a flush under way must not write to another log's slot
                 self.file.write(end.position, FREE)
             self._free.append(end.position)
 
     def partitions(self) -> list[TopicIdPartition]:
-        """Whose slots there are."""
+        """Return the partitions that have a slot."""
         return list(self._slots)
 
     def sync(self) -> None:
-        """Blocks until all notes are durable. Worker."""
+        """Make all slots durable. Blocks; for a worker."""
         self.file.sync()
 
     def close(self) -> None:

@@ -1,15 +1,15 @@
-"""What stops writing: a failed directory, a damaged partition.
+"""Failures of a data directory or a partition, and the fence that stops writing after one.
 
-`LogDirFailure`: the disk refused a write or a sync that must not fail. The whole data directory is
-fenced: nothing is appended to it and, above all, nothing more is called durable in it, for after a
-failed `fsync` the kernel may have dropped the very pages it could not write, and the next `fsync`
-succeeds. There is no way back but a restart, which reads what is really there.
+`LogDirFailure`: a write or a sync that must not fail has failed. The whole data directory is
+fenced: nothing is appended to it, and nothing more is reported durable in it, because after a
+failed `fsync` the kernel may have dropped the pages that it could not write, and the next `fsync`
+succeeds. Only a restart, which reads what is really on the disk, lifts the fence.
 
-`LogDamaged`: bytes that were durable are gone or changed. One partition goes offline; its files are
-left exactly as they are.
+`LogDamaged`: durable bytes are lost or changed. One partition goes offline; its files are left as
+they are.
 
-A full disk is neither: the append that met it fails with its `OSError`, nothing of it is in the
-log, and the next one may succeed.
+A full disk is neither: the append fails with its `OSError`, nothing of it is in the log, and the
+next one may succeed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REFUSED_FOR_NOW = frozenset(
 
 @mypyc_attr(native_class=False)
 class LogDirFailure(OSError):
-    """A data directory that can no longer be trusted to keep what is written."""
+    """The data directory failed a write or a sync and is fenced."""
 
     def __init__(self, path: str, cause: OSError) -> None:
         super().__init__(cause.errno or errno.EIO, f"data directory is fenced: {cause}", path)
@@ -33,7 +33,7 @@ class LogDirFailure(OSError):
 
 
 class LogDamaged(Exception):
-    """Durable bytes of a partition are damaged: what, where, and what to do."""
+    """Durable bytes of a partition are damaged. The message says where, how and what to do."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
@@ -46,7 +46,10 @@ class LogDamaged(Exception):
 
 
 class Fence:
-    """One per data directory, shared by its logs and its workers; closed by the first failure."""
+    """Stops all writing to a data directory after its first failure.
+
+    There is one per data directory, shared by its logs and its workers.
+    """
 
     __slots__ = ("failure", "path")
 
@@ -60,13 +63,17 @@ class Fence:
             raise self.failure
 
     def fail(self, cause: OSError) -> LogDirFailure:
-        """Close the fence (from any thread); returns the failure to raise."""
+        """Close the fence and return the failure to raise. From any thread."""
         if self.failure is None:
             self.failure = LogDirFailure(self.path, cause)
         return self.failure
 
     def classify(self, error: OSError) -> OSError:
-        """A failed append: the error to raise, which fences the directory unless it may pass."""
+        """Return the error to raise for a failed write.
+
+        A full disk or a lack of descriptors may pass and is returned as it is; any other error
+        fences the directory.
+        """
         if error.errno in REFUSED_FOR_NOW:
             return error
         return self.fail(error)

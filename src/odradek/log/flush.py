@@ -1,30 +1,33 @@
-"""One flush of one log: made by `Log.begin_flush`, run by a worker, ended by `Log.end_flush`.
+"""Flushing: `LogFlush` is one flush of one log, `ShutdownFlush` flushes all logs before a stop.
 
-    owner    begin_flush   captures the log end offset, pins what has unsynced bytes
+A flush is made by `Log.begin_flush`, run by a worker and ended by `Log.end_flush`:
+
+    owner    begin_flush   captures the log end offset, pins the files with unsynced bytes
     worker   run           syncs the data, in order; the directory, if it has new files; then writes
                            the durable end
-    owner    end_flush     raises flushed_offset to the captured offset, unpins
+    owner    end_flush     raises flushed_offset to the captured offset, unpins the files
 
-A log has at most one flush under way; what is appended meanwhile is the next one's. Many logs flush
-at once: that is the group in group commit.
+A log has at most one flush under way; what is appended meanwhile belongs to the next one. Many logs
+flush at once, as in group commit.
 
-A flush that also moves the recovery point ("checkpoint") syncs indexes, writes the leader epochs
-and, if the last one is too far back, a producer snapshot as of the captured offset, and thins out
-older snapshots. If there is no
-room for those (see `fence`), the records are durable all the same: the recovery point stays where
-it was, from which a recovery finds all of it in the log, and the next flush tries again.
+A flush that also moves the recovery point ("checkpoint") syncs the indexes and writes the leader
+epochs. If the last producer snapshot is too far back, it writes one as of the captured offset and
+removes older ones. If there is no room for those files (see `fence`), the records are durable all
+the same: the recovery point stays, recovery reads the log from there, and the next flush tries
+again.
 
-Before a clean stop: every log of a directory flushed to its end, many at once.
+Before a clean stop every log of a directory is flushed to its end, many at once:
 
-    start ─► up to `at_once` flushes on workers ─► each end begins the next ─► done
+    start ─► up to `concurrency` flushes on workers ─► each end begins the next ─► done
 
-One log after the other would wait for the disk several times each; flushes that run together share
-the journal's commits, as in group commit. `LogDirectory.close` then finds nothing left to flush.
+Flushed one after the other, each log would wait for the disk several times; flushes that run
+together share the commits of the file system's journal. `LogDirectory.close` then has nothing left
+to flush.
 
-What does not succeed here is left to `close`, which says so: a log whose flush cannot begin for
-want of room is passed over, and when the directory is fenced, or `give_up` was called because it
-takes too long, no more flushes begin. Nothing that was acknowledged depends on any of it: the next
-start reads from the recovery points that were reached.
+`close` also handles and reports the failures: a log whose flush cannot begin because the disk is
+full is skipped, and no more flushes begin once the directory is fenced or `give_up` was called
+because they take too long. No acknowledgement depends on these flushes: the next start reads from
+the recovery points that were reached.
 """
 
 from __future__ import annotations
@@ -42,15 +45,16 @@ from odradek.model.env import Disk, File, Offload
 if TYPE_CHECKING:
     from odradek.log.log import Log
 
-
 SNAPSHOTS_KEPT = 2
+CONCURRENT_FLUSHES = 32
+"""More would need more descriptors and save little, since flushes that run together share waits."""
 
 
 class LogFlush:
-    """The captured work.
+    """The captured work of one flush.
 
-    `succeeded` after `run` has returned; `checkpoint_postponed` if the recovery point could not be moved; `void`
-    if the log was truncated meanwhile, `abandoned` if it was deleted.
+    `succeeded`: `run` has returned; `checkpoint_postponed`: the recovery point could not be moved;
+    `void`: the log was truncated meanwhile; `abandoned`: the log was deleted.
     """
 
     __slots__ = (
@@ -82,7 +86,7 @@ class LogFlush:
         end_offset: int,
         recovery_point: int,
     ) -> None:
-        """`recovery_point`: where it is, and stays unless `moves_recovery_point` is set."""
+        """`recovery_point` is the present one; it stays unless `moves_recovery_point` is set."""
         self._disk = disk
         self._fence = fence
         self.directory = directory
@@ -108,7 +112,10 @@ class LogFlush:
                 raise
 
     def run(self) -> None:
-        """Make it durable. Blocks; for a worker. An error fences the directory: `LogDirFailure`."""
+        """Make the captured data durable. Blocks; for a worker.
+
+        An error fences the directory and raises `LogDirFailure`.
+        """
         self._fence.check()
         try:
             for file in self.files:
@@ -125,7 +132,7 @@ class LogFlush:
         self.succeeded = True
 
     def _move_recovery_point(self) -> None:
-        """Write what a recovery from there takes for granted, or put it off."""
+        """Write the files that a recovery from the new recovery point needs, or postpone it."""
         try:
             if self.epochs is not None:
                 self._disk.replace_file(*self.epochs)
@@ -139,7 +146,7 @@ class LogFlush:
             self.checkpoint_postponed = True
 
     def _write_snapshot(self, entries: list[SnapshotEntry]) -> None:
-        """The snapshot at the end; of older ones the last is kept."""
+        """Write the snapshot at the end offset; of the older ones only the last is kept."""
         path = producer_snapshot.snapshot_path(self.directory, self.end_offset)
         self._disk.replace_file(path, producer_snapshot.encode(entries))
         names = list(self._disk.list(self.directory))
@@ -154,13 +161,9 @@ class LogFlush:
         self.files = []
 
 
-AT_ONCE = 32
-"""More would need more descriptors, and gain little: what runs together shares its waits."""
-
-
 class ShutdownFlush:
-    """Of the logs given. `done` is called once, on the owner thread, when no flush is under way and
-    none is to come.
+    """Flushes the given logs. `done` is called once, on the owner thread, when no flush is under
+    way and none will begin.
     """
 
     def __init__(
@@ -168,17 +171,17 @@ class ShutdownFlush:
         logs: Iterable[Log],
         offload: Offload,
         done: Callable[[], None],
-        at_once: int = AT_ONCE,
+        concurrency: int = CONCURRENT_FLUSHES,
     ) -> None:
         waiting = [log for log in logs if log.dirty or log.recovery_point < log.log_end_offset]
         self.total = len(waiting)
         self.ended = 0
-        """Flushed, or passed over."""
+        """Logs that were flushed or skipped."""
         self.gave_up = False
         self._waiting: Iterator[Log] = iter(waiting)
         self._offload = offload
         self._done = done
-        self._at_once = at_once
+        self._concurrency = concurrency
         self._in_flight = 0
         self._finished = False
 
@@ -191,7 +194,7 @@ class ShutdownFlush:
         self._begin_flushes()
 
     def _begin_flushes(self) -> None:
-        while self._in_flight < self._at_once and not self.gave_up:
+        while self._in_flight < self._concurrency and not self.gave_up:
             log = next(self._waiting, None)
             if log is None:
                 break
@@ -216,7 +219,7 @@ class ShutdownFlush:
         def ended(_: object) -> None:
             self._in_flight -= 1
             self.ended += 1
-            with suppress(LogDirFailure):  # the fence keeps it, and the next flush does not begin
+            with suppress(LogDirFailure):  # the fence keeps it, so the next flush does not begin
                 log.end_flush(flush)
             self._begin_flushes()
 

@@ -1,28 +1,28 @@
-"""Offset index and time index of a segment: sparse, sorted, rebuilt from the log on any doubt.
+"""Offset index and time index of a segment: sparse, sorted, rebuilt from the log when in doubt.
 
 `<base offset>.index`, 8 bytes per entry, big-endian, ascending:
 
     offset  size
          0     4  relativeOffset   last offset of an indexed batch, minus the segment's base offset
-         4     4  position         where that batch starts in the `.log` file
+         4     4  position         start of that batch in the `.log` file
 
 `<base offset>.timeindex`, 12 bytes per entry, ascending in both fields:
 
     offset  size
          0     8  timestamp        the largest timestamp in the segment so far, ms
-         8     4  relativeOffset   last offset of the batch that has it
+         8     4  relativeOffset   last offset of the batch with that timestamp
 
 An entry is added with the first batch that starts more than `index.interval.bytes` after the last
 indexed one. The time index gets a last entry when its segment stops being the active one.
 
-In memory an index is what its file is: a `bytearray` of entries, searched by bisection. The active
-segment's entries are appended there and written to the file later (by a checkpoint, a roll, a
-close): nothing but speed depends on the file, so an append neither waits for it nor fails with it,
-and there is no mmap. Those of older segments are loaded on first use and kept by a `IndexCache`
-of bounded size.
+In memory an index has the format of its file: a `bytearray` of entries, searched by bisection. The
+active segment's entries are appended there and written to the file later (by a checkpoint, a roll
+or a close). Only speed depends on the file, so an append neither waits for it nor fails with it,
+and there is no mmap. The indexes of older segments are loaded on first use and kept by an
+`IndexCache` of bounded size.
 
-Kafka's formats have no room for a checksum. Instead an entry is believed only after the batch it
-points to has been seen to have the last offset (and largest timestamp) it claims: see `segment`.
+Kafka's formats have no room for a checksum. Instead an entry is used only after the batch it points
+to was read and has the last offset (and largest timestamp) of the entry: see `segment`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEFAULT_LOADED_BYTES = 64 << 20
 
 
 class IndexCache:
-    """Which indexes of inactive segments are in memory: the most recently used, up to a limit."""
+    """Keeps the most recently used indexes of inactive segments in memory, up to a limit."""
 
     def __init__(self, limit_bytes: int = DEFAULT_LOADED_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -49,7 +49,7 @@ class IndexCache:
         self._indexes: dict[SparseIndex, int] = {}
 
     def add(self, index: SparseIndex) -> None:
-        """`index` has come into memory, or has been used again."""
+        """Note that `index` was loaded or used; unload the least recently used above the limit."""
         self.remove(index)
         size = len(index.entries)
         self._indexes[index] = size
@@ -60,17 +60,17 @@ class IndexCache:
             oldest.unload()
 
     def remove(self, index: SparseIndex) -> None:
-        """`index` need not be counted any longer."""
+        """Stop counting `index`."""
         self.bytes -= self._indexes.pop(index, 0)
 
 
 class SparseIndex:
-    """What both indexes share: entries in file format, a lazily opened file."""
+    """The base of both indexes: entries in file format and a file that is opened when needed."""
 
     __slots__ = ("_disk", "_file", "base_offset", "entries", "entry", "loaded", "path", "written")
 
     def __init__(self, disk: Disk, path: str, base_offset: int, entry: Struct) -> None:
-        """An empty index in memory. `load` replaces it by what the file says."""
+        """Make an empty index in memory. `load` replaces it by the contents of the file."""
         self._disk = disk
         self._file: File | None = None
         self.path = path
@@ -89,7 +89,7 @@ class SparseIndex:
         return len(self.entries) if self.loaded or self._file is None else self._file.size()
 
     def load(self) -> bool:
-        """Read the file; False (and the index is empty) if it is missing or no whole entries."""
+        """Read the file. False, with an empty index, if it is missing or has a partial entry."""
         self.entries = bytearray()
         self.written = 0
         self.loaded = False
@@ -106,7 +106,7 @@ class SparseIndex:
         return True
 
     def is_ascending(self) -> bool:
-        """Whether every entry is above the one before it, in both fields, and none below 0."""
+        """True if every entry is above the one before it, in both fields, and none is below 0."""
         entries = self.entry.iter_unpack(self.entries)
         return all(
             before[0] < after[0] and before[1] < after[1]
@@ -114,35 +114,35 @@ class SparseIndex:
         )
 
     def unload(self) -> None:
-        """Forget the entries; only for an index that is wholly written."""
+        """Drop the entries from memory; all of them must be in the file."""
         assert self.written == len(self.entries), self.path
         self.entries = bytearray()
         self.loaded = False
 
     def discard(self) -> None:
-        """Forget the entries, written or not: the next use reads the file."""
+        """Drop the entries from memory, written or not: the next use reads the file."""
         self.entries = bytearray()
         self.written = 0
         self.loaded = False
 
     def truncate(self, count: int) -> None:
-        """Cut to the first `count` entries."""
+        """Keep only the first `count` entries."""
         del self.entries[count * self.entry.size :]
         if self.written > len(self.entries):
             self.write_out()
 
     def file(self) -> File:
-        """The file, created if it does not exist."""
+        """Return the file, created if it does not exist."""
         if self._file is None:
             self._file = self._disk.open(self.path, create=True)
         return self._file
 
     def needs_file(self) -> bool:
-        """Whether there is something to say that a missing file would not say of a new segment."""
+        """True if the index has entries, or a file that may have them."""
         return len(self.entries) > 0 or self._file is not None or self._disk.exists(self.path)
 
     def write_out(self) -> None:
-        """Bring the file up to the entries in memory. Not synced."""
+        """Write the entries in memory to the file. Not synced."""
         file = self.file()
         file.pin()  # recovery does this on a worker
         try:
@@ -161,7 +161,7 @@ class SparseIndex:
 
 
 class OffsetIndex(SparseIndex):
-    """Offset -> position of a batch at or before it."""
+    """Maps an offset to the position of a batch at or before it."""
 
     __slots__ = ()
 
@@ -169,34 +169,34 @@ class OffsetIndex(SparseIndex):
         super().__init__(disk, path, base_offset, OFFSET_ENTRY)
 
     def append(self, last_offset: int, position: int) -> None:
-        """Index the batch at `position` whose last offset is `last_offset`."""
+        """Add an entry for the batch at `position` whose last offset is `last_offset`."""
         self.entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
 
     def at(self, slot: int) -> tuple[int, int]:
-        """(last offset of the batch, its position) of an entry."""
+        """Return an entry: (last offset of the batch, its position)."""
         relative, position = OFFSET_ENTRY.unpack_from(self.entries, slot * 8)
         return self.base_offset + relative, position
 
     def lookup(self, offset: int) -> int:
-        """Slot of the last entry whose batch ends at or before `offset`; -1: none."""
+        """Slot of the last entry whose batch ends at or before `offset`, or -1."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 8)
         relative = offset - self.base_offset
         return bisect_right(slots, relative, key=lambda slot: read(entries, slot * 8)[0]) - 1
 
     def slot_at(self, position: int) -> int:
-        """Slot of the last entry whose batch starts at or before `position`; -1: none."""
+        """Slot of the last entry whose batch starts at or before `position`, or -1."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 8)
         return bisect_right(slots, position, key=lambda slot: read(entries, slot * 8 + 4)[0]) - 1
 
     def floor(self, position: int) -> int:
-        """Position of the last indexed batch that starts at or before `position`; 0: none."""
+        """Position of the last indexed batch that starts at or before `position`, or 0."""
         slot = self.slot_at(position)
         return self.at(slot)[1] if slot >= 0 else 0
 
     def truncate_from(self, position: int) -> None:
-        """Drop the entries of batches that start at or after `position`."""
+        """Remove the entries of batches that start at or after `position`."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 8)
         self.truncate(
@@ -205,7 +205,7 @@ class OffsetIndex(SparseIndex):
 
 
 class TimeIndex(SparseIndex):
-    """Timestamp -> an offset at or before the first record that is as late."""
+    """Maps a timestamp to an offset at or before the first record that is as late."""
 
     __slots__ = ()
 
@@ -213,22 +213,24 @@ class TimeIndex(SparseIndex):
         super().__init__(disk, path, base_offset, TIME_ENTRY)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Note the largest timestamp so far; ignored unless it is later than the last entry's."""
+        """Add an entry for the largest timestamp so far, if it is later than the last entry's."""
         if timestamp >= 0 and timestamp > self.last()[0]:
             self.entries += TIME_ENTRY.pack(timestamp, offset - self.base_offset)
 
     def at(self, slot: int) -> tuple[int, int]:
-        """(timestamp, offset) of an entry."""
+        """Return an entry: (timestamp, offset)."""
         timestamp, relative = TIME_ENTRY.unpack_from(self.entries, slot * 12)
         return timestamp, self.base_offset + relative
 
     def last(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
+        """Return the last entry: (timestamp, offset); (-1, base offset) if there is none."""
         size = len(self.entries)
         return self.at(size // 12 - 1) if size else (-1, self.base_offset)
 
     def read_last(self) -> tuple[int, int]:
-        """The last entry of a file that is not loaded, read from its end; (-1, base) if none."""
+        """Read the last entry from the end of a file that is not loaded; (-1, base offset) if there
+        is none.
+        """
         if not self._disk.exists(self.path):
             return -1, self.base_offset
         file = self.file()
@@ -238,18 +240,18 @@ class TimeIndex(SparseIndex):
         return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> int:
-        """Slot of the last entry that is earlier than `timestamp`; -1: none."""
+        """Slot of the last entry that is earlier than `timestamp`, or -1."""
         entries, read = self.entries, TIMESTAMP_AT.unpack_from
         slots = range(len(entries) // 12)
         return bisect_right(slots, timestamp - 1, key=lambda slot: read(entries, slot * 12)[0]) - 1
 
     def slot_before(self, offset: int) -> int:
-        """Slot of the last entry of an offset below `offset`; -1: none."""
+        """Slot of the last entry of an offset below `offset`, or -1."""
         entries, read = self.entries, OFFSET_AT.unpack_from
         slots = range(len(entries) // 12)
         relative = offset - self.base_offset - 1
         return bisect_right(slots, relative, key=lambda slot: read(entries, slot * 12 + 8)[0]) - 1
 
     def truncate_from(self, offset: int) -> None:
-        """Drop the entries of offsets at or after `offset`."""
+        """Remove the entries of offsets at or after `offset`."""
         self.truncate(self.slot_before(offset) + 1)

@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset: `leader-epoch-checkpoint` (see `checkpoints`).
+"""The start offset of each leader epoch: `leader-epoch-checkpoint` (see `checkpoints`).
 
-Every batch carries the epoch of the leader that appended it, so the file is a summary of the log
-and can be made again from it; it is written with the next flush, not when an epoch begins.
-Followers and consumers find by it where two logs part (KIP-101, KIP-279, KIP-320).
+Every batch has the epoch of the leader that appended it, so the file is a summary of the log and
+can be rebuilt from it. It is written with the next flush, not when an epoch begins. Followers and
+consumers find with it where two logs diverge (KIP-101, KIP-279, KIP-320).
 
 Invariant: epochs and start offsets ascend strictly; the last entry is the current epoch.
 """
@@ -28,14 +28,14 @@ UNDEFINED_EPOCH_OFFSET = -1
 
 
 class EpochEndOffset(NamedTuple):
-    """The answer of OffsetForLeaderEpoch; -1 and -1: not known here."""
+    """The answer of OffsetForLeaderEpoch; -1 and -1 if the epoch is not known here."""
 
     leader_epoch: int
     end_offset: int
 
 
 class LeaderEpochs:
-    """The epochs of one log."""
+    """The leader epochs of one log (Kafka's LeaderEpochFileCache)."""
 
     __slots__ = ("_epochs", "_starts", "dirty", "latest", "path")
 
@@ -47,7 +47,7 @@ class LeaderEpochs:
         self._starts: list[int] = []
 
     def load(self, disk: Disk) -> bool:
-        """Read the file; False if it is missing or not sound (the epochs are then in the log)."""
+        """Read the file. False if it is missing or not sound: then rebuild it from the log."""
         if not disk.exists(self.path):
             return False
         try:
@@ -65,11 +65,11 @@ class LeaderEpochs:
         return True
 
     def encode(self) -> bytes:
-        """The contents of the file."""
+        """Return the contents of the file."""
         return checkpoints.encode(self.entries())
 
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, start offset), ascending."""
+        """Return the (epoch, start offset) pairs, ascending."""
         return list(zip(self._epochs, self._starts))
 
     def _changed(self) -> None:
@@ -77,7 +77,10 @@ class LeaderEpochs:
         self.dirty = True
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`; entries that contradict it go. No change if known."""
+        """Begin `epoch` at `start_offset` and remove entries that contradict it.
+
+        Nothing changes if `epoch` is the latest.
+        """
         if epoch < 0 or epoch == self.latest:
             return
         self.truncate_from_end(start_offset)
@@ -89,7 +92,7 @@ class LeaderEpochs:
         self._changed()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log now ends at `end_offset`: epochs that began there or later go."""
+        """Remove the epochs that begin at or after `end_offset`, where the log now ends."""
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:]
@@ -97,7 +100,7 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now starts at `start_offset`: epochs that ended before it go."""
+        """Remove the epochs that end before `start_offset`, where the log now starts."""
         keep = bisect_right(self._starts, start_offset) - 1
         if keep >= 0 and (keep > 0 or self._starts[0] < start_offset):
             del self._epochs[:keep]
@@ -106,15 +109,15 @@ class LeaderEpochs:
             self._changed()
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the batch at `offset`; -1 if it is before the first known one."""
+        """Return the epoch of the batch at `offset`, or -1 before the first known epoch."""
         slot = bisect_right(self._starts, offset) - 1
         return self._epochs[slot] if slot >= 0 else UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """Where the largest epoch at or below `epoch` ends in this log.
+        """Return the end offset of the largest epoch at or below `epoch` in this log.
 
-        The current epoch ends at the log end offset. Not known: an epoch above the current one, or
-        -1. An epoch below the first one is answered with itself and the first start offset.
+        The current epoch ends at the log end offset. -1 and -1 for an epoch above the current one
+        and for -1. An epoch below the first one returns itself and the first start offset.
         """
         if epoch == UNDEFINED_EPOCH or epoch > self.latest or not self._epochs:
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)

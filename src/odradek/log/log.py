@@ -1,6 +1,45 @@
-"""The log of one partition: appends, reads, flushes, and both of its ends.
+"""The log of one partition: appending, reading, trimming, truncating and flushing.
 
-log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
+Its offsets:
+
+    log_start_offset    the first offset that may be read; deletion raises it
+    durable_log_start   the log is known to start here, or later, after a power loss as well
+    recovery_point      everything before it is durable, with its indexes and producer snapshot
+    flushed_offset      everything before it is durable: an acknowledgement may rely on it
+    log_end_offset      the offset that the next record gets
+
+        durable_log_start <= log_start_offset <= recovery_point <= flushed_offset <= log_end_offset
+
+Replication owns the high watermark. The log keeps it because nothing above it may be deleted.
+
+**Appending.** A batch is stamped with its base offset and leader epoch and written to the page
+cache in one system call; a large one as two parts, [16 bytes, the rest as it came].
+
+**Reading.** A read returns slices of files that begin and end with batches. It reads at most a few
+headers itself (see `log_reader`).
+
+**Trimming.** DeleteRecords raises the log start within a segment, retention raises it to the start
+of a segment. Both first write it to the log's slot in `durable-ends`, so it survives the process.
+It survives a power loss once that file or the directory's checkpoint is synced:
+
+    log_start_offset (memory)  >=  written_log_start (slot)  >=  durable_log_start (synced)
+
+The slot has a checksum and the checkpoint of log starts has none. Therefore only the slot may put a
+log start beyond the bytes that are known to be durable (see `log_directory`).
+
+**Flushing.** `begin_flush` captures the work, a worker does it (see `flush`), `end_flush` takes
+over the result. A log has at most one flush under way; what is appended meanwhile belongs to the
+next. A flush that "checkpoints" also moves the recovery point: it brings up to date the files that
+a start reads instead of the log. It writes no file for next to nothing: no index without entries,
+no producer snapshot less than an index interval after the last. So a clean stop writes no file for
+a log that has just been written to, which may be one of thousands. A flush also syncs the
+directories in which files were created, renamed or removed.
+
+**Errors.** `OSError` from an append: nothing was appended. `LogDirFailure`: the data directory is
+fenced. `LogDamaged`: durable bytes have changed; the partition must go offline. Everything else is
+returned as a value.
+
+Opening a log: `recovery`. Which segments are deleted when: `retention`.
 """
 
 from __future__ import annotations
@@ -28,14 +67,12 @@ from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import RecordError, ValidBatch
 
 NO_SEGMENT: Final = -1
-
-
 NONE: Final = ErrorCode.NONE
 STAMP_BYTES: Final = 16
 JOINED_BYTES: Final = 4096
-"""Up to this size a batch is copied to be written in one part, which is cheaper than two."""
+"""A batch of up to this size is copied and written in one part, which is cheaper than two."""
 UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
-"""What a search by time meets in a batch that is no longer what was checked and appended."""
+"""Errors of a search by time in a batch that has changed since it was checked and appended."""
 
 
 class AppendInfo:
@@ -90,7 +127,7 @@ class AppendInfo:
 
 
 class TimestampAndOffset(NamedTuple):
-    """The record found by a search by time."""
+    """The record that a search by timestamp found."""
 
     timestamp: int
     offset: int
@@ -133,21 +170,21 @@ class Log:
         self.reader = LogReader(segments)
         self._flushing: LogFlush | None = None
         self._unsynced_directories: list[str] = []
-        self.unsynced_segments: list[Segment] = []  # below flushed_offset, but perhaps cut unsynced
-        self.sealed: list[Segment] = []  # whose indexes were completed since the last flush
+        # Segments below flushed_offset that recovery may have truncated without a sync.
+        self.unsynced_segments: list[Segment] = []
+        self.sealed: list[Segment] = []  # their indexes were completed since the last flush
         self.unflushed_since_ms = -1
         self.checkpointed_bytes = 0  # bytes appended since the recovery point was last moved
-        self.snapshot_base = NO_SEGMENT  # the segment that was active at the last producer snapshot
-        self.snapshot_size = 0  # and how large it was then, or less
-        self.snapshot_offset = (
-            producers.snapshot_offset
-        )  # of the last one that is durable; -1: none
+        # The active segment at the last producer snapshot, and its size then or a smaller one.
+        self.snapshot_base = NO_SEGMENT
+        self.snapshot_size = 0
+        self.snapshot_offset = producers.snapshot_offset  # of the last durable one; -1: none
         self.rolled = False
-        self.cleaning = False  # compaction is about to replace segments; a cut ends that
+        self.cleaning = False  # compaction is about to replace segments; a truncation aborts it
         self.configure(config)
 
     def configure(self, config: LogConfig) -> None:
-        """Take new settings; they count from the next append on."""
+        """Apply new settings from the next append on."""
         self.config = config
         self.flush_messages = config.flush_messages
         self._segment_bytes = config.segment_bytes
@@ -211,7 +248,7 @@ class Log:
         position: int,
         leader_epoch: int,
     ) -> None:
-        """A batch is in the file: indexes, epochs, producers, log end offset."""
+        """Take an appended batch into the indexes, epochs, producers and log end offset."""
         last_offset = base_offset + header.last_offset_delta
         active.update_after_append(
             base_offset, last_offset, position, header.size, header.max_timestamp
@@ -223,7 +260,9 @@ class Log:
         self.log_end_offset = last_offset + 1
 
     def check_producer(self, header: RecordBatchHeader) -> AppendInfo | None:
-        """The answer to a batch that is not to be appended; None: it is the next one."""
+        """Return None if the batch is its producer's next one, else the result without an append:
+        a duplicate or an error.
+        """
         entry = self.producers.entry(header.producer_id)
         if entry is None:
             valid = header.producer_epoch >= NO_PRODUCER_EPOCH
@@ -249,7 +288,7 @@ class Log:
     def roll_due(
         self, active: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> bool:
-        """Whether a batch must go to a new segment (Kafka's conditions, in Kafka's order)."""
+        """True if a batch must go to a new segment (Kafka's conditions, in Kafka's order)."""
         if active.size + size > self._segment_bytes:
             return True
         if active.size > 0:
@@ -270,7 +309,7 @@ class Log:
         )
 
     def roll(self, now_ms: int) -> Segment:
-        """Begin a new active segment at the log end offset (none if the active one is empty)."""
+        """Begin a new active segment at the log end offset, unless the active one is empty."""
         if (
             self.segments.active.size == 0
             and self.segments.active.base_offset == self.log_end_offset
@@ -292,10 +331,10 @@ class Log:
     # Reading
 
     def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> LogRead:
-        """Batches from the one that holds `offset` on, none of which reaches `up_to_offset`.
+        """Return the batches from the one that holds `offset` to the last before `up_to_offset`.
 
         At most `max_bytes`, but with `min_one` at least one batch if there is one. The slices are
-        pinned; release each.
+        pinned; the caller releases each.
         """
         if offset > self.log_end_offset or offset < self.log_start_offset:
             return LogRead(ErrorCode.OFFSET_OUT_OF_RANGE, [], 0, None)
@@ -310,7 +349,7 @@ class Log:
             raise LogDamaged(self.directory, str(bad)) from bad
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Where an offset of this log is (the batch that holds it, or the end)."""
+        """Return the position of the batch that holds `offset`, or of the log end."""
         if offset >= self.log_end_offset:
             return LogOffsetMetadata(
                 self.log_end_offset, self.segments.active.base_offset, self.segments.active.size
@@ -361,14 +400,14 @@ class Log:
             remove_segment(later)
         truncate_segment(segment, offset, position)
         self.reader.clear_position()
-        # Durable before anything is appended: else a power loss may bring back what was cut.
+        # Durable before the next append: else a power loss may bring back what was truncated.
         segment.file.sync()
         self.disk.sync_directory(self.directory)
 
     # Looking up
 
     def offset_for_timestamp(self, timestamp: int, up_to_offset: int) -> TimestampAndOffset | None:
-        """The first record before `up_to_offset` with this timestamp (ms) or a later one."""
+        """Find the first record before `up_to_offset` with this timestamp (ms) or a later one."""
         try:
             found = time_lookup.first_at_or_after(
                 self.segments.each(), timestamp, self.log_start_offset
@@ -378,7 +417,7 @@ class Log:
         return self._with_epoch(found, up_to_offset)
 
     def offset_for_max_timestamp(self, up_to_offset: int) -> TimestampAndOffset | None:
-        """The first record with the largest timestamp of all before `up_to_offset`."""
+        """Find the first record with the largest timestamp of those before `up_to_offset`."""
         try:
             found = time_lookup.latest(self.segments, up_to_offset)
         except UNREADABLE as bad:
@@ -390,9 +429,9 @@ class Log:
     ) -> TimestampAndOffset | None:
         if found is None or found[1] >= up_to_offset:
             return None
-        # A record before the log start may still be in its segment; its epoch is no longer noted.
-        noted = max(found[1], self.log_start_offset)
-        return TimestampAndOffset(*found, self.epochs.epoch_at(noted))
+        # A record before the log start may still be in its segment; its epoch is no longer known.
+        offset = max(found[1], self.log_start_offset)
+        return TimestampAndOffset(*found, self.epochs.epoch_at(offset))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """See `LeaderEpochs.end_offset_for`."""
@@ -400,7 +439,7 @@ class Log:
 
     @property
     def latest_epoch(self) -> int:
-        """Leader epoch of the last batch; -1: none."""
+        """Leader epoch of the last batch, or -1."""
         return self.epochs.latest
 
     @property
@@ -411,10 +450,11 @@ class Log:
     # Trimming the front
 
     def delete_records(self, offset: int) -> ErrorCode:
-        """DeleteRecords: the log starts at `offset` from now on; -1: at the high watermark.
+        """Raise the log start to `offset`, or with -1 to the high watermark (DeleteRecords).
 
-        OFFSET_OUT_OF_RANGE above the high watermark. What is before it goes with the next retention
-        pass. It outlives the process from now on, and a power failure after `sync_log_start`.
+        Returns OFFSET_OUT_OF_RANGE above the high watermark. The next retention pass deletes the
+        segments before it. The new start survives the process, and a power loss after
+        `sync_log_start`.
         """
         if offset == -1:
             offset = self.high_watermark
@@ -424,13 +464,13 @@ class Log:
             self._write_log_start(offset)
             self.raise_log_start(offset)
         elif offset > max(self.written_log_start, self.durable_log_start):
-            # It starts there already, and nothing says so but the files that are left.
+            # The log starts there already, but only the remaining files say so.
             self._write_log_start(self.log_start_offset)
         return ErrorCode.NONE
 
     @property
     def written_log_start(self) -> int:
-        """What `sync_log_start` would make durable."""
+        """The log start in the slot of `durable-ends`: `sync_log_start` makes it durable."""
         return self.log_start_offset if self.durable is None else self.durable.log_start
 
     def _write_log_start(self, offset: int) -> None:
@@ -442,9 +482,7 @@ class Log:
                 raise self.fence.classify(error) from error
 
     def sync_log_start(self) -> None:
-        """Make durable what DeleteRecords did, to this log and all others of the directory. Blocks;
-        for a worker.
-        """
+        """Make the log starts of all logs of the directory durable. Blocks; for a worker."""
         self.fence.check()
         if self.durable is not None:
             try:
@@ -453,15 +491,15 @@ class Log:
                 raise self.fence.fail(error) from error
 
     def raise_log_start(self, offset: int) -> None:
-        """The log starts at `offset`, unless it starts later already."""
+        """Raise the log start to `offset` if it is lower."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
 
     def remove_oldest_segments(self, count: int) -> list[Segment]:
-        """Take the oldest `count` segments out of the log (all but the active one at most).
+        """Remove the oldest `count` segments from the log, never the active one, and return them.
 
-        Where it starts then is noted first; `OSError` from that: nothing was taken.
+        The new log start is written first; if that raises `OSError`, nothing was removed.
         """
         start = self.segments.end_of(count - 1)
         if start > self.log_start_offset:
@@ -473,14 +511,14 @@ class Log:
     # Flushing
 
     def directory_changed(self, *also: str) -> None:
-        """Files were created: the next flush syncs the directory too (and `also`)."""
+        """Have the next flush sync the log's directory, in which files were created, and `also`."""
         for path in (self.directory, *also):
             if path not in self._unsynced_directories:
                 self._unsynced_directories.append(path)
 
     @property
     def dirty(self) -> bool:
-        """Whether there is anything that is not durable: bytes, names of files, epochs."""
+        """True if bytes, names of files or leader epochs are not durable."""
         return (
             self.flushed_offset < self.log_end_offset
             or bool(self._unsynced_directories)
@@ -489,11 +527,11 @@ class Log:
 
     @property
     def checkpoint_due(self) -> bool:
-        """Whether the next flush should move the recovery point."""
+        """True if the next flush should move the recovery point."""
         return self.rolled or self.checkpointed_bytes >= self.config.checkpoint_bytes
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether `flush.messages`, `flush.ms`, a roll or a due checkpoint call for a flush."""
+        """True if `flush.messages`, `flush.ms`, a roll or a due checkpoint ask for a flush."""
         if not self.dirty:
             return False
         return (
@@ -503,14 +541,15 @@ class Log:
         )
 
     def begin_flush(self, checkpoint: bool = False) -> LogFlush | None:
-        """The work of making everything appended so far durable; None: nothing to do, or under way.
+        """Capture the work that makes everything appended so far durable.
 
-        With `checkpoint`, or if it is due, the recovery point moves too. Call `end_flush` when the
-        work has been run, whatever came of it. `OSError` but no `LogDirFailure`: try again later.
+        Returns None if there is nothing to do or a flush is under way. With `checkpoint`, or if one
+        is due, the flush moves the recovery point. Call `end_flush` after the work has run, also if
+        it failed. An `OSError` that is no `LogDirFailure`: try again later.
         """
         checkpoint = checkpoint or self.checkpoint_due
-        # Where the recovery point is at the end, only for what was asked for since: a stop must not
-        # write a snapshot for every log that nobody has written to.
+        # With the recovery point at the log end, only a roll needs a checkpoint: a stop must not
+        # write a producer snapshot for each log that was not written to.
         checkpoint = checkpoint and (self.recovery_point < self.log_end_offset or self.rolled)
         if self._flushing is not None or not (checkpoint or self.dirty):
             return None
@@ -558,8 +597,8 @@ class Log:
         return flush
 
     def ensure_producers_snapshotted(self, offset: int) -> bool:
-        """Whether the batches before `offset` may go, as far as idempotent producers are concerned:
-        a start finds their sequences in a snapshot. If not, the next flush makes one.
+        """True if a durable snapshot covers the idempotent producers of the batches before
+        `offset`, so that these may be deleted. If not, the next flush writes such a snapshot.
         """
         if len(self.producers) == 0 or offset <= self.snapshot_offset:
             return True
@@ -568,16 +607,17 @@ class Log:
         return False
 
     def _far_from_snapshot(self) -> bool:
-        """Whether a start would have more to read for the producers than it reads anyway for the
-        last index interval; or would have to read in segments that may have been deleted by then.
+        """True if a start would read more than the last index interval to restore the producers, or
+        would read segments that may have been deleted by then.
         """
         active = self.segments.active
         since = active.size - self.snapshot_size
         return self.snapshot_base != active.base_offset or since > self.config.index_interval_bytes
 
     def _written_indexes(self) -> list[File] | None:
-        """The index files since the recovery point, up to date; None if there is no room for that,
-        and the recovery point has to stay.
+        """Write the indexes of the segments since the recovery point and return their files.
+
+        None if the disk has no room: the recovery point stays where it is.
         """
         files = []
         try:
@@ -597,7 +637,9 @@ class Log:
         return files
 
     def end_flush(self, flush: LogFlush) -> int:
-        """Take over what came of a flush; the flushed offset. `LogDirFailure` if it failed."""
+        """Take over the result of a flush and return the flushed offset. `LogDirFailure` if it
+        failed.
+        """
         assert flush is self._flushing, "not the flush under way"
         self._flushing = None
         flush.release()
@@ -615,18 +657,18 @@ class Log:
         return self.flushed_offset
 
     def void_flush(self) -> None:
-        """The log was cut: what a flush under way captured is no more."""
+        """Ignore the result of a flush under way, because the log was truncated."""
         if self._flushing is not None:
             self._flushing.void = True
 
     def abandon(self) -> None:
-        """The log is being deleted: a flush under way may find its files gone."""
+        """Close the files of a log that is being deleted; a flush under way may miss its files."""
         if self._flushing is not None:
             self._flushing.void = self._flushing.abandoned = True
         self.segments.close()
 
     def flush(self, checkpoint: bool = False) -> int:
-        """All of it at once, blocking: for stopping and for tools."""
+        """Begin, run and end a flush; return the flushed offset. Blocks: for stops and tools."""
         work = self.begin_flush(checkpoint)
         if work is not None:
             with suppress(LogDirFailure):  # `end_flush` raises it
@@ -635,7 +677,7 @@ class Log:
         return self.flushed_offset
 
     def close(self, *, flush: bool = True) -> None:
-        """Flush, move the recovery point to the end and give back descriptors. Blocks."""
+        """Flush, move the recovery point to the log end and close the files. Blocks."""
         if flush and self.fence.failure is None:
             self.flush(checkpoint=True)
         self.segments.close()

@@ -1,4 +1,6 @@
-"""The settings of one log, under Kafka's names with units last where Kafka leaves them out."""
+"""The settings of one log, by Kafka's names, with the unit last. Imported by brokers and tools that
+do not open logs.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +32,5 @@ class LogConfig:
     flush_messages: int = NEVER
     flush_ms: int = NEVER
     checkpoint_bytes: int = 64 << 20
-    """Bytes after which the recovery point is due to move: bounds what a restart reads."""
+    """Bytes after which the recovery point moves; limits how much a restart reads."""
     producer_id_expiration_ms: int = 24 * 3600 * 1000

@@ -1,54 +1,44 @@
-"""`meta.properties`: which node of which cluster a data directory belongs to.
-
-    #
-    #2026-11-21T10:00:00                    (Kafka writes a date here; we do not)
-    cluster.id=Lbb1xuqcTUyKnq1VgYwvBQ
-    directory.id=0yJqkpEvTzuW2dNrLV8pLg
-    node.id=1
-    version=1
-
-A directory with an unreadable or foreign identity is refused. It is never taken over, and nothing
-in it is ever removed as an orphan.
-
-A data directory's place on the disk: made durably, and taken away if nothing came of it.
-
-A start that fails (the port is taken, say) leaves the disk as it found it: the directory it made,
-with those above that were missing, and what it put into one that was there and empty. A directory
-that had anything in it is somebody's, and is left as it is, with whatever was added.
-
-What a data directory records of its logs outside of them: durable ends and four checkpoints.
-
-    durable-ends                          see `durable_ends`; kept exact while the process lives
-    recovery-point-offset-checkpoint      see `checkpoints`, as the two after it; written now and
-    log-start-offset-checkpoint           then as a whole, from the logs that are open and what was
-    replication-offset-checkpoint         read for those that are not
-    cleaner-offset-checkpoint
-
-The recovery point of a log comes from its slot in `durable-ends`, or from the checkpoint if it has
-none that can be believed. The log start is what the checkpoint says, or the slot if that says more:
-every deletion notes it there at once. A checkpoint that cannot be read is a problem to tell of, and
-nothing is known from it. Checkpoints have no checksum; so a log start that is beyond all that the
-slot knows of is left out, for a log that starts behind its end is begun anew.
-
-One data directory: its lock, its identity, and the logs of all partitions in it.
+"""A data directory: its lock, its identity, its checkpoints and the logs of all its partitions.
 
     .lock                                 held while a process uses the directory
-    meta.properties                       see `meta_properties`
+    meta.properties                       the identity: which node of which cluster, see below
     .kafka_cleanshutdown                  the last process stopped cleanly: no log needs recovery
-    durable-ends                          see `durable_ends`
-    recovery-point-offset-checkpoint      see `checkpoints`, as the two after it
+    durable-ends                          see `durable_ends`; exact while the process lives
+    recovery-point-offset-checkpoint      see `checkpoints`, as the three after it
     log-start-offset-checkpoint
     replication-offset-checkpoint
     cleaner-offset-checkpoint
     <topic id>-<partition>/               a log, see `log`
     <topic id>-<partition>.<n>-delete/    a deleted log whose files are being removed
 
-Opening the directory reads this list and nothing in the logs, so that 10,000 of them cost nothing
-until they are used: a log is opened by `open_log`, or by a worker with `loading` and then `adopt`.
+Opening the directory reads these names and no logs, so that 10,000 logs cost nothing until they are
+used. `open_log` opens a log; or a worker does, with `open_work`, then the owner calls `adopt`.
 
-Whatever blocks is returned as a function for a worker and touches nothing of the owner's; periodic
-work is a plain method that the broker's timer calls. The clean-shutdown marker is removed before
-the first log is opened, and written only when every log has been read and flushed.
+Blocking work is returned as a function for a worker and touches nothing of the owner thread's.
+Periodic work is a method that the broker's timer calls. The clean-shutdown marker is removed before
+the first log is opened, and written only if every log was read and flushed.
+
+**Identity.** `meta.properties` is Kafka's, without the date in its second line:
+
+    #
+    cluster.id=Lbb1xuqcTUyKnq1VgYwvBQ
+    directory.id=0yJqkpEvTzuW2dNrLV8pLg
+    node.id=1
+    version=1
+
+A directory with an unreadable or foreign identity is refused. It is never taken over, and nothing
+in it is removed as an orphan.
+
+**New directories.** A start that fails (because the port is in use, for example) removes the
+directories that it made and the files that it put into an empty directory. A directory that had
+other files in it is left as it is.
+
+**Offsets.** The checkpoints are written from time to time as a whole: from the open logs, and from
+the values read at the start for the others. The recovery point of a log is that of its slot in
+`durable-ends`, or of the checkpoint if it has no slot. The log start is the higher of the
+checkpoint's and the slot's, in which every deletion writes it at once. An unreadable checkpoint is
+reported as a problem and not used. Checkpoints have no checksum: a log start beyond everything in
+the slot is ignored, because a log that starts after its end would begin empty.
 """
 
 from __future__ import annotations
@@ -81,12 +71,12 @@ META_FILE = "meta.properties"
 
 
 class WrongDirectory(Exception):
-    """This data directory is not this node's, or does not say whose it is."""
+    """The data directory belongs to another node or cluster, or has no readable identity."""
 
 
 @dataclass(slots=True, frozen=True)
 class MetaProperties:
-    """The identity of a data directory."""
+    """The identity of a data directory: the contents of `meta.properties`."""
 
     cluster_id: str
     node_id: int
@@ -100,7 +90,7 @@ class MetaProperties:
 
 
 def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """The identity of `directory`; None if it has none yet. Raises `WrongDirectory`."""
+    """Return the identity of `directory`, or None if it has none. Raises `WrongDirectory`."""
     path = f"{directory}/{META_FILE}"
     if not disk.exists(path):
         return None
@@ -122,22 +112,26 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 
 
 class NewDirectory:
-    """`make`, then `claim` once nobody else can use it; `discard` undoes both."""
+    """Makes a data directory, and removes it again if the start fails.
+
+    Call `make`, then `claim` once the lock is held; `discard` undoes both.
+    """
 
     def __init__(self, disk: Disk, path: str, lock_file: str) -> None:
         self._disk = disk
         self._path = path
         self._lock_file = lock_file
         self._made: list[str] = []
-        """Directories that were missing, the innermost first."""
+        """Directories that did not exist, the innermost first."""
         self._own = False
-        """Whether all that is in it came from here."""
+        """True if this process made everything in the directory."""
 
     def make(self, identity_file: str) -> None:
-        """Make it, and durable its name and those of the directories it is in.
+        """Make the directory and sync all directories above it.
 
-        Which of those are new nobody knows after a start that was cut short, so until there is an
-        identity, which comes later, all of them are synced. One that may not be read is older.
+        After a start that crashed it is unknown which of them are new, so all of them are synced
+        until the directory has an identity, which is written later. A directory above that this
+        process may not read is not new.
         """
         above = [self._path, *ancestors(self._path)]
         self._made = [path for path in above if not self._disk.exists(path)]
@@ -149,13 +143,13 @@ class NewDirectory:
                 self._disk.sync_directory(path)
 
     def claim(self) -> None:
-        """The lock is held: what is in it now was there before."""
+        """Find out, with the lock held, if the directory was empty."""
         self._own = set(self._disk.list(self._path)) <= {self._lock_file}
 
     def discard(self) -> None:
-        """Take away what came from here. Call it while the lock is still held.
+        """Remove what this process made. The lock must still be held.
 
-        What cannot be taken away stays: why the start failed is what matters to whoever asked.
+        Errors are ignored, so that the caller sees why the start failed.
         """
         with suppress(OSError):
             if self._own:
@@ -166,7 +160,7 @@ class NewDirectory:
                 self._disk.remove_tree(path)
 
     def _empty(self) -> None:
-        """The lock goes last, so that another start finds a directory in use, or none."""
+        """Remove the lock file last, so that another start finds a used directory, or none."""
         names = self._disk.list(self._path)
         for name in sorted(names, key=lambda name: name == self._lock_file):
             path = f"{self._path}/{name}"
@@ -177,7 +171,7 @@ class NewDirectory:
 
 
 def ancestors(path: str) -> list[str]:
-    """The directories it is in, the nearest first; `.` and `/` are the last ones."""
+    """Return the directories above `path`, the nearest first, up to `.` or `/`."""
     found = []
     above = path.rstrip("/")
     while above:
@@ -190,10 +184,13 @@ Work = Callable[[], None]
 
 
 class DirectoryOffsets:
-    """Read when a directory is opened. Owner thread; what blocks is returned as work."""
+    """The offsets of all logs in `durable-ends` and the checkpoints.
+
+    They are read when a directory is opened. Owner thread; blocking work is returned as a function.
+    """
 
     def __init__(self, disk: Disk, path: str, fence: Fence, problems: list[str]) -> None:
-        """`problems`: where to tell of checkpoints that cannot be read."""
+        """`problems`: unreadable checkpoints are appended here."""
         self._disk = disk
         self._path = path
         self._fence = fence
@@ -205,11 +202,11 @@ class DirectoryOffsets:
         self._starts_known = log_starts is not None
         self._log_starts = log_starts or {}
         self.first_dirty = self._read(CLEANER_OFFSET_FILE) or {}
-        """Of every log that was ever compacted, the first offset that compaction has not seen."""
+        """The first offset that compaction has not seen, for each log that was ever compacted."""
         self._durable_ends = DurableEnds(disk, path)
 
     def _read(self, name: str) -> dict[TopicIdPartition, int] | None:
-        """A checkpoint's offsets; None if it is missing, or a problem to tell of."""
+        """Read a checkpoint's offsets; None if it is missing or unreadable."""
         path = f"{self._path}/{name}"
         if not self._disk.exists(path):
             return None
@@ -223,7 +220,7 @@ class DirectoryOffsets:
         return offsets
 
     def keep_only(self, partitions: Mapping[TopicIdPartition, object]) -> None:
-        """Free the slots of all others."""
+        """Free the slots of all other partitions."""
         for key in self._durable_ends.partitions():
             if key not in partitions:
                 self._durable_ends.forget(key)
@@ -231,7 +228,7 @@ class DirectoryOffsets:
     def recorded_state(
         self, key: TopicIdPartition, clean: bool
     ) -> tuple[RecordedState, DurableEnd]:
-        """What is known of a log before it is read, and its slot."""
+        """Return what is recorded of a log, and its slot in `durable-ends`."""
         known_end = self._durable_ends.get(key)
         durable = self._durable_ends.slot(key)
         known = RecordedState(clean=clean, compacted=key in self.first_dirty)
@@ -241,8 +238,8 @@ class DirectoryOffsets:
             durable.offset, durable.log_start
         ):
             self._problems.append(
-                f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, which is "
-                f"beyond what is known to have been in it; that is left out"
+                f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, beyond its "
+                f"durable end {durable.offset}; the entry is ignored"
             )
             known.log_start_offset = None
         known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
@@ -255,11 +252,11 @@ class DirectoryOffsets:
         return known, durable
 
     def high_watermark(self, key: TopicIdPartition) -> int:
-        """As it was last recorded."""
+        """Return the high watermark in the checkpoint, or 0."""
         return self._high_watermarks.get(key, 0)
 
     def forget(self, key: TopicIdPartition) -> None:
-        """The partition is gone."""
+        """Remove everything that is recorded of a deleted partition."""
         self._durable_ends.forget(key)
         for offsets in (
             self._recovery_points,
@@ -313,7 +310,7 @@ DELETE_SUFFIX = "-delete"
 
 
 def partition_of(name: str) -> TopicIdPartition | None:
-    """The partition a directory's name stands for; None if it is no log's."""
+    """Return the partition of a directory's name, or None if it is no log's."""
     topic, _, partition = name.rpartition("-")
     if not partition.isdecimal():
         return None
@@ -340,7 +337,7 @@ class LogDirectory:
         self.logs: dict[TopicIdPartition, Log] = {}
         self.problems: list[str] = []
         self.unreadable: list[tuple[Log, Exception]] = []
-        """What the last retention pass met; their partitions are to go offline."""
+        """Logs that the last retention pass could not read; the caller takes them offline."""
         self._new = NewDirectory(disk, path, LOCK_FILE)
         try:
             self._new.make(META_FILE)
@@ -384,7 +381,7 @@ class LogDirectory:
         self.offsets.keep_only(self.partitions)
 
     def take_problems(self) -> list[str]:
-        """What was met and is to be told, once."""
+        """Return the problems found since the last call."""
         problems, self.problems = self.problems, []
         return problems
 
@@ -394,15 +391,15 @@ class LogDirectory:
         return f"{self.path}/{key}"
 
     def get(self, key: TopicIdPartition) -> Log | None:
-        """An opened log."""
+        """Return a log that is open, or None."""
         return self.logs.get(key)
 
     def open_work(
         self, key: TopicIdPartition, config: LogConfig, now_ms: int
     ) -> Callable[[], tuple[Log, RecoveryStats]]:
-        """The work of opening a log, or making a new one. For a worker; hand the log to `adopt`.
+        """Return the work of opening a log, or of making a new one, for a worker.
 
-        The work raises `LogDamaged`, or `OSError`.
+        Pass its log to `adopt`. The work raises `LogDamaged`, `OSError`.
         """
         self.fence.check()
         self._remove_marker()
@@ -427,32 +424,33 @@ class LogDirectory:
         return work
 
     def _remove_marker(self) -> None:
-        """From the first log on. A start that fails before leaves the directory as clean as it
-        was.
+        """Remove the clean-shutdown marker before the first log is opened.
+
+        A start that fails earlier leaves the directory marked clean.
         """
         if self._marked_clean:
             marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
-            if self.disk.exists(marker):  # Else it was removed, and the directory not synced.
+            if self.disk.exists(marker):  # else it was removed, but the directory was not synced
                 self.disk.remove(marker)
             self.disk.sync_directory(self.path)
             self._marked_clean = False
 
     def adopt(self, key: TopicIdPartition, log: Log) -> Log:
-        """Take over a log that was loaded."""
+        """Add a log that `open_work` has opened."""
         mark = self.offsets.high_watermark(key)
         log.high_watermark = max(log.log_start_offset, min(mark, log.log_end_offset))
         self.logs[key] = log
         return log
 
     def open_log(self, key: TopicIdPartition, config: LogConfig, now_ms: int) -> Log:
-        """The log of a partition, opened or made now. Blocks as long as its recovery takes."""
+        """Return the log of a partition, opened or made if necessary. Blocks until recovered."""
         log = self.logs.get(key)
         if log is None:
             log = self.adopt(key, self.open_work(key, config, now_ms)()[0])
         return log
 
     def delete_log(self, key: TopicIdPartition) -> Work:
-        """A partition is gone: its directory is renamed now; the work removes the files."""
+        """Rename the directory of a deleted partition; the returned work removes its files."""
         log = self.logs.pop(key, None)
         if log is not None:
             log.abandon()
@@ -473,7 +471,7 @@ class LogDirectory:
         return work
 
     def remove_leftovers(self) -> Work:
-        """Work: remove what was deleted when the last process ended."""
+        """Return the work that removes deleted logs that the last process left."""
         leftovers, self._leftovers = self._leftovers, []
 
         def work() -> None:
@@ -483,7 +481,7 @@ class LogDirectory:
         return work
 
     def size_of(self, key: TopicIdPartition) -> int:
-        """Bytes of a partition's segments, opened or not."""
+        """Return the bytes of a partition's segments, also if its log is not open."""
         log = self.logs.get(key)
         if log is not None:
             return log.size
@@ -497,11 +495,11 @@ class LogDirectory:
     # Periodic work
 
     def behind_recovery_point(self) -> list[Log]:
-        """Logs whose recovery point is not at their end: flush them with `checkpoint=True`."""
+        """Return the logs whose recovery point is not at their end, which a checkpoint flushes."""
         return [log for log in self.logs.values() if log.recovery_point < log.log_end_offset]
 
     def expire_producers(self, monotonic_ms: int) -> int:
-        """One pass over all logs; how many producers were forgotten."""
+        """Expire producers in all logs and return how many expired."""
         return sum(
             log.producers.expire(monotonic_ms, log.config.producer_id_expiration_ms)
             for log in self.logs.values()
@@ -510,9 +508,9 @@ class LogDirectory:
     def retention(
         self, clock: RetentionClock, wall_ms: int, monotonic_ms: int
     ) -> RetentionPass | None:
-        """One pass: what is to be deleted leaves the logs now. None if there is nothing.
+        """Remove expired segments from all logs and return their deletion, or None.
 
-        A log that cannot be looked at is one of the `unreadable`; the others have their turn.
+        A log that cannot be read is added to `unreadable`, and the pass continues with the others.
         """
         now_ms = clock.now_ms(wall_ms, monotonic_ms)
         deletions = []
@@ -536,12 +534,12 @@ class LogDirectory:
         return self.offsets.checkpoint(self.logs)
 
     def close(self, broker_epoch: int = -1, *, flush: bool = True) -> None:
-        """A clean stop: flush everything, checkpoint, leave the marker, release the lock. Blocks,
-        which thousands of logs should not wait for: see `last_flush`. Not `flush`: without.
+        """Stop cleanly: flush all logs, checkpoint, write the clean-shutdown marker, unlock.
 
-        If the directory is fenced, only the lock is released. There is no marker if a log could not
-        be opened, and so was not recovered, since the last stop without one, or if not all of a log
-        could be written: the next start recovers.
+        Blocks; with thousands of logs run a `ShutdownFlush` first. Without `flush` nothing is
+        flushed. If the directory is fenced, only the lock is released. The marker is not written if
+        a log was not opened, and so not recovered, since the last unclean stop, or if a log could
+        not be written completely: then the next start recovers.
         """
         try:
             for log in self.logs.values():
@@ -562,11 +560,11 @@ class LogDirectory:
         )
 
     def release(self) -> None:
-        """Let go of the directory and leave it as it is, as a crash would."""
+        """Release the lock and leave the directory as it is, as a crash would."""
         self.offsets.close()
         self._unlock()
 
     def abandon(self) -> None:
-        """The start has failed: let go, and if the directory is new, leave nothing of it."""
+        """Release the directory after a failed start; if it is new, remove it."""
         self._new.discard()
         self.release()

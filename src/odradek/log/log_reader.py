@@ -1,13 +1,12 @@
-"""What a log answers.
+"""Reading a log: a read returns slices of segment files that begin and end with batches.
 
-Where a fetch's bytes are: slices of segment files that begin and end with batches.
+Kafka's rules: a fetch offset inside a batch returns the whole batch; nothing at or above the given
+end (high watermark or last stable offset) is returned; the first batch is returned even if it is
+larger than the limit, unless the caller forbids it. Unlike Kafka's, these slices do not end in the
+middle of a batch, as far as the positions in memory tell, so that no bytes are sent for nothing.
 
-Kafka's rules: a fetch offset inside a batch gets the whole batch; nothing at or above the given end
-(high watermark or last stable offset) is returned; the first batch is returned even if it is larger
-than what was asked for, unless the caller does not want that. Unlike Kafka's, our slices do not end
-in the middle of a batch, as far as the positions in memory tell, so that no byte is sent in vain.
-
-For the tail of a log nothing is read here; elsewhere a few headers, from the last index entry on.
+At the tail of a log a read opens no file; elsewhere it reads a few headers, from the last index
+entry on.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ from odradek.log.segment import Segment
 from odradek.model.byte_ranges import FileSlice
 from odradek.model.errors import ErrorCode
 
+NONE: Final = ErrorCode.NONE
+
 
 class LogOffsetMetadata:
-    """An offset and where it is, so that distances in bytes can be told without reading."""
+    """An offset and its position in the log, from which distances in bytes are computed."""
 
     __slots__ = ("offset", "relative_position", "segment_base_offset")
 
@@ -44,16 +45,16 @@ class LogOffsetMetadata:
         return self.segment_base_offset < other.segment_base_offset
 
     def bytes_after(self, other: LogOffsetMetadata) -> int:
-        """Bytes from `other` to this one; both are on the same segment."""
+        """Bytes from `other` to this one. Both are in the same segment."""
         return self.relative_position - other.relative_position
 
 
 class LogRead:
-    """What a fetch finds: slices of files, each pinned until it is released.
+    """The result of a read: slices of files, each pinned until it is released.
 
-    `error` is NONE or OFFSET_OUT_OF_RANGE. `size` is the sum of the slices. `start` is where the
-    fetch offset is. With `first_entry_incomplete` there is a batch, but it is larger than was asked
-    for, and nothing is returned.
+    `error` is NONE or OFFSET_OUT_OF_RANGE. `size` is the sum of the slices. `start` is the position
+    of the fetch offset. `first_entry_incomplete`: the first batch is larger than the limit, so
+    nothing is returned.
     """
 
     __slots__ = ("error", "first_entry_incomplete", "size", "slices", "start")
@@ -78,9 +79,6 @@ class LogRead:
             piece.release()
 
 
-NONE: Final = ErrorCode.NONE
-
-
 class LogReader:
     """Plans the reads of one log. Raises `BadBatch`, `LogDamaged`, `OSError`."""
 
@@ -91,13 +89,15 @@ class LogReader:
         self.clear_position()
 
     def clear_position(self) -> None:
-        """Positions have changed (the log was cut)."""
+        """Forget the remembered stop position, because positions have changed."""
         self._known_base = self._known_end = self._known_position = -1
 
     def read(
         self, offset: int, max_bytes: int, end_offset: int, at_log_end: bool, min_one: bool
     ) -> LogRead:
-        """Batches from the one that holds `offset` up to `end_offset`, which is above it."""
+        """Return the batches from the one that holds `offset` up to `end_offset`, which is above
+        it.
+        """
         segments = self._segments
         if offset >= segments.active.base_offset:
             number, segment = len(segments.items) - 1, segments.active
@@ -133,7 +133,7 @@ class LogReader:
         end_offset: int,
         at_log_end: bool,
     ) -> int:
-        """Go on from the start of segment `number`; the bytes added to `slices`."""
+        """Continue at the start of segment `number`; return the bytes added to `slices`."""
         added = 0
         while max_bytes > added:
             segment = self._segments.loaded(number)
@@ -150,7 +150,7 @@ class LogReader:
         return added
 
     def _stop(self, number: int, segment: Segment, end_offset: int, at_log_end: bool) -> int:
-        """Where reading in this segment must stop so as not to reach `end_offset`."""
+        """Return the position at which a read of this segment must stop before `end_offset`."""
         if segment is self._segments.active:
             if at_log_end:
                 return segment.size
@@ -164,7 +164,7 @@ class LogReader:
         return self._known_position
 
     def metadata(self, offset: int) -> LogOffsetMetadata:
-        """Where the batch is that holds `offset`, which is below the log end."""
+        """Return the position of the batch that holds `offset`, which is below the log end."""
         segment = self._segments.loaded(self._segments.number_of(offset))
         return LogOffsetMetadata(offset, segment.base_offset, segment.locate(offset)[1])
 

@@ -1,25 +1,17 @@
-"""Reading a segment's files in, and how far what they say is believed.
+"""The segments of one log, in order; the last one is active. And loading and truncating a segment.
 
-An inactive segment is checked when it is first used: its last batch must end with the file and just
-before the next segment, and the last entry of the time index must name a batch that is there and be
-no earlier than those at the end. The active one is walked from the last index entry to its end
-after a clean stop, and the last entry of its time index is checked as well; after anything else
-recovery keeps of its indexes what ascends and agrees with the log. An index that is missing or
-disagrees is made anew (`Segment.rebuild_indexes`); a log that does not reach its end is damage.
+Inactive segments have their indexes in memory only while they are used: access them by `loaded`.
+The first use also checks the segment:
 
-Cutting the end off a log, as a follower does whose leader never had it (KIP-101).
+- An inactive segment: its last batch must end with the file and just before the next segment. The
+  last entry of the time index must name an existing batch and be no earlier than the batches at the
+  end.
+- The active one, after a clean stop: it is walked from the last index entry to its end, and the
+  last entry of its time index is checked. After an unclean stop `recovery` keeps the index entries
+  that ascend and match the log.
 
-Durable bytes are cut only here. So that recovery does not miss them later, the durable end is
-lowered on disk before the first byte goes; a crash in between leaves bytes above the durable end,
-which are fetched or truncated again.
-
-`truncate_to` is the log's side of replication between brokers; a leader that is alone never needs
-it. Recovery cuts torn tails with the two functions below.
-
-The segments of one log, in order; the last one is active.
-
-Inactive segments have their indexes in memory only while they are used: get at them by `loaded` or
-`holding`. The first use also checks that the segment ends where the next one begins.
+A missing or wrong index is rebuilt from the log (`Segment.rebuild_indexes`). A segment that does
+not reach its end is damaged.
 """
 
 from __future__ import annotations
@@ -34,10 +26,10 @@ from odradek.log.segment import Segment
 
 
 def load_indexes(segment: Segment, cache: IndexCache, next_base: int) -> None:
-    """Have the indexes of this inactive segment in memory, and see that its end is there.
+    """Load the indexes of this inactive segment and check its end.
 
     `next_base`: base offset of the segment after this one. Raises `LogDamaged` if this one does
-    not reach up to it; then, as after an `OSError`, the next use finds that again.
+    not reach it. After that, or an `OSError`, the next use checks again.
     """
     if not segment.offset_index.loaded or not segment.time_index.loaded:
         try:
@@ -72,9 +64,9 @@ def check_end(segment: Segment, next_base: int) -> None:
 
 
 def load_active(segment: Segment) -> int:
-    """Make this the active segment after a clean stop; returns the log end offset.
+    """Load the active segment after a clean stop and return the log end offset.
 
-    Raises `BadBatch` if what follows the last index entry is not sound.
+    Raises `BadBatch` if a batch after the last index entry is not sound.
     """
     there = segment.offset_index.load() and segment.time_index.load()
     if not (there and last_time_entry_matches(segment)):
@@ -91,10 +83,10 @@ def load_active(segment: Segment) -> int:
 
 
 def complete_indexes(segment: Segment) -> None:
-    """Complete the indexes of an inactive segment, in case its last entries were lost.
+    """Complete the indexes of an inactive segment whose last entries may be lost.
 
-    They are written when the segment is closed, and synced with the next flush. A log that was
-    rolled exactly where its recovery point is reads nothing of the segment before it again.
+    They are written when the segment is closed and synced with the next flush. If the log was
+    rolled exactly at its recovery point, recovery reads nothing of the segment before it.
     """
     if segment.offset_index.load() and segment.time_index.load() and indexes_match(segment):
         segment.max_timestamp, segment.max_timestamp_offset = segment.time_index.last()
@@ -107,9 +99,9 @@ def complete_indexes(segment: Segment) -> None:
 
 
 def indexes_match(segment: Segment) -> bool:
-    """Whether the indexes ascend from 0 and their last entries are true of the log.
+    """True if the indexes ascend from 0 and their last entries match the log.
 
-    What was synced is a prefix of the file; the rest may be anything after a power loss.
+    After a power loss only the synced prefix of an index file is certain.
     """
     for index in (segment.offset_index, segment.time_index):
         if not index.is_ascending():
@@ -121,12 +113,12 @@ def indexes_match(segment: Segment) -> bool:
 
 
 def last_time_entry_matches(segment: Segment) -> bool:
-    """Whether there is a batch that ends where the time index's last entry says, that late."""
+    """True if the log has the batch, with its timestamp, that the time index's last entry names."""
     return len(segment.time_index) == 0 or segment.time_entry_matches(*segment.time_index.last())
 
 
 def truncate_segment(segment: Segment, offset: int, position: int) -> None:
-    """Cut at `position`, where `offset` would start."""
+    """Truncate a segment at `position`, where `offset` would start."""
     if segment.size > position:
         segment.file.truncate(position)
     segment.size = position
@@ -174,27 +166,27 @@ class LogSegments:
         return self._bases[number + 1]
 
     def number_of(self, offset: int) -> int:
-        """The number of the segment that holds `offset`, or the first."""
+        """The number of the segment that holds `offset`; 0 if it is before the first."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that holds `offset`, and those after it."""
+        """The segment that holds `offset` and those after it."""
         return self.items[self.number_of(offset) :]
 
     def loaded(self, number: int) -> Segment:
-        """A segment whose indexes are in memory. Raises `LogDamaged` if its end is missing."""
+        """Return a segment, its indexes in memory. Raises `LogDamaged` if its end is missing."""
         segment = self.items[number]
         if segment is not self.active:
             load_indexes(segment, self._cache, self._bases[number + 1])
         return segment
 
     def each(self) -> Iterator[Segment]:
-        """All of them in order, each loaded when it is yielded."""
+        """Yield all segments in order, each loaded when it is yielded."""
         for number in range(len(self.items)):
             yield self.loaded(number)
 
     def add(self, segment: Segment) -> None:
-        """A new active segment."""
+        """Append a new active segment."""
         self._cache.add(self.active.offset_index)
         self._cache.add(self.active.time_index)
         self.items.append(segment)
@@ -202,7 +194,7 @@ class LogSegments:
         self.active = segment
 
     def remove_first(self, count: int) -> list[Segment]:
-        """Remove the first `count`, not the active one."""
+        """Remove and return the first `count` segments, none of them active."""
         assert count < len(self.items), "the active segment is not for deletion"
         taken = self.items[:count]
         del self.items[:count]
@@ -211,7 +203,7 @@ class LogSegments:
         return taken
 
     def remove_after(self, number: int) -> list[Segment]:
-        """Remove those after `number`, which becomes the active one."""
+        """Remove and return the segments after `number`, which becomes the active one."""
         taken = self.items[number + 1 :]
         del self.items[number + 1 :]
         del self._bases[number + 1 :]
@@ -220,7 +212,7 @@ class LogSegments:
         return taken
 
     def replace(self, first: int, count: int, segment: Segment) -> None:
-        """Have an inactive `segment` in the place of `count` neighbours, all of them inactive."""
+        """Replace `count` consecutive inactive segments by an inactive `segment`."""
         assert first + count < len(self.items), "the active segment is not replaced"
         old = self.items[first : first + count]
         self.items[first : first + count] = [segment]

@@ -1,14 +1,12 @@
-"""A disk in memory: the same protocol as the real one, for `odradek up --memory`, tests and the
-simulator.
+"""A disk in memory with the interface of the real one: `odradek up --memory`, tests, the simulator.
 
-Every change goes through one method, `MemoryDisk.effect(kind, path)`, before it happens. A subclass
-that wants to record, fail, delay or crash overrides it; raising there leaves the disk as it was.
-The kinds are `create append write truncate sync rename remove make_directory sync_directory
-replace`.
+Every change calls `MemoryDisk.effect(kind, path)` before it happens. A subclass may override it to
+record, fail, delay or crash; if it raises, the disk is unchanged. The kinds are `create append
+write truncate sync rename remove make_directory sync_directory replace`.
 
-Contents are a `bytearray` per file and live as long as somebody holds the file, as on POSIX:
-removing or renaming a file that is being read takes away its name only. Nothing is ever lost by a
-crash here; `testing` has a disk that forgets.
+Contents are a `bytearray` per file and live as long as the file object, as on POSIX: removing or
+renaming a file that is being read removes only its name. A crash loses nothing here; the disk of
+`testing` loses unsynced bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ def _missing(path: str) -> FileNotFoundError:
 
 
 class MemoryFile:
-    """A file of a `MemoryDisk` (see `model.env.File`). No descriptors: pins only count."""
+    """A file of a `MemoryDisk` (see `model.env.File`). It has no descriptor; pins are counted."""
 
     __slots__ = ("content", "disk", "name", "pins")
 
@@ -75,7 +73,7 @@ class MemoryFile:
         self.pins -= 1
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is no descriptor."""
 
 
 class MemoryDisk:
@@ -87,7 +85,7 @@ class MemoryDisk:
         self.locks: dict[str, None] = {}
 
     def effect(self, kind: str, path: str) -> None:
-        """Called before every change; the hook of subclasses."""
+        """Called before every change; subclasses override it."""
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         file = self.files.get(path)
@@ -99,7 +97,7 @@ class MemoryDisk:
         return file
 
     def new_file(self, path: str) -> MemoryFile:
-        """The kind of file this disk makes; for subclasses."""
+        """Make a file; subclasses override it."""
         return MemoryFile(self, path)
 
     def exists(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""`<offset, 20 digits>.snapshot`: the producers of a partition as they were before that offset.
+"""Producer snapshots: `<offset, 20 digits>.snapshot`, the producer state before that offset.
 
 All big-endian:
 
@@ -17,9 +17,9 @@ All big-endian:
             34     4  coordinatorEpoch       -1: none
             38     8  currentTxnFirstOffset  -1: no open transaction
 
-A snapshot is taken when the recovery point moves, which it does after a roll, after a number of
-bytes and at a clean stop; the last two are kept. The newest at or below the recovery point is where
-recovery begins; one that does not check is removed and the one before it taken.
+A snapshot is taken when the recovery point moves: after a roll, after a number of bytes and at a
+clean stop. The last two are kept. Recovery begins at the newest snapshot at or below the recovery
+point; one with a wrong checksum is removed and the one before it is used.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from odradek.protocol.record_batch import RecordBatchHeader
 
 VERSION = 1
 LOOK_BACK_BYTES = 1 << 20
-"""How much log before a snapshot is read for the batches that the snapshot leaves out."""
+"""How much log before a snapshot is read for the batches that are not in the snapshot."""
 PREFIX = Struct(">hI")
 COUNT = Struct(">i")
 ENTRY = Struct(">qhiqiqiq")
 
 
 class BadSnapshot(Exception):
-    """A snapshot file that is not sound."""
+    """The snapshot file is cut short, of another version or has a wrong checksum."""
 
 
 def encode(entries: list[SnapshotEntry]) -> bytes:
-    """The file's bytes."""
+    """Return the contents of a snapshot file."""
     body = COUNT.pack(len(entries)) + b"".join(
         ENTRY.pack(
             row.producer_id,
@@ -67,7 +67,7 @@ def encode(entries: list[SnapshotEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[SnapshotEntry]:
-    """The entries. Raises `BadSnapshot`."""
+    """Return the entries of a snapshot file. Raises `BadSnapshot`."""
     try:
         version, crc = PREFIX.unpack_from(data, 0)
         (count,) = COUNT.unpack_from(data, PREFIX.size)
@@ -88,7 +88,7 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def snapshot_offsets(names: list[str]) -> list[int]:
-    """The offsets of the snapshots among these file names, ascending."""
+    """Return the offsets of the snapshots among these file names, ascending."""
     return sorted(
         int(name[:20]) for name in names if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdecimal()
     )
@@ -97,9 +97,9 @@ def snapshot_offsets(names: list[str]) -> list[int]:
 def load_newest(
     disk: Disk, directory: str, names: list[str], at_most: int, state: ProducerState
 ) -> int:
-    """Bring `state` to the newest sound snapshot at or before `at_most`; its offset, -1: none.
+    """Reset `state` to the newest sound snapshot at or before `at_most`; return its offset or -1.
 
-    Later ones, which speak of a log that is no more, and unsound ones are removed.
+    Removes later snapshots, which belong to a truncated part of the log, and unsound ones.
     """
     for offset in reversed(snapshot_offsets(names)):
         path = snapshot_path(directory, offset)
@@ -124,9 +124,9 @@ def restore(
     end: int,
     names: list[str],
 ) -> None:
-    """Bring `state` to where it was at `end`: a snapshot, and the headers of the batches after it.
+    """Restore the `state` at `end` from a snapshot and the headers of the batches after it.
 
-    Raises `BadBatch` if what lies between is not sound.
+    Raises `BadBatch` if a batch between them is not sound.
     """
     start = max(load_newest(disk, directory, names, end, state), segments[0].base_offset)
     if len(state) > 0:
@@ -138,16 +138,16 @@ def restore(
         for _, header in segment.headers_from(start):
             if header.base_offset >= state.end_offset and header.base_offset < end:
                 state.append(header, header.base_offset)
-            if header.next_offset >= end:  # what follows may be a torn tail
+            if header.next_offset >= end:  # after it there may be a torn tail
                 break
     state.end_offset = max(state.end_offset, end)
 
 
 def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatchHeader]:
-    """The headers of the last batches before `offset`, `LOOK_BACK_BYTES` of them or a little more.
+    """Yield the headers of the last batches before `offset`, about `LOOK_BACK_BYTES` of them.
 
-    They were durable long ago; damage among them is found when somebody reads them, not here, and
-    no index is made anew for them.
+    Damage among these batches is not reported here but when a client reads them, and no index is
+    rebuilt for them.
     """
     parts: list[tuple[Segment, int]] = []
     left = LOOK_BACK_BYTES
@@ -173,8 +173,8 @@ def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatc
 
 
 def _start_near(segment: Segment, position: int, limit: int) -> int:
-    """Where the first batch starts that the index names truly, from the last one at or before
-    `position` on; 0 if there is none up to `limit`.
+    """Return the start of the first batch that matches its index entry, from the last entry at or
+    before `position` on; 0 if there is none up to `limit`.
     """
     index = segment.offset_index
     for slot in range(index.slot_at(position), len(index)):

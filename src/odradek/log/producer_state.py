@@ -1,25 +1,25 @@
-"""Idempotent producers: what a partition remembers of each, and by which rules it takes a batch.
+"""State of the idempotent producers of a partition, and the rules by which a batch is accepted.
 
-For every producer id: its epoch, and sequences and offsets of its last five batches. A batch of
+Per producer id it has the epoch, and the sequences and offsets of the last five batches. A batch of
 `(producer id, epoch, first sequence .. last sequence)` is, in this order,
 
     a duplicate          same epoch and the same sequences as one of the last five: answered with
-                         the offsets it got then, not appended
+                         the offsets of that batch, not appended
     fenced               epoch below the remembered one: INVALID_PRODUCER_EPOCH
     out of order         same epoch, and the first sequence does not follow the last one
                          (2^31 - 1 is followed by 0); or a new epoch that does not begin with 0:
                          OUT_OF_ORDER_SEQUENCE_NUMBER
-    next                 else; also any sequence of a producer that is not remembered
+    next                 otherwise; also any sequence of an unknown producer
 
-State changes only in `append`, called for what is in the log: in service and in recovery alike.
-Recovery begins at a snapshot (see `producer_snapshot`), which holds the last batch of each; the
-ones before it are `restore_earlier_batches`ed from the log.
+State changes only in `append`, which is called for batches that are in the log, in service and in
+recovery alike. Recovery begins at a snapshot (see `producer_snapshot`), which has the last batch of
+each producer; `restore_earlier_batches` reads the ones before it from the log.
 
-A producer is forgotten when it has been silent for `producer.id.expiration.ms`. Silence is counted
-on the monotonic clock from pass to pass, so neither old record timestamps nor a clock that somebody
-sets make a producer forgotten, and with it a duplicate accepted.
+A producer expires when it has sent nothing for `producer.id.expiration.ms`. That time is counted on
+the monotonic clock from pass to pass, so neither old record timestamps nor a changed wall clock
+expire a producer too early, which would accept a duplicate.
 
-Not here yet, but kept in the entries and the snapshot format: open transactions.
+Open transactions are not implemented; the entries and the snapshot format have room for them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NONE: Final = ErrorCode.NONE
 
 
 class BatchMetadata(NamedTuple):
-    """One remembered batch."""
+    """Sequences and offsets of one of a producer's last batches."""
 
     first_sequence: int
     last_sequence: int
@@ -52,7 +52,7 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class SnapshotEntry:
-    """One producer as a snapshot has it."""
+    """One producer in a snapshot."""
 
     producer_id: int
     producer_epoch: int
@@ -65,7 +65,7 @@ class SnapshotEntry:
 
 
 class ProducerStateEntry:
-    """What is remembered of one producer; `batches` from old to new, of the current epoch."""
+    """The state of one producer; `batches` are of the current epoch, oldest first."""
 
     __slots__ = (
         "active",
@@ -97,7 +97,7 @@ class ProducerStateEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def find_duplicate(self, header: RecordBatchHeader) -> BatchMetadata | None:
-        """The remembered batch with the same epoch and sequences."""
+        """Return the earlier batch with the same epoch and sequences, or None."""
         if header.producer_epoch == self.producer_epoch:
             first, last = header.base_sequence, header.last_sequence
             for batch in self.batches:
@@ -106,7 +106,7 @@ class ProducerStateEntry:
         return None
 
     def check(self, header: RecordBatchHeader) -> ErrorCode:
-        """NONE if the batch is the next of this producer."""
+        """Return NONE if the batch is the next one of this producer, else the error."""
         if header.producer_epoch < self.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if header.producer_epoch > self.producer_epoch:
@@ -116,7 +116,7 @@ class ProducerStateEntry:
         return NONE if in_order else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def add(self, header: RecordBatchHeader, base_offset: int) -> None:
-        """The batch is in the log at `base_offset`."""
+        """Add a batch that is in the log at `base_offset`."""
         if header.producer_epoch != self.producer_epoch:
             self.producer_epoch = header.producer_epoch
             self.batches.clear()
@@ -128,7 +128,7 @@ class ProducerStateEntry:
 
 
 class ActiveProducer(NamedTuple):
-    """A row of DescribeProducers; -1 where there is nothing to tell."""
+    """A row of DescribeProducers; -1 for an unknown value."""
 
     producer_id: int
     producer_epoch: int
@@ -140,10 +140,10 @@ class ActiveProducer(NamedTuple):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ProducerState:
-    """The producers of one log.
+    """The producers of one log (Kafka's ProducerStateManager).
 
-    `end_offset`: everything before it has been taken in. `snapshot_offset`: where the last snapshot
-    was taken, -1 if there is none.
+    `end_offset`: the state includes everything before it. `snapshot_offset`: the offset of the last
+    snapshot, or -1.
     """
 
     __slots__ = ("_producers", "end_offset", "snapshot_offset")
@@ -157,11 +157,11 @@ class ProducerState:
         return len(self._producers)
 
     def entry(self, producer_id: int) -> ProducerStateEntry | None:
-        """What is remembered of a producer; None: nothing."""
+        """Return the state of a producer, or None."""
         return self._producers.get(producer_id)
 
     def append(self, header: RecordBatchHeader, base_offset: int) -> None:
-        """Take in a batch that is in the log. Batches without a producer id only move the end."""
+        """Add a batch that is in the log. Without a producer id it only moves `end_offset`."""
         producer_id = header.producer_id
         if producer_id >= 0 and not header.is_control:
             entry = self._producers.get(producer_id)
@@ -172,10 +172,10 @@ class ProducerState:
         self.end_offset = base_offset + header.last_offset_delta + 1
 
     def restore_earlier_batches(self, headers: Iterable[RecordBatchHeader]) -> None:
-        """Remember again what came before each producer's last batch, from the log's own headers.
+        """Add the batches before each producer's last one, from the headers of the log.
 
-        A snapshot has the last batch only, and a client may have five under way when the broker
-        stops: each must be known for a duplicate when it comes again.
+        A snapshot has only the last batch, but a client may have five in flight when the broker
+        stops, and each must be recognised as a duplicate when it is sent again.
         """
         earlier: dict[int, list[BatchMetadata]] = {}
         for header in headers:
@@ -192,7 +192,10 @@ class ProducerState:
             entry.batches = [*batches, *entry.batches][-BATCHES_KEPT:]
 
     def expire(self, monotonic_ms: int, expiration_ms: int) -> int:
-        """One pass: forget who has been silent too long; how many. Any interval will do."""
+        """Expire the producers that have been silent too long and return how many.
+
+        May be called at any interval.
+        """
         silent = []
         for entry in self._producers.values():
             if entry.active:
@@ -208,7 +211,7 @@ class ProducerState:
         return len(silent)
 
     def reset(self, entries: Iterable[SnapshotEntry] = (), end_offset: int = 0) -> None:
-        """Become what a snapshot at `end_offset` says."""
+        """Replace the state by that of a snapshot at `end_offset`."""
         self._producers = {}
         for row in entries:
             entry = ProducerStateEntry(row.producer_id, row.producer_epoch)
@@ -221,7 +224,7 @@ class ProducerState:
         self.end_offset = end_offset
 
     def snapshot(self) -> list[SnapshotEntry]:
-        """Every producer with its last batch."""
+        """Return every producer with its last batch."""
         rows = []
         for entry in self._producers.values():
             last = entry.batches[-1] if entry.batches else None
@@ -240,7 +243,7 @@ class ProducerState:
         return rows
 
     def last_offsets(self) -> dict[int, int]:
-        """The last offset of each producer's last batch, which compaction must leave."""
+        """Return the last offset of each producer's last batch, which compaction must keep."""
         return {
             entry.producer_id: entry.last_offset
             for entry in self._producers.values()
@@ -248,7 +251,7 @@ class ProducerState:
         }
 
     def active_producers(self) -> list[ActiveProducer]:
-        """The rows of DescribeProducers."""
+        """Return the rows of DescribeProducers."""
         return [
             ActiveProducer(
                 entry.producer_id,

@@ -1,71 +1,55 @@
-"""The steps of opening a log that do not doubt it: what is known, what files there are, reading in
-what was left behind after a clean stop.
+"""Opening a log after a clean stop, after the death of the process or after a power loss.
 
-`recovery` says what is believed when; `verification` reads what is doubted.
+Two offsets are recorded outside the log:
 
-Reading what a crash left of a log: from the recovery point to the end, or to where it is torn.
+    R  recovery point   records, indexes and leader epochs below it were synced, and so was a
+                        producer snapshot, at most an index interval further back
+    K  durable end      records below it were synced and may have been acknowledged; K >= R
 
-What is believed, and what a batch that is not sound means, is said in `recovery`. The steps:
+Both come from the log's slot in `durable-ends`. Without a slot R comes from the checkpoint and
+K = R.
 
-    verify    every batch from R on: checksum, order; indexes, epochs and producers from there
-    judge     not sound below K: damage, raised. At or above it: a torn tail
-    cut       the log at the torn place; later segments go as a whole
-    rewrite   what lies above K, so that the next sync reaches it
-
-R is the recovery point, K the durable end.
-
-Opening a log: what is believed after a clean stop, after the death of the process, after a power
-loss.
-
-What is known before a byte of the log is read:
-
-    R  recovery point   bytes, indexes and leader epochs below it were synced, and so was a producer
-                        snapshot, at most an index interval further back
-    K  durable end      bytes below it were synced, and may have been acknowledged; K >= R
-
-both from the log's slot in `durable-ends`, or, if that is absent, R from the checkpoint and K = R.
-
-The rule. After a **clean stop** R = K = log end: only the tail after the last index entry is
-walked. Otherwise every batch from R on is read and its checksum verified, to the end of the last
-segment or to the first batch that is not sound (cut short, impossible header, checksum, offset
+**The rule.** After a clean stop R = K = log end: only the tail after the last index entry is
+walked. Otherwise every batch from R on is read and its checksum verified, up to the end of the last
+segment or the first batch that is not sound (cut short, impossible header, wrong checksum, offset
 going back):
 
     not sound below K, or the log ends below K     durable bytes are lost: **damage**. The partition
                                                    stays offline; no `.log` file is changed.
-    not sound at or above K                        a **torn tail**: what the dying process or the
-                                                   power loss left of unsynced appends. The log is
-                                                   cut there; whole segments after it are removed.
-    no batch ends at K                             a base offset, which is under no checksum, is not
-                                                   what it was: **damage**. Not asked of a K that is
-                                                   known from the checkpoint only.
+    not sound at or above K                        a **torn tail** of unsynced appends, left by the
+                                                   dead process or the power loss. The log is
+                                                   truncated there; later segments are removed.
+    no batch ends at K                             a base offset, which is under no checksum, has
+                                                   changed: **damage**. Not checked if K comes from
+                                                   the checkpoint.
 
-So nothing that was durable is ever cut away, and nothing that was not is ever waited for. In what
-is above K, the order of sound and unsound batches says nothing (pages reach the disk in any order);
-below K it needs no interpretation. K is exact after the death of the process; after a power loss it
-may be older by one interval of the directory's checkpoint, and bytes between the two are judged as
-a torn tail would be: for that a disk must damage acknowledged bytes and the power fail within that
-interval.
+So durable records are never truncated, and records that are not durable never keep a log offline.
+Above K the order of sound and unsound batches means nothing, because pages reach the disk in any
+order. K is exact if only the process died. After a power loss it may be older by one interval of
+the directory's checkpoint, and bytes between the two ends are treated as a torn tail. Records are
+lost by this only if the disk damages acknowledged bytes and the power fails within that interval.
 
-Records may be deleted before they are durable (`log.durability=os`). If a power loss then takes
-more of them than the noted log start knows of, nothing is left that may be read, and the log begins
-anew, empty, at its start: offsets are never given twice.
+**A log start behind the end.** Records may be deleted before they are durable
+(`log.durability=os`). If a power loss then takes so many that the log ends before its recorded
+start, the log begins empty at that start, so that no offset is assigned twice.
 
-Damage below R is found when it is met, not here: a closed segment is checked on first use (its last
-batch must end with the file and just before the next segment; index entries must point to the
-batches they name), and clients check every batch they fetch.
+**Damage below R** is found when the segment is used: a closed segment is checked on first use (its
+last batch must end with the file and just before the next segment, and index entries must match the
+batches they name), and clients verify every batch they fetch.
 
-Indexes are kept up to R and made again from there; if they are missing or do not fit, from the
-start of their segment. Producers start from the newest sound snapshot at or below R and take in the
-batches after it. The leader epochs' file is a summary of the log and made again if it does not
-check.
+**Derived files.** Indexes are kept up to R and rebuilt from there; if they are missing or do not
+match the log, from the start of their segment. Producers start from the newest sound snapshot at or
+below R and the batches after it. The leader epochs' file is rebuilt from the log if it is not
+sound.
 
-What lies above K is written again, byte for byte, before it is synced. It was read from the page
-cache, and if the last process ended because an fsync failed, the kernel holds those pages there
-marked clean although they never reached the disk: no fsync would write them, and what it called
-durable would be gone with the power.
+**Records above K** are written again, byte for byte, before they are synced. They were read from
+the page cache. If the last process ended because an fsync failed, the kernel keeps those pages
+there, marked clean although they never reached the disk: no fsync would write them, and records
+reported durable would be lost with the power.
 
-Afterwards what was read is synced and R = K = log end, so that a second crash costs nothing twice;
-if it was much and nothing was cut, that is left to the first flush, and the log is `dirty`.
+Finally everything that was read is synced and R = K = log end, so that a second crash does not
+repeat the work. If it was much and nothing was truncated, the first flush does it, and the log is
+`dirty`.
 """
 
 from __future__ import annotations
@@ -97,10 +81,18 @@ from odradek.log.scan import SCAN_BYTES, BadBatch, walk
 from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
 from odradek.model.env import Disk
 
+MAX_OFFSET = (1 << 63) - 1
+SYNC_AT_ONCE_BYTES = 16 << 20
+"""A recovery that read up to this much syncs at once; else the first flush does."""
+SMALL_SEGMENT_BYTES = 64 << 10
+"""A segment of up to this size needs no indexes: the active one has no index file before its first
+entry, which is no reason to read all of it.
+"""
+
 
 @dataclass(slots=True)
 class RecoveryStats:
-    """What opening a log took, for the broker's log and tests."""
+    """What opening a log read and removed, for log lines and tests."""
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
@@ -110,13 +102,13 @@ class RecoveryStats:
 
 @dataclass(slots=True)
 class RecordedState:
-    """What is known of a log before it is read. `log_start_offset` None: not recorded.
+    """What the data directory has recorded of a log. `log_start_offset` None: not recorded.
 
-    `deleted_before`: DeleteRecords or retention noted that the log starts there; 0: neither did.
+    `deleted_before`: the log start that DeleteRecords or retention wrote to the slot, or 0.
 
-    `compacted`: it was at some time, so offsets may have gaps whatever its settings say now.
+    `compacted`: the log was compacted at some time, so it may have gaps whatever its settings are.
 
-    `exact`: the durable end is where one was noted, and so where a batch ends.
+    `exact`: the durable end comes from a slot, so a batch ends there.
     """
 
     clean: bool = False
@@ -129,7 +121,7 @@ class RecordedState:
 
 
 class LogLoader:
-    """The log that is being opened: what is known of it, and what becomes its parts."""
+    """Opens a log: holds its recorded state and makes its segments, epochs and producers."""
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, known: RecordedState) -> None:
         self.disk = disk
@@ -140,12 +132,11 @@ class LogLoader:
         self.epochs = LeaderEpochs(directory)
         self.producers = ProducerState()
         self.names: list[str] = []
-        self.sealed: list[Segment] = []  # whose indexes may not be on the disk
+        self.sealed: list[Segment] = []  # their indexes may not be on the disk
 
     def find_segments(self) -> list[Segment]:
-        """The segments there are; leftovers of deletions and replacements are removed.
-
-        A replacement that had come far enough is completed: see `swap_files`.
+        """Return the segments; complete or undo compaction swaps and remove leftovers of deletions
+        (see `compaction.segment_swap`).
         """
         complete_swaps(self.disk, self.directory)
         names = list(self.disk.list(self.directory))
@@ -174,7 +165,7 @@ class LogLoader:
         return segments
 
     def first_segment(self, now_ms: int) -> Segment:
-        """The first segment of a new log."""
+        """Make the first segment of a new log."""
         start = self._recorded_start()
         segment = Segment(self.disk, self.directory, start, create=True)
         segment.created_ms = now_ms
@@ -182,12 +173,14 @@ class LogLoader:
         return segment
 
     def raise_damaged(self, what: str) -> NoReturn:
-        """What was durable is not there."""
+        """Raise `LogDamaged`."""
         raise LogDamaged(self.directory, what)
 
     def check_durable_end(self, start: int, offset: int, end: int) -> None:
-        """Raise unless the batches from `start` to `end` reach the durable end, which is exactly at
-        `offset`, where one of them ends. Base offsets are not under the checksum.
+        """Raise `LogDamaged` unless the batches from `start` to `end` reach the durable end.
+
+        An exact durable end must be at `offset`, where a batch ends: base offsets are not under the
+        checksum.
         """
         durable = self.known.durable_end
         if end < durable:
@@ -198,7 +191,7 @@ class LogLoader:
             )
 
     def from_recovery_point(self, segments: list[Segment]) -> list[Segment]:
-        """The segments that recovery reads: the one that holds R, and those after it."""
+        """Return the segments that recovery reads: the one that holds R and those after it."""
         first = 0
         for number, segment in enumerate(segments):
             if segment.base_offset <= self.known.recovery_point:
@@ -206,21 +199,24 @@ class LogLoader:
         return segments[first:]
 
     def log_start(self, segments: list[Segment]) -> int:
-        """The first offset that may be read."""
+        """Return the first offset that may be read."""
         return max(segments[0].base_offset, self._recorded_start())
 
     def _recorded_start(self) -> int:
         return max(self.known.log_start_offset or 0, self.known.deleted_before)
 
     def restart_at_log_start(self, segments: list[Segment], end: int, now_ms: int) -> int:
-        """The log ends before it starts: it begins anew at its start, which is returned.
+        """Begin an empty log at its start, which is after its end, and return the start.
 
-        Not because of what only the checkpoint says, which has no checksum, if there are bytes.
+        If there are records and only the checkpoint, which has no checksum, has that start, raise
+        `LogDamaged` instead.
         """
         start = self.log_start(segments)
         if start > self.known.deleted_before and any(segment.size for segment in segments):
             self.raise_damaged(f"ends at offset {end}, before its start, {start}")
-        self.stats.torn = f"{self.directory}: what was before its start, {start}, is lost"
+        self.stats.torn = (
+            f"{self.directory}: it ends at offset {end}, before its start {start}; it begins empty"
+        )
         for segment in segments:
             self.stats.truncated_bytes += segment.size
             self.stats.removed_segments += 1
@@ -231,7 +227,7 @@ class LogLoader:
         return start
 
     def load_clean(self, segments: list[Segment]) -> int:
-        """After a clean stop: active segment and producers as they were; the log end offset."""
+        """Load the active segment, epochs and producers after a clean stop; return the log end."""
         try:
             end = load_active(segments[-1])
             self.check_durable_end(segments[0].base_offset, end, end)
@@ -245,15 +241,16 @@ class LogLoader:
         return end
 
     def restore_producers(self, segments: list[Segment], end: int) -> None:
-        """From the newest sound snapshot at or below `end`, and the batches after it."""
+        """Restore the producers from the newest sound snapshot and the batches after it."""
         producer_snapshot.restore(
             self.disk, self.directory, self.producers, segments, end, self.names
         )
 
     def epochs_incomplete(self, segments: list[Segment], end: int) -> bool:
-        """Whether the file begins later than the log, whose start was not recorded in time.
+        """True if the epochs file begins after the first batch of the log.
 
-        What counts is the first batch: compaction may have left a gap before it.
+        That happens if the log start was not recorded in time. Compaction may have left a gap
+        between the log start and the first batch.
         """
         entries = self.epochs.entries()
         start = self.log_start(segments)
@@ -267,36 +264,33 @@ class LogLoader:
         return False
 
     def rebuild_epochs(self, segments: list[Segment]) -> None:
-        """Make the summary of leader epochs anew from all batches."""
+        """Rebuild the leader epochs from all batches."""
         self.epochs.truncate_from_end(0)
         for segment in segments:
             for _, header in walk(segment.file, 0, segment.size, segment.base_offset):
                 self.epochs.assign(header.partition_leader_epoch, header.base_offset)
 
 
-MAX_OFFSET = (1 << 63) - 1
-SMALL_SEGMENT_BYTES = 64 << 10
-"""Segments up to here do without indexes: the active one has no index file before its first entry,
-and that is no reason to read all of it.
-"""
-
-
 class LogVerifier:
-    """Of one log, once."""
+    """Reads a log after an unclean stop, from the recovery point R to its end or a torn tail.
+
+    verify    every batch from R on; indexes, epochs and producers are rebuilt from there
+    damage    a batch that is not sound below the durable end K raises `LogDamaged`
+    truncate  the log at a torn tail, which is at or above K; later segments are removed
+    rewrite   the records above K, so that the next sync writes them
+    """
 
     def __init__(self, loader: LogLoader, segments: list[Segment]) -> None:
-        """`segments` loses those that are cut away."""
+        """Segments after a torn tail are removed from `segments`."""
         self.loader = loader
         self.segments = segments
         self.known = loader.known
         self.stats = loader.stats
-        self.unsynced: list[tuple[Segment, int]] = []  # from where on a segment is above K
-        self.end_below_durable = (
-            -1
-        )  # where the last batch below K ends, once there was one above it
+        self.unsynced: list[tuple[Segment, int]] = []  # segments above K, from which position on
+        self.end_below_durable = -1  # end of the last batch below K; -1 before one above it
 
     def recover(self) -> int:
-        """Verify from R on, cut a torn tail, make everything derived again; the end offset."""
+        """Verify from R on, truncate a torn tail, rebuild derived files; return the log end."""
         known_epochs = self.loader.epochs.load(self.loader.disk)
         self.loader.epochs.truncate_from_end(self.known.recovery_point)
         try:
@@ -305,7 +299,7 @@ class LogVerifier:
             read_all = self.known.recovery_point <= self.segments[0].base_offset
             if not (known_epochs or read_all) or self.loader.epochs_incomplete(self.segments, end):
                 self.loader.rebuild_epochs(self.segments)
-        except BadBatch as bad:  # below R, where nothing is cut
+        except BadBatch as bad:  # below R, where nothing is truncated
             raise LogDamaged(self.loader.directory, str(bad)) from bad
         for segment in self.segments[:-1]:
             if segment.offset_index.loaded:
@@ -329,19 +323,19 @@ class LogVerifier:
                     self._accept_torn_tail(
                         segment, start, offset, f"the next segment is {segment.base_offset}"
                     )
-                    return self._cut(segment, 0, offset)
+                    return self._truncate(segment, 0, offset)
                 position = 0
                 segment.clear_indexes(0, segment.base_offset)
             try:
                 offset = self._verify(segment, position, offset)
             except BadBatch as bad:
                 self._accept_torn_tail(segment, start, bad.offset, str(bad))
-                return self._cut(segment, bad.position, bad.offset)
+                return self._truncate(segment, bad.position, bad.offset)
         self._check_durable_end(start, offset)
         return offset
 
     def _begin(self, segment: Segment) -> tuple[int, int]:
-        """Position and offset of the first batch at or after R, indexes kept up to there."""
+        """Return (position, offset) of the first batch at or after R; keep the indexes up to it."""
         point, path = self.known.recovery_point, segment.file.path
         loaded = segment.offset_index.load() and segment.time_index.load()
         if not loaded and segment.size <= SMALL_SEGMENT_BYTES:
@@ -372,13 +366,16 @@ class LogVerifier:
         return position, max(end, point)
 
     def _take_timestamps(self, segment: Segment, position: int) -> None:
-        """The largest timestamp of the batches after the last index entry, up to `position`."""
+        """Take the largest timestamp of the batches from the last index entry to `position`."""
         start = segment.offset_index.floor(position)
         for _, header in walk(segment.file, start, position, segment.base_offset):
             segment.update_max_timestamp(header)
 
     def _verify(self, segment: Segment, position: int, offset: int) -> int:
-        """Read a segment from `position`; the offset after its last batch. Raises `BadBatch`."""
+        """Read a segment from `position` and return the offset after its last batch.
+
+        Raises `BadBatch`.
+        """
         epochs, producers = self.loader.epochs, self.loader.producers
         point, durable = self.known.recovery_point, self.known.durable_end
         for start, header in walk(
@@ -409,7 +406,7 @@ class LogVerifier:
         return offset
 
     def _rewrite_unsynced(self) -> None:
-        """Make dirty again what may be in the cache only, and there marked clean."""
+        """Rewrite the bytes above K, which may be in the page cache only, marked clean."""
         for segment, start in self.unsynced:
             if segment in self.segments:
                 for position in range(start, segment.size, SCAN_BYTES):
@@ -422,7 +419,10 @@ class LogVerifier:
         )
 
     def _accept_torn_tail(self, segment: Segment, start: int, offset: int, what: str) -> None:
-        """Damage below K; a torn tail at or above it, if what was read from `start` on did."""
+        """Note the torn tail at `offset`; raise `LogDamaged` if it is below K or K is not reached.
+
+        `start` is the offset from which the log was read.
+        """
         if offset < self.known.durable_end:
             raise LogDamaged(
                 segment.file.path, f"{what}; offsets below {self.known.durable_end} were durable"
@@ -430,11 +430,11 @@ class LogVerifier:
         self._check_durable_end(start, offset)
         self.stats.torn = f"{segment.file.path}: {what}"
 
-    def _cut(self, segment: Segment, position: int, offset: int) -> int:
-        """Cut the log at `position` of `segment`, where `offset` would have been."""
+    def _truncate(self, segment: Segment, position: int, offset: int) -> int:
+        """Truncate the log at `position` of `segment`, where `offset` was expected."""
         number = self.segments.index(segment)
         if position == 0 and number > 0 and segment.base_offset != offset:
-            number -= 1  # this segment does not follow: it goes as a whole
+            number -= 1  # this segment does not follow the one before: remove it as a whole
         else:
             self.stats.truncated_bytes += segment.size - position
             truncate_segment(segment, offset, position)
@@ -444,9 +444,6 @@ class LogVerifier:
             remove_segment(later)
         del self.segments[number + 1 :]
         return offset
-
-
-SYNC_AT_ONCE_BYTES = 16 << 20
 
 
 def open_log(
@@ -460,9 +457,9 @@ def open_log(
     known: RecordedState | None = None,
     durable: DurableEnd | None = None,
 ) -> tuple[Log, RecoveryStats]:
-    """Open the log in `directory`, or make a new one there if it has no files.
+    """Open the log in `directory`, or make a new one if it has no files.
 
-    Blocks; may run on a worker, for it touches nothing but this log's files. Raises `LogDamaged`,
+    Blocks. May run on a worker, because it touches only this log's files. Raises `LogDamaged`,
     `OSError`.
     """
     loader = LogLoader(disk, directory, config, known if known is not None else RecordedState())
@@ -495,7 +492,7 @@ def open_log(
         log.segments.active.created_ms = now_ms
         log.recovery_point = log.flushed_offset = min(loader.known.durable_end, end)
         if is_new or not loader.known.clean:
-            # Files made, or cut, before the end may be so in the cache only.
+            # The creation or truncation of files may be in the page cache only.
             log.unsynced_segments = loader.from_recovery_point(segments)
             never_flushed = is_new or loader.known.durable_end == 0
             log.directory_changed(*([directory.rpartition("/")[0]] if never_flushed else []))
@@ -511,8 +508,9 @@ def open_log(
 
 
 def _set_snapshot_position(log: Log) -> None:
-    """What the newest producer snapshot covers of the active segment; without one, the log's own
-    beginning does.
+    """Set how much of the active segment the newest producer snapshot covers.
+
+    The beginning of a log counts as a snapshot.
     """
     offset, active = log.producers.snapshot_offset, log.segments.active
     if offset >= active.base_offset or (offset < 0 and len(log.segments) == 1):

@@ -1,25 +1,24 @@
-"""What is deleted when: by age, by size, and below the log start offset.
+"""Retention: deletion of old segments by age, by size and below the log start offset.
 
-Whole segments go, oldest first, and never one that reaches above the high watermark:
+Whole segments are deleted, oldest first, and never one that reaches above the high watermark:
 
     age         the largest timestamp of the segment is more than `retention.ms` ago
     size        the log without it still has at least `retention.bytes`
     start       the next segment begins at or below the log start offset (DeleteRecords)
 
-A segment whose idempotent producers are in no snapshot yet waits for the flush that makes one.
+A segment whose idempotent producers are in no snapshot yet waits for the flush that writes one. The
+active segment is deleted only by age, after it has been rolled. A segment without any timestamp
+does not age.
 
-The active segment goes only by age, after it has been rolled. A segment without any timestamp does
-not age.
+Deletion is split so that the owner thread never waits and a crash leaves either the old log or the
+new one. The owner removes the segments from the log and raises the log start offset at once
+(`Log.remove_oldest_segments`). A worker writes the new log start offsets of the directory, then
+renames the files to `.deleted` (`Deletion.rename`). After `file.delete.delay.ms`, in which reads of
+these files finish, a worker removes them (`Deletion.remove`). Opening a log removes leftovers.
 
-Deleting is split so that the owner thread never waits and a crash leaves either the old log or the
-new one. The owner takes the segments out of the log and raises the log start offset at once
-(`take`); a worker records the new log start offsets of the directory, then renames the files to
-`.deleted` (`Deletion.rename`); after `file.delete.delay.ms`, in which readers that were given
-slices finish, a worker removes them (`Deletion.remove`). Opening a log removes leftovers.
-
-**Wall clocks lie.** `RetentionClock` turns a wall clock that somebody sets forward into time that
-passes at most twice as fast as the monotonic clock says, so that a wrong year does not delete a log
-before it is noticed. After a restart it starts from the wall clock again.
+**Wall clocks jump.** If the wall clock is set forward, the time of `RetentionClock` passes at most
+twice as fast as the monotonic clock, so that a wrong year does not delete a log before somebody
+notices. After a restart it starts from the wall clock again.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from odradek.model.env import Disk
 
 
 class RetentionClock:
-    """Wall time for retention, which does not jump forward."""
+    """Wall time that does not jump forward, for retention."""
 
     __slots__ = ("_monotonic_ms", "_now_ms")
 
@@ -45,7 +44,7 @@ class RetentionClock:
         self._monotonic_ms = monotonic_ms
 
     def now_ms(self, wall_ms: int, monotonic_ms: int) -> int:
-        """The time to compare record timestamps with."""
+        """Return the time with which record timestamps are compared."""
         passed = monotonic_ms - self._monotonic_ms
         self._monotonic_ms = monotonic_ms
         self._now_ms = min(wall_ms, self._now_ms + 2 * passed)
@@ -54,7 +53,7 @@ class RetentionClock:
 
 @dataclass(slots=True)
 class Deletion:
-    """Segments that are out of their log, and whose files are to follow."""
+    """Segments that were removed from their log and whose files are to be removed."""
 
     disk: Disk
     directory: str
@@ -67,7 +66,7 @@ class Deletion:
         return sum(segment.size for segment in self.segments)
 
     def rename(self) -> None:
-        """Rename the files, and remove producer snapshots from before the log. Worker."""
+        """Rename the files and remove producer snapshots from before the log start. Worker."""
         for segment in self.segments:
             for path in segment.files():
                 if self.disk.exists(path):
@@ -86,16 +85,16 @@ class Deletion:
                     self.disk.remove(path + DELETED_SUFFIX)
 
     def close(self) -> None:
-        """Give back descriptors. Owner thread."""
+        """Close the files. Owner thread."""
         for segment in self.segments:
             segment.close()
 
 
 class RetentionPass:
-    """The files of one retention pass. `run` on a worker; `close` on the owner, after the delay;
-    then `remove` on a worker.
+    """The deletions of one retention pass.
 
-    If `run` fails it may be run again, with a new `checkpoint`: the old one is out of date.
+    `run` on a worker; after the delay `close` on the owner thread; then `remove` on a worker. If
+    `run` fails it may be called again, with a new `checkpoint`: the old one is out of date.
     """
 
     def __init__(self, deletions: list[Deletion], checkpoint: Callable[[], None]) -> None:
@@ -108,7 +107,7 @@ class RetentionPass:
         return sum(deletion.bytes for deletion in self.deletions)
 
     def run(self) -> None:
-        """Record the new log start offsets, then rename. In this order: see the module."""
+        """Write the new log start offsets, then rename the files: in this order, see the module."""
         self.checkpoint()
         for deletion in self.deletions:
             with suppress(FileNotFoundError):  # its partition was deleted meanwhile
@@ -125,9 +124,9 @@ class RetentionPass:
 
 
 def delete_old_segments(log: Log, now_ms: int) -> Deletion | None:
-    """Take what is to be deleted out of the log; `now_ms` by a `RetentionClock`.
+    """Remove the segments that retention deletes from the log; None if there are none.
 
-    Of a log that is being compacted nothing: its turn comes with the next pass.
+    `now_ms`: time of a `RetentionClock`. A log that is being compacted waits for the next pass.
     """
     if log.cleaning:
         return None
@@ -143,7 +142,7 @@ def delete_old_segments(log: Log, now_ms: int) -> Deletion | None:
 
 
 def _roll_if_expired(log: Log, now_ms: int) -> None:
-    """A log whose every record is too old gets a new, empty active segment."""
+    """Begin a new active segment if every record of the log has expired."""
     active = log.segments.active
     if (
         active.size > 0
@@ -154,7 +153,7 @@ def _roll_if_expired(log: Log, now_ms: int) -> None:
 
 
 def _deletable(log: Log, now_ms: int) -> int:
-    """How many of the oldest segments may go. `OSError`, `LogDamaged`."""
+    """Return how many of the oldest segments may be deleted. Raises `OSError`, `LogDamaged`."""
     spare = log.size - log.config.retention_bytes if log.config.retention_bytes >= 0 else 0
     count = 0
     for number, (segment, following) in enumerate(pairwise(log.segments.items)):
@@ -162,20 +161,15 @@ def _deletable(log: Log, now_ms: int) -> int:
         below = following.base_offset <= log.log_start_offset
         old = log.config.delete and _expired(log, segment, now_ms)
         if old and not below:
-            # By the end of an index that nobody has checked, perhaps. Records go for good.
+            # The timestamp may come from an index that was not checked yet: check it first.
             old = _expired(log, log.segments.loaded(number), now_ms)
         large = log.config.delete and log.config.retention_bytes >= 0 and spare >= 0
         if following.base_offset > log.high_watermark or not (below or old or large):
             break
-        if not _producers_outlive(log, following.base_offset):
-            break  # with the next pass: a flush comes first
+        if not log.ensure_producers_snapshotted(following.base_offset):
+            break  # deleted by the next pass, after a flush
         count += 1
     return count
-
-
-def _producers_outlive(log: Log, offset: int) -> bool:
-    """Whether idempotent producers are known without what is before `offset`."""
-    return log.ensure_producers_snapshotted(offset)
 
 
 def _expired(log: Log, segment: Segment, now_ms: int) -> bool:

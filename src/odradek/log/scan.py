@@ -1,7 +1,7 @@
-"""Walking through the batches of a `.log` file, with or without their checksums.
+"""Reading the batches of a `.log` file in order, with or without verifying their checksums.
 
-Reads forward in large chunks; a batch larger than a chunk is checksummed piece by piece, so a
-header that lies about its length costs time but no memory.
+The file is read forward in large chunks. A batch larger than a chunk is checksummed piece by piece,
+so a header with a wrong length costs time but no memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER = int(HEADER_BYTES)
 
 
 class BadBatch(Exception):
-    """At `position` there is no sound batch; everything before it is one."""
+    """There is no sound batch at `position`; all batches before it are sound."""
 
     def __init__(self, position: int, offset: int, reason: str) -> None:
         super().__init__(f"{reason} at position {position}, where offset {offset} is expected")
@@ -43,13 +43,13 @@ def walk(
     gaps: bool = True,
     chunk_bytes: int = LOOK_UP_BYTES,
 ) -> Iterator[tuple[int, RecordBatchHeader]]:
-    """(position, header) of every batch in `start..end` of the file.
+    """Yield (position, header) of every batch in `start..end` of the file.
 
-    `expected` is the lowest offset the first one may have; none may be 2^31 or more above
-    `base_offset`, the segment's, which `expected` is if nothing else is said. With `verify`,
-    checksums too; without `gaps`, every batch must begin where the one before it ends (the base
-    offset is not under the checksum, and only compaction leaves gaps). Raises `BadBatch` where the
-    next one is not sound or not all there; `OSError` if reading fails.
+    `expected` is the lowest offset that the first batch may have. No offset may be 2^31 or more
+    above `base_offset`, which is the segment's and defaults to `expected`. With `verify` checksums
+    are verified. Without `gaps` every batch must begin where the one before it ends: the base
+    offset is not under the checksum, and only compaction leaves gaps. Raises `BadBatch` where the
+    next batch is not sound or cut short; `OSError` if reading fails.
     """
     file.pin()  # recovery walks on workers, and only a pinned file is safe there
     try:
@@ -62,11 +62,11 @@ def walk(
 def read_batches(
     file: File, size: int, expected: int, end_offset: int, chunk_bytes: int
 ) -> Iterator[tuple[bytes, list[RecordBatchHeader]]]:
-    """Whole batches with their bytes, verified: pieces of about `chunk_bytes` of the first `size`.
+    """Yield verified whole batches, in pieces of about `chunk_bytes`, of the first `size` bytes.
 
-    `expected` is the lowest offset the first batch may have, `end_offset` where the last one ends:
-    base offsets are not under the checksum, and what is lost must not be closed over. Raises
-    `BadBatch`; `OSError` if reading fails.
+    `expected` is the lowest offset that the first batch may have, `end_offset` the end of the last
+    one. Both are checked because base offsets are not under the checksum: lost batches must not be
+    taken for a gap. Raises `BadBatch`; `OSError` if reading fails.
     """
     position = 0
     while position < size:
@@ -84,7 +84,7 @@ def read_batches(
 
 
 def _sound(data: bytes, position: int, expected: int, end_offset: int) -> list[RecordBatchHeader]:
-    """The headers of the whole batches at the front of `data`, of which there is at least one."""
+    """Return the headers of the whole batches at the front of `data`, at least one."""
     headers: list[RecordBatchHeader] = []
     try:
         for header in record_batch.batches(data):
@@ -156,7 +156,7 @@ def _walk(
 
 
 def _unsound(header: RecordBatchHeader, size: int, available: int) -> str:
-    """What is wrong with a header that cannot be the next one."""
+    """Return why a header cannot be that of the next batch."""
     if header.magic != MAGIC:
         return f"magic {header.magic}"
     if size < HEADER or header.last_offset_delta < 0:

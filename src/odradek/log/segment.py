@@ -1,10 +1,4 @@
-"""Where the last few hundred batches of a segment are that were appended: followers and consumers
-at the tail are served without reading.
-
-Offsets and positions ascend; what lies before the first is not known here. Positions are bytes of
-the segment's `.log`.
-
-A segment: `<base offset, 20 digits>.log`, which is batches as on the wire, and its two indexes.
+"""A segment: `<base offset, 20 digits>.log`, which is batches as on the wire, and its two indexes.
 
     00000000000000000000.log        record batches, one after the other (see protocol.record_batch)
     00000000000000000000.index      see `index`
@@ -14,10 +8,10 @@ A segment: `<base offset, 20 digits>.log`, which is batches as on the wire, and 
 Invariants: batches lie in ascending order of offset, the first at or after the base offset; every
 offset is less than 2^31 above it. Only the last segment of a log is appended to.
 
-`position` is always a byte in this segment's `.log` where a batch starts. Those of the last batches
-appended are in memory (see `recent_batches`); others are found by the index and a short walk. No
-index entry is believed before the batch it names was seen there; if it was not, the index is made
-anew from the log.
+`position` is always a byte in this segment's `.log` where a batch starts. The positions of the last
+appended batches are in memory (`RecentBatches`); others are found by the index and a short walk. An
+index entry is used only after the batch it names was read at its position; if the batch is not
+there, the index is rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -33,12 +27,21 @@ from odradek.log.scan import HEADER, SCAN_BYTES, BadBatch, walk
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.record_batch import RecordBatchHeader
 
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+INDEX_INTERVAL_BYTES: Final = 4096
 RECENT_BATCHES: Final = 128
-"""Kept at least, of those that were appended; at most twice as many."""
+"""Positions of at least this many appended batches are in memory, and of at most twice as many."""
 
 
 class RecentBatches:
-    """Of one segment, which is the active one or was."""
+    """Offsets and positions of the batches last appended to a segment, both ascending.
+
+    With them followers and consumers at the tail of the log are served without reading headers.
+    """
 
     __slots__ = ("_offsets", "_positions")
 
@@ -46,12 +49,12 @@ class RecentBatches:
         self.clear()
 
     def clear(self) -> None:
-        """Know nothing any more."""
+        """Forget all batches."""
         self._offsets = array("q")
         self._positions = array("q")
 
     def append(self, base_offset: int, position: int) -> None:
-        """One more batch, behind all others."""
+        """Add the batch that was appended last."""
         offsets = self._offsets
         if len(offsets) >= 2 * RECENT_BATCHES:
             del offsets[:RECENT_BATCHES]
@@ -60,14 +63,14 @@ class RecentBatches:
         self._positions.append(position)
 
     def truncate(self, position: int) -> None:
-        """The segment now ends there."""
+        """Forget the batches from `position` on, where the segment now ends."""
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]
 
     def locate(self, offset: int, end: int) -> tuple[int, int, int] | None:
-        """(base offset, position, size) of the last batch that begins at or before `offset`, in a
-        segment of `end` bytes.
+        """Return (base offset, position, size) of the last batch that begins at or before `offset`,
+        in a segment of `end` bytes; None if it is not in memory.
         """
         slot = bisect_right(self._offsets, offset) - 1
         if slot < 0:
@@ -78,27 +81,19 @@ class RecentBatches:
         return self._offsets[slot], start, stop - start
 
     def start_of(self, offset: int) -> int:
-        """Position of the batch that begins with `offset`; -1: none does that is known."""
+        """Position of the batch that begins with `offset`, or -1."""
         offsets = self._offsets
         slot = bisect_left(offsets, offset)
         return self._positions[slot] if slot < len(offsets) and offsets[slot] == offset else -1
 
     def last_start(self, position: int) -> int:
-        """The last start of a batch at or before `position`; -1: none that is known."""
+        """The last start of a batch at or before `position`, or -1."""
         slot = bisect_right(self._positions, position) - 1
         return self._positions[slot] if slot >= 0 else -1
 
 
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-SNAPSHOT_SUFFIX = ".snapshot"
-DELETED_SUFFIX = ".deleted"
-INDEX_INTERVAL_BYTES: Final = 4096
-
-
 def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
-    """`00000000000000368769.log`"""
+    """Return a file name such as `00000000000000368769.log`."""
     return f"{base_offset:020d}{suffix}"
 
 
@@ -127,7 +122,8 @@ class Segment:
     ) -> None:
         """Open (or create) the file; `OSError` if that fails. Nothing is read yet.
 
-        `suffix`: of all three names, while the segment is not in its place (see `segment_swap`).
+        `suffix`: appended to all three names while a compaction swap is not complete (see
+        `compaction.segment_swap`).
         """
         stem = f"{directory}/{base_offset:020d}"
         self.disk = disk
@@ -149,7 +145,7 @@ class Segment:
     # Appending
 
     def append(self, parts: list[Buffer], size: int) -> int:
-        """Write at the end; returns where the bytes start. `OSError`: nothing is in the file."""
+        """Write at the end and return the start position. `OSError`: nothing is in the file."""
         position = self.size
         self.size = self.file.append(parts)
         assert self.size == position + size, f"{self.file.path}: {self.size} bytes"
@@ -158,12 +154,12 @@ class Segment:
     def update_after_append(
         self, base_offset: int, last_offset: int, position: int, size: int, max_timestamp: int
     ) -> None:
-        """Take a batch that is in the file into the indexes and the memory of recent positions."""
+        """Add a batch that is in the file to the indexes and to the recent batches."""
         self.recent.append(base_offset, position)
         self.index(last_offset, position, size, max_timestamp)
 
     def index(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
-        """Take a batch into the indexes."""
+        """Add a batch to the indexes, if an entry is due."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -176,18 +172,18 @@ class Segment:
         self.unindexed_bytes += size
 
     def seal(self) -> None:
-        """Stop being the active segment: last entry of the time index, indexes to their files."""
+        """Stop being the active segment: add the last time index entry, write the indexes."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_indexes()
         self.recent.clear()
 
     def unload_indexes(self) -> None:
-        """Forget the indexes of a sealed segment until they are needed."""
+        """Unload the indexes of a sealed segment until they are needed."""
         self.offset_index.unload()
         self.time_index.unload()
 
     def write_indexes(self, *, needed: bool = False) -> None:
-        """Bring both index files up to memory, or those that are `needed`. Not synced."""
+        """Write the indexes to their files, with `needed` only those that need one. Not synced."""
         for index in (self.offset_index, self.time_index):
             if not needed or index.needs_file():
                 index.write_out()
@@ -195,9 +191,9 @@ class Segment:
     # Looking up
 
     def locate(self, offset: int) -> tuple[int, int, int]:
-        """(base offset, position, size) of the first batch that ends at or after `offset`.
+        """Return (base offset, position, size) of the first batch that ends at or after `offset`.
 
-        At the end of an inactive segment: (-1, its size, 0); the active one must hold `offset`.
+        At the end of an inactive segment: (-1, its size, 0). The active one must hold `offset`.
         Raises `BadBatch`, `OSError`.
         """
         known = self.recent.locate(offset, self.size)
@@ -209,7 +205,10 @@ class Segment:
         return -1, self.size, 0
 
     def headers_from(self, offset: int) -> Iterator[tuple[int, RecordBatchHeader]]:
-        """Batches from at most an index interval before `offset` on. Rebuilds a wrong index."""
+        """Yield the batches from at most an index interval before `offset` on.
+
+        Rebuilds an index that does not match the log.
+        """
         position = self.start_before(offset)
         if position < 0:
             self.rebuild_indexes()
@@ -217,9 +216,9 @@ class Segment:
         return walk(self.file, position, self.size, self.base_offset)
 
     def start_before(self, offset: int) -> int:
-        """Position of the last indexed batch that ends at or before `offset`; 0: the first batch.
+        """Position of the last indexed batch that ends at or before `offset`, or 0.
 
-        -1 if the index entry does not point to the batch it claims.
+        -1 if the index entry does not match the log.
         """
         slot = self.offset_index.lookup(offset)
         if slot < 0:
@@ -228,7 +227,7 @@ class Segment:
         return position if self.entry_matches(last_offset, position) else -1
 
     def offset_before_timestamp(self, timestamp: int) -> int:
-        """An offset before which every record is earlier than `timestamp`, by the time index."""
+        """Return an offset before which the time index has only timestamps below `timestamp`."""
         slot = self.time_index.lookup(timestamp)
         if slot < 0:
             return self.base_offset
@@ -238,14 +237,14 @@ class Segment:
         return self.time_index.at(slot)[1]
 
     def time_entry_matches(self, timestamp: int, offset: int) -> bool:
-        """Whether a batch that ends with `offset` has the largest timestamp `timestamp`."""
+        """True if a batch ends with `offset` and its largest timestamp is `timestamp`."""
         for _, header in self.headers_from(offset):
             if header.last_offset >= offset:
                 return header.last_offset == offset and header.max_timestamp == timestamp
         return False
 
     def entry_matches(self, last_offset: int, position: int) -> bool:
-        """Whether a sound batch that ends with `last_offset` starts at `position`."""
+        """True if a sound batch that ends with `last_offset` starts at `position`."""
         if not 0 <= position < self.size:
             return False
         try:
@@ -257,12 +256,12 @@ class Segment:
         return header.last_offset == last_offset
 
     def position_of(self, offset: int) -> int:
-        """Where to stop so as not to pass `offset`: at the batch that holds it, or the end."""
+        """Position of the batch that holds `offset`, or the end of the segment."""
         known = self.recent.start_of(offset)
         return known if known >= 0 else self.locate(offset)[1]
 
     def align(self, position: int) -> int:
-        """The start of the last batch known to start at or before `position`; 0 if none is."""
+        """Position of the last batch known to start at or before `position`, or 0."""
         known = self.recent.last_start(position)
         if known >= 0:
             return known
@@ -276,7 +275,7 @@ class Segment:
         return self.align(position)
 
     def align_from(self, position: int, limit: int) -> int:
-        """The last start of a batch between `position`, which is one, and `limit`."""
+        """The last start of a batch up to `limit`. `position` is the start of a batch."""
         known = self.align(limit)
         if known > position:
             return known
@@ -288,15 +287,15 @@ class Segment:
         return end
 
     def update_max_timestamp(self, header: RecordBatchHeader) -> None:
-        """Take the largest timestamp of a batch that is in the segment."""
+        """Raise the segment's largest timestamp to that of one of its batches."""
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
             self.max_timestamp_offset = header.last_offset
 
     def rebuild_indexes(self, *, active: bool = False) -> int:
-        """Make both indexes anew from the log; returns the offset after its last batch.
+        """Rebuild both indexes from the log and return the offset after its last batch.
 
-        Those of the `active` segment have files only if they have entries.
+        The indexes of the `active` segment have files only if they have entries.
         """
         self.clear_indexes(0, self.base_offset)
         end = self.base_offset
@@ -314,7 +313,7 @@ class Segment:
         return end
 
     def clear_indexes(self, position: int, offset: int) -> None:
-        """Forget what the indexes say from `position`, which is where `offset` starts."""
+        """Remove the index entries from `position` on, where `offset` starts."""
         self.offset_index.loaded = self.time_index.loaded = True
         if position == 0:
             self.offset_index.truncate(0)
@@ -327,7 +326,7 @@ class Segment:
         self.unindexed_bytes = position - self.offset_index.floor(position)
 
     def read_first_timestamp(self) -> int | None:
-        """Largest timestamp of the first batch; None if the segment is empty."""
+        """Return the largest timestamp of the first batch; None if the segment is empty."""
         if self.first_timestamp is None and self.size > 0:
             try:
                 _, header = next(walk(self.file, 0, self.size, self.base_offset))
@@ -337,7 +336,10 @@ class Segment:
         return self.first_timestamp
 
     def largest_timestamp(self) -> int:
-        """Largest timestamp of the segment, from the end of the time index if it is not loaded."""
+        """Return the largest timestamp of the segment.
+
+        If the time index is not loaded, it is read from the end of its file.
+        """
         if self.max_timestamp < 0 and not self.time_index.loaded:
             timestamp, offset = self.time_index.read_last()
             self.max_timestamp, self.max_timestamp_offset = timestamp, offset

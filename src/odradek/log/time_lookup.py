@@ -1,10 +1,10 @@
-"""ListOffsets by time: the first record at or after a timestamp, the record with the latest one.
+"""ListOffsets by timestamp: the first record at or after one, and the record with the largest.
 
-Both narrow the search down to one batch by segments, time index and headers, and only then open
-that batch. Timestamps in a log need not ascend, so "first" means the lowest offset.
+Both searches narrow down to one batch by segments, time index and headers, and decode only that
+batch. Timestamps in a log need not ascend, so "first" means the lowest offset.
 
-A batch that compaction left without records keeps its timestamp, for its segment's age; there is
-nothing in it to be found.
+A batch that compaction left without records keeps its timestamp, which counts for its segment's
+age. No record is found in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class TimestampedBatch(NamedTuple):
 def first_at_or_after(
     segments: Iterable[Segment], timestamp: int, start_offset: int
 ) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record from `start_offset` on that is as late."""
+    """Find the first record from `start_offset` on that has this timestamp or a later one.
+
+    Returns its (timestamp, offset), or None.
+    """
     for segment in segments:
         if segment.max_timestamp < timestamp:
             continue
@@ -45,9 +48,10 @@ def first_at_or_after(
 
 
 def latest(segments: LogSegments, end_offset: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record with the largest timestamp before `end_offset`.
+    """Find the first record with the largest timestamp before `end_offset`.
 
-    From the last segment back: where timestamps ascend, one look at the last one is all.
+    Returns its (timestamp, offset), or None. Searches from the last segment back: where timestamps
+    ascend, the last segment is enough.
     """
     best: TimestampedBatch | None = None
     for number in reversed(range(segments.number_of(end_offset - 1) + 1)):
@@ -63,7 +67,7 @@ def latest(segments: LogSegments, end_offset: int) -> tuple[int, int] | None:
 
 
 def _latest_of(segment: Segment, end_offset: int) -> TimestampedBatch | None:
-    """The first batch of a segment with the largest timestamp of those that have records."""
+    """The first of a segment's batches with records that has the largest timestamp."""
     timestamp, offset = segment.max_timestamp, segment.max_timestamp_offset
     if offset >= end_offset:
         timestamp, offset = _latest_before(segment, end_offset)
@@ -78,10 +82,10 @@ def _latest_of(segment: Segment, end_offset: int) -> TimestampedBatch | None:
 
 
 def _latest_before(segment: Segment, end_offset: int) -> tuple[int, int]:
-    """The largest timestamp in a segment's batches that end before `end_offset`; -1: none has one.
+    """The largest timestamp in a segment's batches that end before `end_offset`, or -1.
 
-    Its time index knows what was largest up to one of its entries. From there it is a walk: a short
-    one, unless timestamps have not grown for long.
+    The time index has the largest timestamp up to one of its entries; from there the batches are
+    walked. The walk is short unless timestamps have not grown for long.
     """
     slot = segment.time_index.slot_before(end_offset)
     timestamp, offset = segment.time_index.at(slot) if slot >= 0 else (-1, segment.base_offset)
@@ -97,7 +101,7 @@ def _latest_before(segment: Segment, end_offset: int) -> tuple[int, int]:
 
 
 def _latest_by_header(segment: Segment, end_offset: int) -> TimestampedBatch | None:
-    """The same by every header, where compaction has emptied the batch that was the latest."""
+    """The same by all headers, if compaction has emptied the batch with the largest timestamp."""
     best: TimestampedBatch | None = None
     for position, header in segment.headers_from(segment.base_offset):
         if header.last_offset >= end_offset:
@@ -111,7 +115,7 @@ def _latest_by_header(segment: Segment, end_offset: int) -> TimestampedBatch | N
 def _in_batch(
     segment: Segment, position: int, header: RecordBatchHeader, timestamp: int, start_offset: int
 ) -> tuple[int, int] | None:
-    """The first record of one batch that is late enough. The only place that opens a batch."""
+    """The first record of a batch that is late enough. Only this function decodes a batch."""
     data = segment.file.read(position, header.size)
     whole = RecordBatchHeader(data, 0)
     for record in record_batch.records_of(data, whole):

@@ -1,13 +1,12 @@
 """Primitive encodings of messages: variable-length integers, tag sections, ids.
 
     unsigned varint   7 bits a byte, least significant first, top bit set on all but the last byte
-    zigzag varint     0, -1, 1, -2 ... as 0, 1, 2, 3 ..., then as an unsigned varint
     tag section       count, then per field: tag number, size in bytes, that many bytes
     uuid              16 bytes, most significant first
 
-Lengths and counts take at most 5 bytes and 32 bits, long integers 10 bytes and 64 bits. Every
-reader takes the whole frame and a position and returns the value with the position after it; a
-value that does not end inside the frame, or is too wide, raises `ProtocolError`.
+Lengths and counts take at most 5 bytes and 32 bits. Every reader takes the whole frame and a
+position and returns the value with the position after it; a value that does not end inside the
+frame, or is too wide, raises `ProtocolError`.
 
 The limits of decoding are here as well. Objects are the elements of all arrays of one message and
 its tagged fields, known or not; Kafka limits the number of neither. A request may come from any
@@ -65,20 +64,6 @@ def read_uvarint(data: bytes, pos: i64) -> tuple[i64, i64]:
         if shift > 28:
             raise ProtocolError("a varint of more than 5 bytes")
     raise ProtocolError("a varint runs past the end")
-
-
-def zigzag(value: i64) -> bytes:
-    """Return the bytes of a signed varint of up to 64 bits."""
-    if -64 <= value < 64:
-        return ONE_BYTE_VARINTS[(value << 1) ^ (value >> 63)]
-    # The zigzag form of a 64-bit integer is an unsigned one: shift without the sign.
-    out = bytearray()
-    rest: i64 = (value << 1) ^ (value >> 63)
-    while rest > 127 or rest < 0:
-        out.append((rest & 0x7F) | 0x80)
-        rest = (rest >> 7) & 0x01FFFFFFFFFFFFFF
-    out.append(rest)
-    return bytes(out)
 
 
 def too_many_tags(count: int) -> ProtocolError:

@@ -46,7 +46,13 @@ from mypy_extensions import i64
 
 from odradek.protocol import compression
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
-from odradek.protocol.records import InvalidRecords, Record, RecordCursor, read_records
+from odradek.protocol.records import (
+    NO_TIMESTAMP,
+    InvalidRecords,
+    Record,
+    RecordCursor,
+    read_records,
+)
 
 MAGIC: Final = 2
 LOG_OVERHEAD: Final[i64] = 12
@@ -58,7 +64,6 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_LEADER_EPOCH: Final = -1
-NO_TIMESTAMP: Final = -1
 
 COMPRESSION_MASK: Final = 0x07
 LOG_APPEND_TIME_BIT: Final = 0x08

@@ -38,12 +38,12 @@ from odradek.protocol.record_batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     RecordBatchHeader,
 )
 from odradek.protocol.records import (
     NO_HEADERS,
+    NO_TIMESTAMP,
     Header,
     encode_headers,
     varint,

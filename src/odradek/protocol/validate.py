@@ -310,7 +310,7 @@ def _timestamp_fault(
             return "A producer may not set the timestamp type to LogAppendTime"
         return ""
     age_ms = now_ms - timestamp
-    if timestamp == record_batch.NO_TIMESTAMP:
+    if timestamp == records.NO_TIMESTAMP:
         return ""
     if age_ms > rules.timestamp_before_max_ms or -age_ms > rules.timestamp_after_max_ms:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cli.positions import NotUnderstood, chosen_partitions, partition_ranges
+from odradek.cli.positions import InvalidValue, select_partitions, partition_ranges
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 
@@ -16,7 +16,7 @@ KNOWN = [TopicPartition(topic, number) for topic in ("a", "b") for number in ran
     [("0", [0]), ("3,1", [1, 3]), ("1-2", [1, 2]), ("0, 2-3", [0, 2, 3]), ("2-2,2", [2])],
 )
 def test_numbers_and_ranges_of_them(text: str, numbers: list[int]) -> None:
-    assert chosen_partitions(KNOWN, text) == [each for each in KNOWN if each.partition in numbers]
+    assert select_partitions(KNOWN, text) == [each for each in KNOWN if each.partition in numbers]
 
 
 @pytest.mark.parametrize(
@@ -31,15 +31,15 @@ def test_numbers_and_ranges_of_them(text: str, numbers: list[int]) -> None:
 def test_the_first_that_is_not_there_is_named(text: str, missing: int) -> None:
     """However many more are asked for: they are not counted out one by one."""
     with pytest.raises(UnknownTopicOrPartition, match=f"no partition {missing}$"):
-        chosen_partitions(KNOWN, text)
+        select_partitions(KNOWN, text)
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "3-1", "1-2-3"])
 def test_what_is_no_list_of_partitions_is_refused(text: str) -> None:
-    with pytest.raises(NotUnderstood, match="0,1 or 0-3"):
-        chosen_partitions(KNOWN, text)
+    with pytest.raises(InvalidValue, match="0,1 or 0-3"):
+        select_partitions(KNOWN, text)
 
 
 def test_numbers_longer_than_python_reads_are_no_partitions() -> None:
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(InvalidValue):
         partition_ranges("9" * 5000)

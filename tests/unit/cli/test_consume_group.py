@@ -10,7 +10,7 @@ import pytest
 
 from odradek import Record
 from odradek.cli import consume_group
-from odradek.cli.consume_group import WrittenOut, read_as_member
+from odradek.cli.consume_group import UncommittedOffsets, read_as_member
 from odradek.cli.output import Progress
 from odradek.client.consumer.record import BatchInfo, TimestampType
 from odradek.client.errors import CommitFailed, RebalanceInProgress
@@ -125,7 +125,7 @@ def test_a_rebalance_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_is_given_up_is_committed_first() -> None:
     member: Any = Member(RebalanceInProgress("later"))
-    written = WrittenOut(member)
+    written = UncommittedOffsets(member)
     written.add({A: 6})
     written.add({B: 8})
     written.commit()
@@ -138,7 +138,7 @@ def test_what_is_given_up_is_committed_first() -> None:
 def test_what_others_have_is_never_committed(capsys: pytest.CaptureFixture[str]) -> None:
     """They may be further already."""
     member: Any = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
-    written = WrittenOut(member)
+    written = UncommittedOffsets(member)
     written.add({A: 6})
     written.commit()
     written.give_up([A])

@@ -7,11 +7,11 @@ import pytest
 from odradek.cli.positions import (
     END,
     START,
-    From,
-    NotUnderstood,
+    Origin,
+    InvalidValue,
     Position,
     duration_ms,
-    moment_ms,
+    time_ms,
     offset_range,
     position,
 )
@@ -39,7 +39,7 @@ def test_durations(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "10", "m", "10 m", "-10m", "10mm", "1h30", "x1h"])
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(NotUnderstood, match="1h30m"):
+    with pytest.raises(InvalidValue, match="1h30m"):
         duration_ms(text)
 
 
@@ -59,7 +59,7 @@ def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
     ],
 )
 def test_moments(text: str, ms: int) -> None:
-    assert moment_ms(text, NOW) == ms
+    assert time_ms(text, NOW) == ms
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_moments(text: str, ms: int) -> None:
 )
 def test_before_1970_is_as_early_as_there_is(text: str) -> None:
     """Brokers take negative times for other questions: where is the start, where the end."""
-    assert moment_ms(text, now_ms=1000) == 0
+    assert time_ms(text, now_ms=1000) == 0
 
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "9" * 30, "now+9999999999999999w"])
 def test_a_moment_that_no_record_can_have_is_refused(text: str) -> None:
-    assert moment_ms("9223372036854775807", NOW) == 2**63 - 1
-    with pytest.raises(NotUnderstood, match="later than any record"):
+    assert time_ms("9223372036854775807", NOW) == 2**63 - 1
+    with pytest.raises(InvalidValue, match="later than any record"):
         position(f"@{text}", NOW)
 
 
@@ -86,12 +86,12 @@ def test_a_moment_that_no_record_can_have_is_refused(text: str) -> None:
         ("earliest", START),
         ("end", END),
         ("latest", END),
-        ("stored", Position(From.STORED)),
-        ("42", Position(From.ZERO, 42)),
-        ("+3", Position(From.START, 3)),
-        ("-5", Position(From.END, -5)),
-        ("@-10m", Position(From.TIME, NOW - 600_000)),
-        ("s@1769860800000", Position(From.TIME, NOON)),
+        ("stored", Position(Origin.STORED)),
+        ("42", Position(Origin.ZERO, 42)),
+        ("+3", Position(Origin.START, 3)),
+        ("-5", Position(Origin.END, -5)),
+        ("@-10m", Position(Origin.TIME, NOW - 600_000)),
+        ("s@1769860800000", Position(Origin.TIME, NOON)),
     ],
 )
 def test_positions(text: str, expected: Position) -> None:
@@ -100,27 +100,27 @@ def test_positions(text: str, expected: Position) -> None:
 
 def test_a_range_has_a_start_and_perhaps_an_end() -> None:
     assert offset_range("start", NOW) == (START, None)
-    assert offset_range("5:9", NOW) == (Position(From.ZERO, 5), Position(From.ZERO, 9))
-    assert offset_range(":9", NOW) == (START, Position(From.ZERO, 9))
-    assert offset_range("5:end", NOW) == (Position(From.ZERO, 5), END)
-    assert offset_range("5:", NOW) == (Position(From.ZERO, 5), None)
+    assert offset_range("5:9", NOW) == (Position(Origin.ZERO, 5), Position(Origin.ZERO, 9))
+    assert offset_range(":9", NOW) == (START, Position(Origin.ZERO, 9))
+    assert offset_range("5:end", NOW) == (Position(Origin.ZERO, 5), END)
+    assert offset_range("5:", NOW) == (Position(Origin.ZERO, 5), None)
 
 
 def test_a_range_of_times_keeps_the_colons_of_its_moments() -> None:
-    noon, later = Position(From.TIME, NOON), Position(From.TIME, NOON + 60_000)
+    noon, later = Position(Origin.TIME, NOON), Position(Origin.TIME, NOON + 60_000)
     assert offset_range("@2026-01-31T12:00:00Z", NOW) == (noon, None)
     assert offset_range("@2026-01-31T12:00:00Z:2026-01-31T12:01:00Z", NOW) == (noon, later)
     assert offset_range("@2026-01-31T12:00:00Z:@2026-01-31T12:01:00Z", NOW) == (noon, later)
-    assert offset_range("@-10m:end", NOW) == (Position(From.TIME, NOW - 600_000), END)
+    assert offset_range("@-10m:end", NOW) == (Position(Origin.TIME, NOW - 600_000), END)
 
 
 @pytest.mark.parametrize("text", ["", "middle", "1.5", "@", "@yesterday", "a:b"])
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(InvalidValue):
         offset_range(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["{}", "+{}", "-{}", "@{}"])
 def test_numbers_longer_than_python_reads_are_no_positions(text: str) -> None:
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(InvalidValue):
         position(text.format("9" * 5000), 0)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.cli import record_json
-from odradek.cli.record_format import BadTemplate, Shown, Template
+from odradek.cli.record_format import BadTemplate, CliRecord, Template
 from odradek.cli.record_input import read_records
 
-RECORD = Shown(
+RECORD = CliRecord(
     "flights", 2, 1031, 1_769_860_800_000, b"UA", b"\x00\xff late", [("a", b"1"), ("b", None)], 7
 )
 
@@ -37,8 +37,8 @@ def test_verbs(template: str, text: bytes) -> None:
 
 
 def test_null_is_nothing_or_what_was_asked_for() -> None:
-    assert Template("%k|%v|%K").render(Shown()) == b"||-1"
-    assert Template("%k|%v|%K", null=b"NULL").render(Shown()) == b"NULL|NULL|-1"
+    assert Template("%k|%v|%K").render(CliRecord()) == b"||-1"
+    assert Template("%k|%v|%K", null=b"NULL").render(CliRecord()) == b"NULL|NULL|-1"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_time_beyond_the_years_there_are_names_for_is_its_number(
     timestamp_ms: int, text: bytes
 ) -> None:
     """Microseconds where milliseconds belong: one such record must not hide those after it."""
-    assert Template("%T{rfc3339}").render(Shown(timestamp_ms=timestamp_ms)) == text
+    assert Template("%T{rfc3339}").render(CliRecord(timestamp_ms=timestamp_ms)) == text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_text_is_read_by_the_template_it_was_written_with() -> None:
 
 def test_partition_time_and_headers_are_read() -> None:
     (one,) = read_records(r"%p %T %h %v\n", io.BytesIO(b"3 1700 a=1,b=2 x\n"))
-    assert one == Shown("", 3, -1, 1700, None, b"x", [("a", b"1"), ("b", b"2")])
+    assert one == CliRecord("", 3, -1, 1700, None, b"x", [("a", b"1"), ("b", b"2")])
 
 
 @pytest.mark.parametrize("template", ["no verb", "%%", "%k%v", "%o %v", "%K", "%v{hex}", "%v %"])
@@ -103,7 +103,7 @@ def test_what_does_not_fit_the_template_is_said() -> None:
 
 blobs = st.none() | st.binary(max_size=20)
 shown = st.builds(
-    Shown,
+    CliRecord,
     topic=st.text("abc.-", max_size=5),
     partition=st.integers(-1, 9),
     offset=st.integers(0, 2**40),
@@ -115,10 +115,10 @@ shown = st.builds(
 
 
 @given(shown)
-def test_json_loses_no_byte(record: Shown) -> None:
-    line = record_json.written(record)
+def test_json_loses_no_byte(record: CliRecord) -> None:
+    line = record_json.encode(record)
     assert b"\n" not in line
-    again = record_json.read(line)
+    again = record_json.decode(line)
     again.offset = record.offset
     assert again == record
 
@@ -150,8 +150,8 @@ def test_json_loses_no_byte(record: Shown) -> None:
 )
 def test_bad_json_is_refused_with_the_reason(line: bytes, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        record_json.read(line)
+        record_json.decode(line)
 
 
 def test_other_json_as_a_value_is_sent_as_its_text() -> None:
-    assert record_json.read(b'{"value":{"a":1}}').value == b'{"a":1}'
+    assert record_json.decode(b'{"value":{"a":1}}').value == b'{"a":1}'

@@ -1,4 +1,4 @@
-"""`host:port` as people write it, and as it is written back."""
+"""Addresses of brokers as text."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from odradek.config.setting import ConfigError
         ("PLAINTEXT://localhost:9092", ("localhost", 9092)),
     ],
 )
-def test_addresses(text: str, address: tuple[str, int]) -> None:
+def test_an_address_is_parsed_into_host_and_port(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["localhost:9092", "[::1]:9092", "192.0.2.1:1"])
-def test_an_address_is_written_as_it_is_read(text: str) -> None:
+def test_a_parsed_address_has_the_same_text(text: str) -> None:
     assert address_text(*parse_address(text)) == text
 
 
 @pytest.mark.parametrize("text", ["localhost", ":9092", "host:", "host:port", "host:0", "h:70000"])
-def test_what_is_no_address(text: str) -> None:
+def test_an_invalid_address_raises_config_error(text: str) -> None:
     with pytest.raises(ConfigError, match="Write host:port"):
         parse_address(text)
 
 
-def test_addresses_are_kept_once_and_there_must_be_one() -> None:
+def test_addresses_are_distinct_and_not_empty() -> None:
     assert parse_addresses(["a:1", "b:2", "a:1", ""]) == [("a", 1), ("b", 2)]
     with pytest.raises(ConfigError, match=r"bootstrap\.servers is empty"):
         parse_addresses([])

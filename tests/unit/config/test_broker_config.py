@@ -1,4 +1,4 @@
-"""The settings of a broker: where a value comes from, and what is told about it."""
+"""The settings of a broker: layers, synonyms, listeners, errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def describe(config: BrokerConfig, name: str) -> tuple[str | None, ConfigSource,
     return row.value, row.source, list(row.synonyms)
 
 
-def test_without_a_word_everything_has_kafkas_default_and_listens_on_loopback() -> None:
+def test_defaults_are_those_of_kafka_on_the_loopback_interface() -> None:
     config = BrokerConfig()
     assert config.log_segment_bytes == 1 << 30
     assert config.num_partitions == 1
@@ -27,31 +27,31 @@ def test_without_a_word_everything_has_kafkas_default_and_listens_on_loopback() 
     assert config.log_durability == "fsync"
 
 
-def test_what_is_given_is_parsed_and_remembered_with_its_place() -> None:
+def test_the_origin_of_a_value_is_where_it_was_written() -> None:
     config = BrokerConfig.load({"num.partitions": "3"}, "--set")
     assert config.num_partitions == 3
     assert config.origin("num.partitions") == "--set"
     assert config.origin("log.segment.bytes") == "default"
 
 
-def test_an_unknown_name_is_refused_where_it_was_given_with_the_nearest_known_one() -> None:
+def test_the_error_for_an_unknown_name_has_the_origin_and_the_most_similar_name() -> None:
     message = "--set: Unknown config name: num.partition; did you mean num.partitions?"
     with pytest.raises(ConfigError) as error:
         BrokerConfig.load({"num.partition": "3"}, "--set")
     assert str(error.value) == message
 
 
-def test_a_bad_value_is_refused_where_it_was_given() -> None:
+def test_the_error_for_an_invalid_value_has_its_origin() -> None:
     with pytest.raises(ConfigError, match=r"^server.properties, line 3: Invalid value 0 for"):
         BrokerConfig.load({"num.partitions": "0"}, {"num.partitions": "server.properties, line 3"})
 
 
-def test_a_configuration_does_not_change() -> None:
+def test_setting_an_attribute_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="snapshot"):
         BrokerConfig().num_partitions = 3  # type: ignore[misc]
 
 
-def test_dynamic_values_win_over_static_ones_and_the_brokers_own_over_the_clusters() -> None:
+def test_broker_values_override_cluster_values_and_those_override_static_ones() -> None:
     config = BrokerConfig.load({"message.max.bytes": "1"})
     cluster, own = {"message.max.bytes": "2"}, {"message.max.bytes": "3"}
     assert config.with_dynamic({}, {}).message_max_bytes == 1
@@ -60,7 +60,7 @@ def test_dynamic_values_win_over_static_ones_and_the_brokers_own_over_the_cluste
     assert config.with_dynamic(cluster, own).with_dynamic({}, {}).message_max_bytes == 1
 
 
-def test_synonyms_are_all_that_have_a_say_the_winner_first() -> None:
+def test_synonyms_are_the_values_of_all_layers_with_the_winner_first() -> None:
     config = BrokerConfig.load({"message.max.bytes": "1"}).with_dynamic(
         {"message.max.bytes": "2"}, {"message.max.bytes": "3"}
     )
@@ -76,7 +76,7 @@ def test_synonyms_are_all_that_have_a_say_the_winner_first() -> None:
     )
 
 
-def test_coarser_relatives_are_synonyms_once_the_finest_is_set() -> None:
+def test_coarser_fallbacks_are_synonyms_only_if_the_setting_is_not_null() -> None:
     """Observed on Apache Kafka 4.3: what is null itself lists nothing."""
     given = {"log.retention.hours": "2"}
     config = BrokerConfig.load(given)
@@ -106,11 +106,13 @@ def test_coarser_relatives_are_synonyms_once_the_finest_is_set() -> None:
         ({"log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
     ],
 )
-def test_the_finest_unit_that_is_set_counts(given: dict[str, str], effective_ms: int) -> None:
+def test_the_effective_value_comes_from_the_finest_unit_that_is_set(
+    given: dict[str, str], effective_ms: int
+) -> None:
     assert BrokerConfig.load(given).effective(BrokerConfig.log_retention_ms) == effective_ms
 
 
-def test_the_cluster_resource_shows_only_what_was_set_for_all() -> None:
+def test_the_cluster_resource_has_only_the_dynamic_values_for_all_brokers() -> None:
     config = BrokerConfig.load({"node.id": "2"}).with_dynamic(
         {"max.connections": "9"}, {"message.max.bytes": "5"}
     )
@@ -128,7 +130,7 @@ def test_settings_that_need_a_restart_are_read_only() -> None:
     BrokerConfig.check_dynamic("log.segment.bytes", "2000000")
 
 
-def test_node_id_and_broker_id_are_the_same() -> None:
+def test_node_id_and_broker_id_have_the_same_value_or_raise_config_error() -> None:
     assert BrokerConfig.load({"broker.id": "4"}).node_id == 4
     assert BrokerConfig.load({"node.id": "4"}).broker_id == 4
     with pytest.raises(ConfigError, match="give one"):
@@ -144,7 +146,7 @@ def test_node_id_and_broker_id_are_the_same() -> None:
         ("PLAINTEXT://broker-1.example.org:65535", "broker-1.example.org", 65535),
     ],
 )
-def test_listeners_are_addresses(text: str, host: str, port: int) -> None:
+def test_a_listener_is_parsed_and_has_the_same_text(text: str, host: str, port: int) -> None:
     assert parse_listener(text) == ("PLAINTEXT", host, port)
     assert str(parse_listener(text)) == text
 
@@ -159,37 +161,39 @@ def test_listeners_are_addresses(text: str, host: str, port: int) -> None:
         "PLAINTEXT://h",
     ],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_listener_raises_config_error(text: str) -> None:
     with pytest.raises(ConfigError, match="PLAINTEXT://HOST:PORT"):
         BrokerConfig.load({"listeners": text})
 
 
-def test_clients_are_told_the_listeners_unless_something_else_is_advertised() -> None:
+def test_listeners_are_advertised_unless_advertised_listeners_is_set() -> None:
     assert BrokerConfig().effective_advertised_listeners() == BrokerConfig().parsed_listeners()
     behind = BrokerConfig.load({"advertised.listeners": "PLAINTEXT://public:19092"})
     assert behind.effective_advertised_listeners() == (Listener("PLAINTEXT", "public", 19092),)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
-def test_clients_are_not_told_to_connect_to_every_interface(host: str) -> None:
+def test_advertising_every_interface_raises_config_error(host: str) -> None:
     assert BrokerConfig.load({"listeners": f"PLAINTEXT://{host}:9092"}).parsed_listeners()
-    with pytest.raises(ConfigError, match=r"^advertised\.listeners .*they reach this machine"):
+    with pytest.raises(
+        ConfigError, match=r"^advertised\.listeners .*by which clients reach this machine"
+    ):
         BrokerConfig.load({"advertised.listeners": f"PLAINTEXT://{host}:9092"})
 
 
 @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
-def test_there_is_one_listener_of_a_name(name: str) -> None:
+def test_two_listeners_of_one_name_raise_config_error(name: str) -> None:
     """The others would be silently left out."""
     with pytest.raises(ConfigError, match=rf"Each listener must have a different name, {name}:"):
         BrokerConfig.load({name: "PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092"})
 
 
-def test_there_is_a_listener() -> None:
+def test_an_empty_list_of_listeners_raises_config_error() -> None:
     with pytest.raises(ConfigError, match="listeners is empty"):
         BrokerConfig.load({"listeners": ""})
 
 
-def test_changed_names_what_differs_in_the_order_of_the_table() -> None:
+def test_changed_returns_names_in_the_order_of_declaration() -> None:
     before = BrokerConfig()
     after = before.with_dynamic({"max.connections": "9", "log.segment.bytes": "1048576"}, {})
     assert after.changed(before) == tuple(

@@ -1,4 +1,4 @@
-"""The settings of clients: Kafka's names and defaults, and the other names people know them by."""
+"""The settings of clients: the names and defaults of Kafka, and the aliases of other libraries."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ OF_KAFKA = [
 
 BY_NAME = {"producer": ProducerConfig, "consumer": ConsumerConfig, "admin": AdminConfig}
 OTHER_DEFAULTS = {
-    "client.id": "brokers log it, and an empty one says nothing",
-    "partition.assignment.strategy": "the same assignors, by what they do",
+    "client.id": "brokers log it, and an empty one is of no use in a log",
+    "partition.assignment.strategy": "the same assignors, by other names",
 }
 NEEDED = {"bootstrap.servers": "localhost:9092"}
 
 
 def arguments_of(config: type[ClientSettings]) -> set[str]:
-    """What a constructor takes beside settings, written like those."""
+    """The arguments of a constructor that are not settings, in the form of settings."""
     return {normalised(argument) for argument in config.arguments}
 
 
-# Kafka's own.
+# Settings of Kafka.
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "default"), [(kind, name, default) for kind, name, _, default in OF_KAFKA]
 )
-def test_kafkas_settings_are_known_and_have_kafkas_defaults(
+def test_every_setting_of_kafka_is_known_and_has_its_default(
     kind: str, name: str, default: str
 ) -> None:
     config = BY_NAME[kind]
@@ -66,7 +66,7 @@ def test_kafkas_settings_are_known_and_have_kafkas_defaults(
 
 
 @pytest.mark.parametrize("kind", client_kinds())
-def test_our_settings_are_kafkas_or_marked_as_ours(kind: type[ClientSettings]) -> None:
+def test_a_setting_that_kafka_does_not_have_is_marked_as_ours(kind: type[ClientSettings]) -> None:
     known = {name for _, name, _, _ in OF_KAFKA}
     for setting in kind.declared.values():
         assert setting.ours == (setting.name not in known), setting.name
@@ -88,7 +88,7 @@ def test_our_settings_are_kafkas_or_marked_as_ours(kind: type[ClientSettings]) -
         ({"linger.ms": None}, 5),
     ],
 )
-def test_a_setting_by_any_of_its_names(given: dict[str, Any], value: int) -> None:
+def test_a_setting_is_accepted_by_any_of_its_names(given: dict[str, Any], value: int) -> None:
     assert ProducerConfig.load(given).linger_ms == value
 
 
@@ -110,7 +110,7 @@ def test_a_setting_by_any_of_its_names(given: dict[str, Any], value: int) -> Non
         ({"compression.codec": "zstd", "compression.level": -1}, "compression_zstd_level", 3),
     ],
 )
-def test_names_and_values_of_other_producers(
+def test_names_and_values_of_other_producers_are_converted(
     given: dict[str, Any], attribute: str, value: object
 ) -> None:
     assert getattr(ProducerConfig.load(given), attribute) == value
@@ -158,7 +158,7 @@ def test_names_and_values_of_other_producers(
         ({"group_protocol": "CLASSIC"}, "group_protocol", "classic"),
     ],
 )
-def test_names_and_values_of_other_consumers(
+def test_names_and_values_of_other_consumers_are_converted(
     given: dict[str, Any], attribute: str, value: object
 ) -> None:
     assert getattr(ConsumerConfig.load(given), attribute) == value
@@ -183,7 +183,7 @@ def parameters_of(client: Any) -> list[str]:
         (ConsumerConfig, parameters_of(aiokafka.AIOKafkaConsumer)),
     ],
 )
-def test_no_keyword_of_other_python_clients_is_unknown(
+def test_every_keyword_of_other_python_clients_is_known(
     config: type[ClientSettings], names: list[str]
 ) -> None:
     for name in names:
@@ -191,7 +191,7 @@ def test_no_keyword_of_other_python_clients_is_unknown(
             config.resolve(name)
 
 
-def test_a_name_nobody_knows_is_an_error_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_name_has_the_most_similar_name() -> None:
     with pytest.raises(
         ConfigError, match=r"no client has a setting linger\.m; did you mean linger\.ms"
     ):
@@ -210,7 +210,7 @@ def test_a_name_nobody_knows_is_an_error_with_the_nearest() -> None:
         (AdminConfig, "broker", "brokers"),
     ],
 )
-def test_so_is_a_misspelt_argument_of_a_constructor(
+def test_the_error_for_a_misspelt_argument_has_the_right_name(
     config: type[ClientSettings], given: str, meant: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"{given}; did you mean {meant}\?"):
@@ -221,7 +221,7 @@ def test_so_is_a_misspelt_argument_of_a_constructor(
     ("config", "argument"),
     [(config, each) for config in client_kinds() for each in config.arguments],
 )
-def test_an_argument_of_a_constructor_is_no_setting_and_not_its_own_correction(
+def test_an_argument_of_the_constructor_given_as_a_setting_raises_config_error(
     config: type[ClientSettings], argument: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Constructors take theirs out of what they are given; other kinds of clients may be given the
@@ -233,14 +233,14 @@ def test_an_argument_of_a_constructor_is_no_setting_and_not_its_own_correction(
         with pytest.raises(ConfigError) as told:
             config.load({name: "json"})
         assert str(told.value) == (
-            f"{name} is no setting, but an argument of the constructor of a {config.kind}"
+            f"{name} is not a setting but an argument of the constructor of a {config.kind}"
         )
         others = [kind for kind in client_kinds() if argument not in kind.arguments]
         assert all(kind.resolve(name, "json") is None for kind in others)
 
 
 @pytest.mark.parametrize("config", client_kinds())
-def test_the_nearest_may_be_another_clients_as_those_are_taken_too(
+def test_the_most_similar_name_may_be_that_of_another_clients_setting(
     config: type[ClientSettings],
 ) -> None:
     with pytest.raises(ConfigError) as told:
@@ -258,7 +258,9 @@ def test_the_nearest_may_be_another_clients_as_those_are_taken_too(
         (AdminConfig, (Admin, AwaitedAdmin)),
     ],
 )
-def test_arguments_are_the_constructors(config: type[ClientSettings], faces: tuple[Any]) -> None:
+def test_arguments_are_the_keywords_of_the_constructors(
+    config: type[ClientSettings], faces: tuple[Any]
+) -> None:
     found: set[str] = set()
     for face in faces:
         for overload in (*get_overloads(face.__init__), face.__init__):
@@ -271,12 +273,12 @@ def test_arguments_are_the_constructors(config: type[ClientSettings], faces: tup
 
 @pytest.mark.parametrize("kind", [Producer, Admin, AwaitedProducer, AwaitedAdmin])
 @pytest.mark.parametrize("given", ["127.0.0.1:9092", ["127.0.0.1:9092"]], ids=str)
-def test_addresses_alone_are_no_settings(kind: Any, given: object) -> None:
+def test_an_address_in_place_of_a_mapping_raises_config_error(kind: Any, given: object) -> None:
     with pytest.raises(ConfigError, match=r"brokers=.?'127\.0\.0\.1:9092'"):
         kind(given)
 
 
-def test_what_has_no_effect_is_told_once_and_together(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_has_all_names_without_effect(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         ProducerConfig.load({"statistics.interval.ms": 1, "group.id": "g", "ssl.ca.location": "x"})
     assert [record.getMessage() for record in caplog.records] == [
@@ -284,21 +286,21 @@ def test_what_has_no_effect_is_told_once_and_together(caplog: pytest.LogCaptureF
     ]
 
 
-def test_what_would_be_missed_is_refused_with_what_to_do_instead() -> None:
+def test_the_error_for_a_missing_feature_says_what_to_do_instead() -> None:
     with pytest.raises(ConfigError, match=r"enable\.auto\.commit=false"):
         ConsumerConfig.load({"enable.auto.offset.store": False})
     assert ConsumerConfig.load({"enable.auto.offset.store": True, "enable.partition.eof": "false"})
-    with pytest.raises(ConfigError, match="no transactions yet"):
+    with pytest.raises(ConfigError, match="does not support transactions yet"):
         ProducerConfig.load({"transactional.id": "t"})
 
 
-def test_two_names_for_the_same_must_say_the_same() -> None:
+def test_two_names_of_a_setting_with_different_values_raise_config_error() -> None:
     assert ProducerConfig.load({"linger.ms": 5, "linger_ms": "5"}).linger_ms == 5
     with pytest.raises(ConfigError, match=r"queue\.buffering\.max\.ms both mean linger\.ms"):
         ProducerConfig.load({"linger.ms": 5, "queue.buffering.max.ms": 6})
 
 
-def test_the_table_of_names_is_consistent() -> None:
+def test_aliases_and_ignored_and_refused_names_are_distinct() -> None:
     declared = {name for kind in client_kinds() for name in kind.declared}
     for name, alias in ALIASES.items():
         assert name == normalised(name) and alias.name in declared
@@ -319,7 +321,7 @@ def test_the_table_of_names_is_consistent() -> None:
         (ProducerConfig, {"acks": 2}, "must be one of: all, 1, 0"),
         (ProducerConfig, {"bootstrap.servers": object()}, "give text, a number, or a list"),
         (ProducerConfig, {"partitioner": "consistent_random"}, "leave it at murmur2_random"),
-        (ProducerConfig, {"security.protocol": "SSL"}, "PLAINTEXT only"),
+        (ProducerConfig, {"security.protocol": "SSL"}, "only PLAINTEXT"),
         (ProducerConfig, {"delivery.timeout.ms": 30_000}, r"less than linger\.ms plus"),
         (
             ProducerConfig,
@@ -330,30 +332,30 @@ def test_the_table_of_names_is_consistent() -> None:
         (ProducerConfig, {"enable.idempotence": True, "max.in.flight": 6}, "at most 5"),
         (ConsumerConfig, {"auto.offset.reset": "somewhere"}, "expected earliest, latest, none"),
         (ConsumerConfig, {"group.protocol": "consumer"}, "KIP-848"),
-        (ConsumerConfig, {"heartbeat.interval.ms": 45_000}, "has to be less than"),
-        (ConsumerConfig, {"enable.auto.commit": True}, r"there is no group\.id"),
-        (ConsumerConfig, {"group.instance.id": "me"}, r"there is no group\.id"),
+        (ConsumerConfig, {"heartbeat.interval.ms": 45_000}, "must be less than"),
+        (ConsumerConfig, {"enable.auto.commit": True}, r"without a group\.id"),
+        (ConsumerConfig, {"group.instance.id": "me"}, r"without a group\.id"),
         (ConsumerConfig, {"group.id": ""}, "group.id is empty"),
         (AdminConfig, {"client.id": "x" * 32_768}, "client.id.*32768 bytes are too long"),
         (ConsumerConfig, {"group.id": "é" * 16_384}, "group.id.*32768 bytes are too long"),
         (ConsumerConfig, {"partition.assignment.strategy": "best"}, "must be one of: range"),
     ],
 )
-def test_what_cannot_stand(
+def test_an_invalid_value_raises_config_error_with_the_rule(
     config: type[ClientSettings], given: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
         config.load(given)
 
 
-def test_idempotence_is_off_by_itself_where_the_rest_rules_it_out() -> None:
+def test_idempotence_is_off_if_other_settings_make_it_impossible() -> None:
     assert ProducerConfig.load({}).idempotent
     assert not ProducerConfig.load({"acks": 0}).idempotent
     assert not ProducerConfig.load({"max.in.flight": 100}).idempotent
     assert not ProducerConfig.load({"enable.idempotence": False}).idempotent
 
 
-def test_derived_values() -> None:
+def test_values_derived_from_settings() -> None:
     assert ProducerConfig.load({}).required_acks == -1
     assert ProducerConfig.load({"acks": 0}).required_acks == 0
     slow = ProducerConfig.load({"linger.ms": 200_000})
@@ -364,6 +366,6 @@ def test_derived_values() -> None:
     assert ConsumerConfig.load({"isolation.level": "READ_COMMITTED"}).read_committed
 
 
-def test_the_origin_of_a_value_is_told_in_errors() -> None:
+def test_the_error_for_a_client_setting_has_its_origin() -> None:
     with pytest.raises(ConfigError, match=r"^client\.properties: Invalid value x"):
         ClientConfig.load({"request.timeout.ms": "x"}, "client.properties")

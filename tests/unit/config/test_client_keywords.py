@@ -1,4 +1,4 @@
-"""The settings of clients as type checkers know them: the keywords of their constructors."""
+"""The types of the keyword arguments of clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.config.setting import ConfigType
 
 
 def choices_of(hint: Any) -> list[str]:
-    """The words of a type, those of the parts of a union among them."""
+    """The strings of a `Literal` type, also within unions."""
     if isinstance(hint, str):
         return [hint]
     return [choice for part in get_args(hint) for choice in choices_of(part)]
@@ -32,8 +32,8 @@ def test_choices_are_found_within_unions() -> None:
     ],
     ids=["producer", "consumer"],
 )
-def test_none_is_as_if_it_were_not_given(made: ClientSettings) -> None:
-    """As kafka-python and aiokafka have it for some by default."""
+def test_a_keyword_with_the_value_none_counts_as_not_given(made: ClientSettings) -> None:
+    """None is the default of some keywords of kafka-python and aiokafka."""
     assert made.layers[0].values == {}
 
 
@@ -45,7 +45,9 @@ def test_none_is_as_if_it_were_not_given(made: ClientSettings) -> None:
         (AdminKeywords, AdminConfig),
     ],
 )
-def test_keywords_are_the_settings(keywords: Any, config: type[ClientSettings]) -> None:
+def test_keywords_have_the_names_and_types_of_the_settings(
+    keywords: Any, config: type[ClientSettings]
+) -> None:
     hints = get_type_hints(keywords)
     assert set(hints) == {setting.attribute for setting in config.declared.values()}
     numbers = (ConfigType.INT, ConfigType.LONG)

@@ -1,4 +1,4 @@
-"""One setting: what texts it takes, and what it says of those it does not."""
+"""Parsing, validation and formatting of one setting."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LIST = strings("list", (), one_of("a", "b"), doc=DOC)
         (LIST, "b,b", ("b", "b")),
     ],
 )
-def test_texts_are_read_as_kafka_reads_them(
+def test_text_is_parsed_by_the_rules_of_kafka(
     setting: Setting[object], text: str, value: object
 ) -> None:
     assert setting.parse(text) == value
@@ -72,7 +72,7 @@ def test_texts_are_read_as_kafka_reads_them(
         (LIST, "a,c", "Invalid value c for configuration list: String must be one of: a, b"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_rule(
+def test_the_error_for_an_invalid_value_has_the_rule(
     setting: Setting[object], text: str, problem: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -80,21 +80,21 @@ def test_what_cannot_be_is_refused_with_the_rule(
     assert problem in str(error.value)
 
 
-def test_a_value_may_be_outside_the_range_if_it_means_something_else() -> None:
+def test_between_or_accepts_its_special_value() -> None:
     level = integer("level", -1, between_or(1, 9, -1), doc=DOC)
     assert level.parse("-1") == -1
     with pytest.raises(ConfigError, match="between 1 and 9 or equal to -1"):
         level.parse("0")
 
 
-def test_a_value_that_is_not_honoured_is_refused_with_the_reason() -> None:
+def test_the_error_for_an_unsupported_value_has_the_reason() -> None:
     policy = strings("policy", (), refused({"compact": "not in this version"}), doc=DOC)
     assert policy.parse("delete") == ("delete",)
     with pytest.raises(ConfigError, match="not in this version"):
         policy.parse("delete,compact")
 
 
-def test_a_rule_about_a_whole_list_looks_at_the_whole_list() -> None:
+def test_a_validator_of_whole_lists_gets_the_list() -> None:
     one = strings("one", ("a",), exactly_one("one, please"), doc=DOC)
     assert one.parse("a") == ("a",)
     for text in ("", "a,b"):
@@ -106,13 +106,13 @@ def test_a_rule_about_a_whole_list_looks_at_the_whole_list() -> None:
     ("setting", "value", "text"),
     [(FLAG, True, "true"), (LIST, ("a", "b"), "a,b"), (SHARE, 0.5, "0.5"), (SIZE, None, None)],
 )
-def test_values_are_shown_as_text(
+def test_values_are_formatted_as_text(
     setting: Setting[object], value: object, text: str | None
 ) -> None:
     assert setting.text(value) == text
 
 
-def test_a_text_that_was_shown_is_read_back() -> None:
+def test_formatted_text_is_parsed_to_the_same_value() -> None:
     name = string("name", "", doc=DOC)
     assert name.parse(name.text("plain") or "") == "plain"
 
@@ -129,5 +129,5 @@ def test_a_text_that_was_shown_is_read_back() -> None:
         (0.0, "0.0"),
     ],
 )
-def test_a_double_is_shown_as_java_shows_it(value: float, text: str) -> None:
+def test_a_double_is_formatted_as_in_java(value: float, text: str) -> None:
     assert double("ratio", 1.0, doc=DOC).text(value) == text

@@ -1,4 +1,4 @@
-"""There is no setting that nothing looks at."""
+"""Every setting has an effect, or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from odradek.config.topic import TopicConfig
 SOURCES = Path(__file__).parents[3] / "src" / "odradek"
 CODE = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.parent.name != "config")
 FACTS = {
-    "broker.id": "the other name of node.id",
-    "process.roles": "what this process is, for people and tools that ask",
-    "advertised.listeners": "read through BrokerConfig.advertised",
-    "listeners": "read through BrokerConfig.listening",
+    "broker.id": "an alias of node.id",
+    "process.roles": "shown to users and tools",
+    "advertised.listeners": "read through BrokerConfig.effective_advertised_listeners",
+    "listeners": "read through BrokerConfig.parsed_listeners",
 }
 NO_EFFECT = {
     "local.retention.bytes": "of tiered storage, which is refused, as in a Kafka without it",
@@ -35,12 +35,12 @@ NO_EFFECT = {
 
 
 @pytest.mark.parametrize("name", sorted(TopicConfig.declared))
-def test_every_topic_setting_is_looked_at_or_it_is_said_why_not(name: str) -> None:
+def test_every_topic_setting_is_used_or_documented_as_unused(name: str) -> None:
     assert f".{TopicConfig.declared[name].attribute}" in CODE or name in NO_EFFECT
 
 
 @pytest.mark.parametrize("name", sorted(BrokerConfig.declared))
-def test_every_broker_setting_is_looked_at_or_is_what_topics_fall_back_to(name: str) -> None:
+def test_every_broker_setting_is_used_or_a_fallback_of_topics(name: str) -> None:
     inherited = {
         member.name
         for setting in TopicConfig.declared.values()
@@ -63,6 +63,6 @@ OF_CLIENTS = {
 @pytest.mark.parametrize(
     "name", sorted({name for kind in client_kinds() for name in kind.declared})
 )
-def test_every_setting_of_a_client_is_looked_at(name: str) -> None:
+def test_every_client_setting_is_used(name: str) -> None:
     attribute = name.replace(".", "_")
     assert f".{attribute}" in CODE or name in OF_CLIENTS

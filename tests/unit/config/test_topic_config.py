@@ -1,4 +1,4 @@
-"""The settings of a topic: all of Kafka's, with their defaults, falling back to the broker's."""
+"""The settings of a topic: the defaults and bounds of Kafka, and the fallbacks to the broker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEFAULTS_OF_KAFKA = {
     "segment.ms": "604800000",
     "unclean.leader.election.enable": "false",
 }
-"""What Apache Kafka 4.3 answers to DescribeConfigs for a new topic."""
+"""The response of Apache Kafka 4.3 to DescribeConfigs for a new topic."""
 
 
 def topic(overrides: dict[str, str], **broker: str) -> TopicConfig:
@@ -52,20 +52,20 @@ def topic(overrides: dict[str, str], **broker: str) -> TopicConfig:
     return TopicConfig(BrokerConfig.load(given), overrides)
 
 
-def test_a_new_topic_has_kafkas_settings_and_no_other() -> None:
+def test_a_new_topic_has_exactly_the_settings_of_kafka() -> None:
     rows = topic({}).describe()
     assert {row.name: row.value for row in rows} == DEFAULTS_OF_KAFKA
     assert not any(row.read_only or row.sensitive for row in rows)
 
 
 @pytest.mark.parametrize("name", sorted(DEFAULTS_OF_KAFKA))
-def test_every_default_is_a_value_its_setting_takes(name: str) -> None:
+def test_every_default_is_valid(name: str) -> None:
     assert (
         topic({name: DEFAULTS_OF_KAFKA[name]}).describe([name])[0].value == DEFAULTS_OF_KAFKA[name]
     )
 
 
-def test_what_is_set_for_the_topic_wins_over_the_broker() -> None:
+def test_a_value_of_the_topic_overrides_that_of_the_broker() -> None:
     config = topic({"segment.bytes": " 2000000 "}, log_segment_bytes="3000000")
     assert config.segment_bytes == 2_000_000
     (row,) = config.describe(["segment.bytes"])
@@ -77,14 +77,14 @@ def test_what_is_set_for_the_topic_wins_over_the_broker() -> None:
     )
 
 
-def test_a_time_falls_back_through_the_brokers_units() -> None:
+def test_a_time_falls_back_to_the_broker_in_every_unit() -> None:
     assert topic({}, log_retention_hours="2").retention_ms == 7_200_000
     assert topic({}, log_retention_hours="-1").retention_ms == -1
     assert topic({}, log_roll_hours="3", log_roll_ms="4").segment_ms == 4
     assert topic({}, log_flush_scheduler_interval_ms="9").flush_ms == 9
 
 
-def test_a_value_that_the_broker_was_given_in_hours_has_that_source() -> None:
+def test_a_value_from_the_broker_has_the_source_and_name_of_its_unit() -> None:
     (row,) = topic({}, log_retention_hours="2").describe(["retention.ms"])
     assert row.source is ConfigSource.STATIC_BROKER_CONFIG
     assert row.synonyms == (Synonym("log.retention.hours", "2", ConfigSource.STATIC_BROKER_CONFIG),)
@@ -121,7 +121,7 @@ def test_a_value_that_the_broker_was_given_in_hours_has_that_source() -> None:
         ("remote.storage.enable", "true"),
     ],
 )
-def test_kafkas_bounds_hold(name: str, value: str) -> None:
+def test_a_value_outside_of_kafkas_bounds_raises_config_error(name: str, value: str) -> None:
     with pytest.raises(ConfigError):
         topic({name: value})
 
@@ -137,26 +137,26 @@ def test_kafkas_bounds_hold(name: str, value: str) -> None:
         ("follower.replication.throttled.replicas", "*"),
     ],
 )
-def test_what_kafka_takes_is_taken(name: str, value: str) -> None:
+def test_every_value_that_kafka_accepts_is_accepted(name: str, value: str) -> None:
     topic({name: value})
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])
-def test_compaction_may_be_asked_for_with_and_without_deletion(policy: str) -> None:
+def test_compaction_is_accepted_with_and_without_deletion(policy: str) -> None:
     assert topic({"cleanup.policy": policy}).cleanup_policy == tuple(policy.split(","))
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_known_one() -> None:
+def test_the_error_for_an_unknown_topic_setting_has_the_most_similar_name() -> None:
     with pytest.raises(ConfigError, match=r"Unknown topic config name: segment.byte; did you mean"):
         topic({"segment.byte": "1"})
 
 
-def test_values_that_contradict_each_other_are_refused() -> None:
+def test_contradicting_compaction_lags_raise_config_error() -> None:
     with pytest.raises(ConfigError, match="conflict"):
         topic({"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "50"})
 
 
-def test_the_bound_of_segments_can_be_lowered_for_tests_and_is_not_shown() -> None:
+def test_the_hidden_setting_has_no_lower_bound_and_is_not_described() -> None:
     config = topic({"internal.segment.bytes": "10"})
     assert (config.roll_bytes, config.segment_bytes) == (10, 1 << 30)
     assert "internal.segment.bytes" not in {row.name for row in config.describe()}

@@ -84,7 +84,7 @@ def start(disk: MemoryDisk) -> LogDirectory:
 def begin(directory: LogDirectory, workers: Workers) -> tuple[ShutdownFlush, list[str]]:
     told: list[str] = []
     flushes = ShutdownFlush(
-        directory.logs.values(), workers, lambda: told.append("done"), at_once=4
+        directory.logs.values(), workers, lambda: told.append("done"), concurrency=4
     )
     flushes.start()
     return flushes, told

@@ -1,4 +1,4 @@
-"""The table of error codes: what Kafka 4.4 has, in a form that clients can act on."""
+"""The table of error codes: complete for Kafka 4.4, with what clients do on each."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from odradek.model.errors import ErrorCode, error_code
 
 
-def test_codes_are_numbers_without_gaps() -> None:
+def test_codes_are_integers_without_gaps() -> None:
     assert [int(code) for code in ErrorCode] == list(range(-1, 137))
     assert int(ErrorCode.NONE) == 0
     assert struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION) == b"\x00\x23"
 
 
-def test_codes_are_found_by_number() -> None:
+def test_a_number_that_is_no_code_is_an_unknown_server_error() -> None:
     assert error_code(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ErrorCode(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error_code(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_new_metadata_is_only_asked_for_to_try_again() -> None:
+def test_only_retriable_codes_refresh_metadata() -> None:
     for row in ErrorCode:
         assert row.retriable or not row.refresh_metadata, row.name
         assert row.text, row.name
@@ -40,12 +40,14 @@ def test_new_metadata_is_only_asked_for_to_try_again() -> None:
         ("CORRUPT_MESSAGE", True, False),
     ],
 )
-def test_what_a_client_does_next(name: str, retriable: bool, refresh_metadata: bool) -> None:
+def test_a_code_says_whether_to_retry_and_refresh_metadata(
+    name: str, retriable: bool, refresh_metadata: bool
+) -> None:
     row = ErrorCode[name]
     assert (row.name, row.retriable, row.refresh_metadata) == (name, retriable, refresh_metadata)
 
 
-def test_kafka_python_agrees_about_what_may_be_tried_again() -> None:
+def test_retriable_codes_are_those_of_kafka_python() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         theirs: Any = importlib.import_module("kafka.errors")

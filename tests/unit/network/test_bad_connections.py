@@ -22,7 +22,7 @@ from odradek.network.connection import ConnectionLimits, Exchange
         (b"GET /metrics HTTP/1.1\r\nHost: broker\r\n\r\n", "HTTP"),
     ],
 )
-def test_a_frame_that_cannot_be_closes_only_its_connection(
+def test_an_invalid_frame_closes_only_its_connection(
     data: bytes, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     network, server = serve(Recorder(echo=True))
@@ -36,7 +36,7 @@ def test_a_frame_that_cannot_be_closes_only_its_connection(
     assert others_are_served(client)
 
 
-def test_the_first_request_is_small_later_ones_may_be_large() -> None:
+def test_the_first_request_has_a_lower_size_limit_than_later_ones() -> None:
     handler = Recorder(echo=True)
     limits = ConnectionLimits(max_first_request_bytes=10, max_request_bytes=100)
     network, _ = serve(handler, limits)
@@ -46,7 +46,7 @@ def test_the_first_request_is_small_later_ones_may_be_large() -> None:
     assert not client.open
 
 
-def test_limits_that_change_apply_to_those_who_have_not_sent_their_first_request() -> None:
+def test_a_changed_limit_applies_to_connections_before_their_first_request() -> None:
     handler = Recorder(echo=True)
     network, server = serve(handler, ConnectionLimits(max_first_request_bytes=10))
     client = network.connect()
@@ -55,7 +55,7 @@ def test_limits_that_change_apply_to_those_who_have_not_sent_their_first_request
     assert [len(frame) for frame in handler.frames] == [10, 100]
 
 
-def test_a_protocol_error_of_the_handler_closes_with_one_line(
+def test_a_protocol_error_of_the_handler_closes_with_one_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Strict(Recorder):
@@ -74,7 +74,7 @@ def test_a_protocol_error_of_the_handler_closes_with_one_line(
     assert others_are_served(client)
 
 
-def test_a_bug_in_the_handler_closes_logs_counts_and_tells(
+def test_a_bug_in_the_handler_closes_the_connection_and_is_logged_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     handler = Recorder(echo=True)

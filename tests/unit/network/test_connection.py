@@ -10,7 +10,7 @@ from odradek.network.connection import Connection, ConnectionLimits
 # Order.
 
 
-def test_a_request_is_handed_out_and_its_answer_sent() -> None:
+def test_a_request_reaches_the_handler_and_its_response_is_sent() -> None:
     network, server = serve(Recorder(echo=True))
     client = network.connect()
     client.request(b"hello")
@@ -19,7 +19,7 @@ def test_a_request_is_handed_out_and_its_answer_sent() -> None:
     assert (server.counters.requests, network.interest_changes) == (1, 0)
 
 
-def test_answers_leave_in_the_order_of_the_requests_whatever_the_order_they_are_ready_in() -> None:
+def test_responses_leave_in_the_order_of_the_requests() -> None:
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect()
@@ -37,14 +37,14 @@ def test_answers_leave_in_the_order_of_the_requests_whatever_the_order_they_are_
     assert handler.connections[0].in_progress == 0
 
 
-def test_answers_of_one_turn_leave_with_one_call() -> None:
+def test_responses_of_one_round_leave_with_one_call() -> None:
     network, _ = serve(Recorder(echo=True))
     client = network.connect()
     client.send(b"".join(framed(b"x") for _ in range(10)))
     assert client.transport.sends == [50]
 
 
-def test_answers_that_become_ready_in_one_event_leave_with_one_call() -> None:
+def test_responses_that_become_ready_in_one_event_leave_with_one_call() -> None:
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect()
@@ -56,7 +56,7 @@ def test_answers_that_become_ready_in_one_event_leave_with_one_call() -> None:
     assert client.transport.sends == [60]
 
 
-def test_an_exchange_is_answered_once() -> None:
+def test_answering_an_exchange_twice_is_refused() -> None:
     handler = Recorder()
     network, _ = serve(handler)
     network.connect().request(b"x")
@@ -95,7 +95,7 @@ def test_reading_stops_while_too_many_requests_are_in_progress() -> None:
     assert client.transport.read
 
 
-def test_reading_goes_on_after_an_answer_also_if_no_frame_waits() -> None:
+def test_reading_resumes_after_a_response_also_if_no_frame_waits() -> None:
     handler = Recorder()
     network, _ = serve(handler, ConnectionLimits(max_in_progress=1))
     client = network.connect()
@@ -108,7 +108,7 @@ def test_reading_goes_on_after_an_answer_also_if_no_frame_waits() -> None:
     assert handler.frames == [b"1", b"2"]
 
 
-def test_reading_stops_while_the_client_does_not_take_its_answers() -> None:
+def test_reading_stops_while_the_client_does_not_read_its_responses() -> None:
     handler = Recorder(echo=True)
     limits = ConnectionLimits(max_queued_bytes=1000)
     network, server = serve(handler, limits)
@@ -128,7 +128,7 @@ def test_reading_stops_while_the_client_does_not_take_its_answers() -> None:
     assert server.counters.bytes_out == len(got)
 
 
-def test_a_turn_hands_out_a_bounded_number_of_frames_then_others_have_theirs() -> None:
+def test_a_round_handles_a_limited_number_of_frames_of_one_connection() -> None:
     handler = Recorder(echo=True)
     network, _ = serve(handler, ConnectionLimits(frames_per_round=4))
     greedy, modest = network.connect(), network.connect()
@@ -140,7 +140,7 @@ def test_a_turn_hands_out_a_bounded_number_of_frames_then_others_have_theirs() -
     assert handler.frames.count(b"greedy") == 10
 
 
-def test_a_turn_sends_a_bounded_number_of_bytes_then_others_have_theirs() -> None:
+def test_a_round_sends_a_limited_number_of_bytes_of_one_connection() -> None:
     handler = Recorder()
     network, _ = serve(handler, ConnectionLimits(bytes_per_round=100_000))
     clients = [network.connect(), network.connect()]
@@ -196,7 +196,7 @@ def test_a_deadline_that_passes_while_nothing_waits_closes_nothing() -> None:
     assert client.open
 
 
-def test_an_idle_connection_is_closed_at_its_deadline_not_before_and_not_later() -> None:
+def test_an_idle_connection_is_closed_exactly_at_its_deadline() -> None:
     network, server = serve(Recorder(echo=True), ConnectionLimits(max_idle_ms=60_000))
     client = network.connect()
     client.request(b"x")
@@ -231,7 +231,7 @@ def test_a_connection_with_a_request_in_progress_is_not_idle() -> None:
     assert client.transport.outbox == b"at last"
 
 
-def test_without_a_whole_first_request_in_time_it_is_closed() -> None:
+def test_a_connection_without_a_whole_first_request_in_time_is_closed() -> None:
     network, _ = serve(Recorder(), ConnectionLimits(first_request_timeout_ms=1000))
     silent, slow = network.connect(), network.connect()
     for byte in framed(b"slow loris")[:-1]:
@@ -241,7 +241,7 @@ def test_without_a_whole_first_request_in_time_it_is_closed() -> None:
     assert not slow.open
 
 
-def test_no_timer_is_left_behind() -> None:
+def test_a_closed_connection_leaves_no_timer() -> None:
     network, _ = serve(Recorder(echo=True))
     client = network.connect(capacity=10)
     client.request(b"x" * 100)
@@ -253,7 +253,7 @@ def test_no_timer_is_left_behind() -> None:
 # All connections.
 
 
-def test_connections_above_the_limits_are_refused_with_one_line_in_a_while(
+def test_connections_above_the_limits_are_refused_with_one_log_line_per_interval(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     handler = Recorder(echo=True)
@@ -273,7 +273,7 @@ def test_connections_above_the_limits_are_refused_with_one_line_in_a_while(
     assert network.connect("10.0.0.1").open
 
 
-def test_closing_the_server_closes_all() -> None:
+def test_closing_the_server_closes_all_connections() -> None:
     handler = Recorder(echo=True)
     network, server = serve(handler)
     clients = [network.connect() for _ in range(3)]
@@ -284,7 +284,7 @@ def test_closing_the_server_closes_all() -> None:
     assert network.timer.size == 0
 
 
-def test_a_connection_says_who_it_is() -> None:
+def test_the_text_of_a_connection_is_its_peer_address() -> None:
     handler = Recorder()
     network, _ = serve(handler)
     network.connect("10.1.2.3")

@@ -14,7 +14,7 @@ from odradek.network.output import INLINE_BYTES
 LONG = INLINE_BYTES + 1
 
 
-def test_requests_before_the_end_of_the_stream_are_handed_out_all() -> None:
+def test_requests_before_the_end_of_the_stream_all_reach_the_handler() -> None:
     class Quiet(Recorder):
         def received(self, exchange: Exchange) -> None:
             super().received(exchange)
@@ -29,7 +29,7 @@ def test_requests_before_the_end_of_the_stream_are_handed_out_all() -> None:
     assert not client.open
 
 
-def test_the_handler_is_told_once_and_not_within_its_own_call() -> None:
+def test_disconnected_is_called_once_and_not_within_a_call_of_the_handler() -> None:
     told_within: list[bool] = []
 
     class Closing(Recorder):
@@ -46,7 +46,7 @@ def test_the_handler_is_told_once_and_not_within_its_own_call() -> None:
     assert server.connections == {}
 
 
-def test_an_answer_after_the_end_is_dropped_and_its_files_released() -> None:
+def test_a_response_after_the_close_is_dropped_and_its_files_released() -> None:
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect()
@@ -58,7 +58,7 @@ def test_an_answer_after_the_end_is_dropped_and_its_files_released() -> None:
     assert file.pins == 0
 
 
-def test_files_of_all_unsent_answers_are_released_when_the_connection_dies() -> None:
+def test_files_of_unsent_responses_are_released_when_the_connection_closes() -> None:
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect(capacity=20_000)
@@ -73,7 +73,7 @@ def test_files_of_all_unsent_answers_are_released_when_the_connection_dies() -> 
     assert file.pins == 0
 
 
-def test_a_broken_disk_under_an_answer_closes_and_is_an_error_in_the_log(
+def test_a_disk_error_while_sending_closes_the_connection_and_is_logged_as_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     handler = Recorder(echo=True)
@@ -92,7 +92,7 @@ def test_a_broken_disk_under_an_answer_closes_and_is_an_error_in_the_log(
     assert others_are_served(client)
 
 
-def test_without_memory_for_it_a_connection_ends_and_others_are_served(
+def test_a_memory_error_closes_one_connection_and_others_are_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     network, server = serve(Recorder(echo=True))
@@ -104,7 +104,7 @@ def test_without_memory_for_it_a_connection_ends_and_others_are_served(
     assert others_are_served(client)
 
 
-def test_a_reset_is_nothing_to_write_about(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reset_by_the_client_is_logged_at_debug_level_only(caplog: pytest.LogCaptureFixture) -> None:
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect()
@@ -135,7 +135,7 @@ def test_a_failure_is_noticed_while_reading_is_stopped() -> None:
 # Gone with requests unanswered.
 
 
-def test_what_waits_to_answer_is_told_when_the_client_is_gone() -> None:
+def test_abandoned_is_called_for_unanswered_requests_of_a_closed_connection() -> None:
     """Once, after the event, and only for requests that were not answered."""
     handler = Recorder()
     network, _ = serve(handler)

@@ -62,7 +62,7 @@ class Outcome:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_an_address_or_a_name_is_connected_to(
+def test_an_address_and_a_name_can_be_connected_to(
     reactor: Reactor, listening: socket.socket, host: str
 ) -> None:
     outcome = Outcome(reactor)
@@ -79,7 +79,7 @@ def test_an_address_or_a_name_is_connected_to(
     accepted.close()
 
 
-def test_a_refusal_names_the_address(reactor: Reactor) -> None:
+def test_a_refused_connection_names_the_address_in_the_error(reactor: Reactor) -> None:
     outcome = Outcome(reactor)
     port = refusing_port()
     reactor.connect("127.0.0.1", port, outcome.connected, outcome.failed)
@@ -89,7 +89,7 @@ def test_a_refusal_names_the_address(reactor: Reactor) -> None:
     assert f"127.0.0.1:{port}" in str(error)
 
 
-def test_a_name_that_is_none_fails(reactor: Reactor) -> None:
+def test_an_invalid_name_fails(reactor: Reactor) -> None:
     outcome = Outcome(reactor)
     name = "x" * 64  # Longer than a label of a name may be: no name server is asked.
     reactor.connect(name, 9092, outcome.connected, outcome.failed)
@@ -105,7 +105,7 @@ def test_without_workers_a_name_cannot_be_resolved(reactor: Reactor) -> None:
     assert "cannot resolve the name 'localhost': no resolver is set" in str(outcome.errors[0])
 
 
-def test_who_gave_up_is_told_nothing(reactor: Reactor, listening: socket.socket) -> None:
+def test_after_give_up_no_callback_is_called(reactor: Reactor, listening: socket.socket) -> None:
     outcome = Outcome()
     for host, port in [
         ("127.0.0.1", listening.getsockname()[1]),
@@ -176,7 +176,7 @@ def test_the_next_address_is_tried_when_one_refuses(listening: socket.socket) ->
     script.outcome.transports[0].close()
 
 
-def test_a_silent_address_does_not_keep_the_next_from_being_tried(
+def test_an_address_that_does_not_answer_does_not_delay_the_next_beyond_250_ms(
     listening: socket.socket,
 ) -> None:
     script = Scripted([(V4, listening.getsockname())] * 2)
@@ -192,7 +192,7 @@ def test_a_silent_address_does_not_keep_the_next_from_being_tried(
     script.outcome.transports[0].close()
 
 
-def test_when_all_addresses_failed_it_says_why(listening: socket.socket) -> None:
+def test_when_all_addresses_fail_the_error_has_the_last_reason(listening: socket.socket) -> None:
     script = Scripted([(V4, ("127.0.0.1", refusing_port()))] * 3)
     script.tell()
     for number in range(3):
@@ -208,7 +208,7 @@ def test_a_name_without_addresses_fails() -> None:
     assert "has no address" in str(script.outcome.errors[0])
 
 
-def test_a_name_resolved_too_late_is_not_connected_to(listening: socket.socket) -> None:
+def test_a_name_resolved_after_give_up_is_not_connected_to(listening: socket.socket) -> None:
     script = Scripted([(V4, listening.getsockname())])
     script.connector.give_up()
     script.tell()
@@ -240,7 +240,7 @@ class Undecided(socket.socket):
         self.setblocking(False)
 
 
-def test_an_event_of_who_had_the_descriptor_before_is_no_outcome(
+def test_an_event_of_an_earlier_owner_of_the_descriptor_is_ignored(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undecided = Undecided()
@@ -257,7 +257,7 @@ def test_an_event_of_who_had_the_descriptor_before_is_no_outcome(
     transport.close()
 
 
-def test_addresses_are_told_from_names() -> None:
+def test_numeric_addresses_are_distinguished_from_names() -> None:
     assert numeric_address("127.0.0.1", 1) == (V4, ("127.0.0.1", 1))
     found = numeric_address("::1", 1)
     assert found is not None and found[0] == socket.AF_INET6

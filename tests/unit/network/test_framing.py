@@ -40,7 +40,7 @@ def frames_of(framing: Framing, *pieces: bytes) -> list[bytes]:
     ),
     data=st.data(),
 )
-def test_any_chopping_of_a_stream_yields_the_same_frames(
+def test_any_split_of_a_stream_yields_the_same_frames(
     payloads: list[bytes], data: st.DataObject
 ) -> None:
     stream = b"".join(framed(payload) for payload in payloads)
@@ -58,7 +58,7 @@ def test_pieces_of_a_few_bytes_yield_the_same_frames(payloads: list[bytes], size
     assert frames_of(Framing(LIMIT), *pieces) == payloads
 
 
-def test_frames_need_not_be_taken_before_more_is_fed() -> None:
+def test_several_feeds_before_next_frame_yield_all_frames() -> None:
     framing = Framing(LIMIT)
     framing.feed(framed(b"one") + framed(b"two")[:5])
     assert framing.next_frame() == b"one"
@@ -76,7 +76,7 @@ def test_a_frame_does_not_keep_the_received_data_alive() -> None:
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 2**31 - 1, LIMIT + 1])
-def test_an_impossible_length_is_refused_as_soon_as_it_is_here(length: int) -> None:
+def test_an_invalid_length_is_refused_as_soon_as_it_arrives(length: int) -> None:
     framing = Framing(LIMIT)
     framing.feed(framed(b"before") + struct.pack(">i", length))
     assert framing.next_frame() == b"before"
@@ -84,7 +84,7 @@ def test_an_impossible_length_is_refused_as_soon_as_it_is_here(length: int) -> N
         framing.next_frame()
 
 
-def test_the_limit_is_the_one_at_the_time_the_length_is_read() -> None:
+def test_a_changed_limit_applies_from_the_next_length_on() -> None:
     framing = Framing(5)
     framing.feed(framed(b"12345") + framed(b"123456"))
     assert framing.next_frame() == b"12345"
@@ -101,7 +101,7 @@ def test_the_limit_is_the_one_at_the_time_the_length_is_read() -> None:
         (b"SSH-2.0-OpenSSH_9.2", "SSH"),
     ],
 )
-def test_other_protocols_are_called_by_their_names(data: bytes, said: str) -> None:
+def test_the_error_names_the_other_protocol_of_a_client(data: bytes, said: str) -> None:
     framing = Framing(2**31 - 1)  # Whatever the limit is: the prefix of TLS is a possible length.
     framing.limit = LIMIT
     framing.feed(data)
@@ -109,7 +109,7 @@ def test_other_protocols_are_called_by_their_names(data: bytes, said: str) -> No
         framing.next_frame()
 
 
-def test_a_promised_length_allocates_nothing() -> None:
+def test_a_stated_length_allocates_nothing() -> None:
     tracemalloc.start()
     try:
         framing = Framing(2**31 - 1)
@@ -120,7 +120,7 @@ def test_a_promised_length_allocates_nothing() -> None:
         tracemalloc.stop()
 
 
-def test_a_frame_that_comes_in_tiny_pieces_costs_its_bytes_not_objects() -> None:
+def test_a_frame_in_tiny_pieces_costs_memory_for_its_bytes_only() -> None:
     size = 200_000
     tracemalloc.start()
     try:
@@ -135,7 +135,7 @@ def test_a_frame_that_comes_in_tiny_pieces_costs_its_bytes_not_objects() -> None
     assert frames_of(framing, b"zz")[0][-2:] == b"zz"
 
 
-def test_more_is_asked_for_only_inside_a_large_frame_that_keeps_coming() -> None:
+def test_receives_are_larger_only_inside_a_large_frame_that_fills_them() -> None:
     framing = Framing(LIMIT)
     assert framing.receive_bytes == RECEIVE_BYTES
     stream = framed(b"x" * (3 * RECEIVE_LARGE_BYTES))

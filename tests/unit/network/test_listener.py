@@ -27,13 +27,13 @@ from odradek.network.poller import READ
 from odradek.timing.timer import SystemTimer
 
 
-def test_port_0_is_any_free_port_and_the_address_tells_which() -> None:
+def test_port_0_binds_a_free_port_which_the_address_shows() -> None:
     with serving(Recorder(echo=True)) as thread:
         host, port = thread.address
         assert (host, port > 0) == ("127.0.0.1", True)
 
 
-def test_a_port_that_is_taken_says_by_whom() -> None:
+def test_the_error_for_a_port_in_use_names_its_holder() -> None:
     with serving(Recorder()) as thread:
 
         def listen_again() -> str:
@@ -47,7 +47,7 @@ def test_a_port_that_is_taken_says_by_whom() -> None:
             assert f"(pid {os.getpid()})" in message
 
 
-def test_an_address_that_is_not_ours_is_named_in_the_error() -> None:
+def test_the_error_names_an_address_of_another_machine() -> None:
     with serving(Recorder()) as thread:
 
         def listen_elsewhere() -> None:
@@ -57,13 +57,13 @@ def test_an_address_that_is_not_ours_is_named_in_the_error() -> None:
         thread.on_owner(listen_elsewhere)
 
 
-def test_a_name_that_cannot_be_one_is_named_in_the_error() -> None:
+def test_the_error_names_an_invalid_host_name() -> None:
     name = "a" * 64 + ".example"
     with pytest.raises(CannotListenError, match=rf"^cannot listen on {name}:0: \S"):
         bound_socket(name, 0)
 
 
-def test_a_name_that_nobody_knows_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_an_unknown_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -95,7 +95,7 @@ def test_after_stop_accepting_open_connections_go_on() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's /proc")
-def test_the_holder_of_a_port_is_found_and_nobody_where_there_is_none(tmp_path: Path) -> None:
+def test_port_holder_finds_the_process_or_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         assert port_holder(port) is not None
@@ -120,7 +120,7 @@ class RecordingWatcher:
     def unwatch(self, subject: TcpServerSocket) -> None: ...
 
 
-def test_each_pause_is_longer_until_a_connection_is_accepted(
+def test_pauses_get_longer_until_a_connection_is_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watcher, timer = RecordingWatcher(), SystemTimer(0)
@@ -153,7 +153,7 @@ STARVED = Path(__file__).parent / "starved_server.py"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts CPU time with /proc")
-def test_out_of_descriptors_it_turns_away_sleeps_serves_the_others_and_recovers() -> None:
+def test_without_descriptors_it_rejects_clients_serves_the_others_and_recovers() -> None:
     """In a process of its own, which lowers its own limit (see there)."""
     done = subprocess.run(
         [sys.executable, str(STARVED)], capture_output=True, text=True, timeout=60, check=False

@@ -27,7 +27,7 @@ def test_small_parts_leave_in_one_call() -> None:
     assert (bytes(to.outbox), to.sends, out.queued_bytes) == (b"abcdef", [6], 0)
 
 
-def test_what_a_full_transport_did_not_take_leaves_later() -> None:
+def test_bytes_that_a_full_transport_did_not_take_leave_later() -> None:
     out, to = OutputQueue(), transport(capacity=4)
     out.append([b"abc", b"def"])
     assert out.flush(to, SHARE) == BLOCKED
@@ -37,7 +37,7 @@ def test_what_a_full_transport_did_not_take_leaves_later() -> None:
     assert bytes(to.outbox) == b"abcdef"
 
 
-def test_a_long_slice_leaves_on_its_own_and_is_released_after_its_last_byte() -> None:
+def test_a_long_slice_is_sent_alone_and_released_after_its_last_byte() -> None:
     file = PinnedFile(bytes(range(256)) * 1000)
     out, to = OutputQueue(), transport(capacity=LONG)
     out.append([b"head", file.slice(10, LONG), b"tail"])
@@ -49,7 +49,7 @@ def test_a_long_slice_leaves_on_its_own_and_is_released_after_its_last_byte() ->
     assert bytes(to.outbox) == b"head" + file.data[10 : 10 + LONG] + b"tail"
 
 
-def test_a_short_slice_leaves_with_its_neighbours() -> None:
+def test_a_short_slice_is_sent_with_its_neighbours() -> None:
     file = PinnedFile(b"0123456789")
     out, to = OutputQueue(), transport()
     out.append([b"head", file.slice(2, 3), b"tail"])
@@ -64,7 +64,7 @@ def test_an_empty_slice_is_released_at_once() -> None:
     assert (out.queued_bytes, file.pins) == (0, 0)
 
 
-def test_a_turn_sends_its_share_and_yields() -> None:
+def test_flush_sends_its_share_and_yields() -> None:
     file = PinnedFile(b"x" * 10_000_000)
     out, to = OutputQueue(), transport()
     out.append([file.slice(0, 2_500_000)])
@@ -76,7 +76,7 @@ def test_a_turn_sends_its_share_and_yields() -> None:
 
 
 @pytest.mark.parametrize("length", [10, LONG])
-def test_a_disk_that_fails_is_an_os_error_and_discard_releases(length: int) -> None:
+def test_a_disk_error_is_raised_and_discard_releases_the_slices(length: int) -> None:
     file = PinnedFile(b"x" * LONG)
     out = OutputQueue()
     out.append([b"head", file.slice(0, length), file.slice(0, LONG)])
@@ -104,7 +104,7 @@ PARTS = st.lists(st.tuples(st.sampled_from(["bytes", "slice"]), SIZES), max_size
     room=st.integers(2000, 3 * LONG),
     share=st.integers(2000, 99_999),
 )
-def test_whatever_the_parts_and_the_room_the_bytes_come_out_in_order(
+def test_any_parts_and_any_capacity_send_the_bytes_in_order(
     answers: list[list[tuple[str, int]]], room: int, share: int
 ) -> None:
     file = PinnedFile(bytes(range(256)) * 400)

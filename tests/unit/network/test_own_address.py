@@ -11,7 +11,7 @@ from odradek.network.listener import LOOPBACK, own_address
 
 
 @pytest.mark.parametrize("listens_on", ["", "0.0.0.0", "::"])
-def test_it_is_an_address_of_this_machine(listens_on: str) -> None:
+def test_own_address_is_an_address_of_this_machine(listens_on: str) -> None:
     address = own_address(listens_on)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as bound:
@@ -19,7 +19,7 @@ def test_it_is_an_address_of_this_machine(listens_on: str) -> None:
         assert bound.getsockname()[0] == address
 
 
-def test_a_machine_without_a_way_out_has_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_route_own_address_is_the_loopback_address(monkeypatch: pytest.MonkeyPatch) -> None:
     class NoWay(socket.socket):
         def connect(self, address: object, /) -> None:
             raise OSError(errno.ENETUNREACH, "Network is unreachable")
@@ -28,7 +28,7 @@ def test_a_machine_without_a_way_out_has_only_itself(monkeypatch: pytest.MonkeyP
     assert own_address("0.0.0.0") == own_address("::") == LOOPBACK
 
 
-def test_who_listens_on_ipv4_tells_no_address_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_on_ipv4_gets_no_ipv6_address(monkeypatch: pytest.MonkeyPatch) -> None:
     class OnlyIpv6(socket.socket):
         def connect(self, address: object, /) -> None:
             if self.family == socket.AF_INET:

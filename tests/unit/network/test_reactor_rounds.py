@@ -72,12 +72,12 @@ def reactor(clock: SetClock, poller: SleepingPoller) -> Iterator[Reactor]:
 # The sleep.
 
 
-def test_with_nothing_to_do_it_sleeps_for_ever(reactor: Reactor, poller: SleepingPoller) -> None:
+def test_without_work_it_sleeps_without_a_timeout(reactor: Reactor, poller: SleepingPoller) -> None:
     reactor.run_once()
     assert poller.sleeps == [FOREVER]
 
 
-def test_it_sleeps_until_the_deadline_and_runs_it_then(
+def test_it_sleeps_until_the_deadline_and_then_runs_the_task(
     reactor: Reactor, poller: SleepingPoller, clock: SetClock
 ) -> None:
     ran_at: list[int] = []
@@ -86,7 +86,7 @@ def test_it_sleeps_until_the_deadline_and_runs_it_then(
     assert (ran_at, poller.sleeps) == ([15], [0.015])
 
 
-def test_an_idle_hour_with_a_thousand_far_deadlines_is_no_wake_up_per_second(
+def test_an_idle_hour_with_a_thousand_far_deadlines_costs_few_wake_ups(
     reactor: Reactor, clock: SetClock
 ) -> None:
     ran: list[int] = []
@@ -98,7 +98,7 @@ def test_an_idle_hour_with_a_thousand_far_deadlines_is_no_wake_up_per_second(
     assert reactor.wakeups <= 5, "one for each level of the wheel"
 
 
-def test_a_deadline_that_passed_while_something_ran_is_not_slept_for(
+def test_it_does_not_sleep_if_a_deadline_passed_during_a_callback(
     reactor: Reactor, poller: SleepingPoller, clock: SetClock
 ) -> None:
     ran: list[int] = []
@@ -115,7 +115,7 @@ def test_a_task_without_delay_runs_in_the_next_round(reactor: Reactor) -> None:
     assert ran == ["now"]
 
 
-def test_the_timer_knows_the_time_before_events_are_handled(
+def test_the_timer_is_advanced_before_events_are_handled(
     reactor: Reactor, poller: SleepingPoller, clock: SetClock
 ) -> None:
     left, right = socket.socketpair()
@@ -138,7 +138,7 @@ def test_the_timer_knows_the_time_before_events_are_handled(
 # Callbacks.
 
 
-def test_callbacks_run_in_order_and_what_they_add_runs_a_round_later(
+def test_callbacks_run_in_order_and_added_ones_run_a_round_later(
     reactor: Reactor, poller: SleepingPoller
 ) -> None:
     ran: list[str] = []
@@ -151,7 +151,7 @@ def test_callbacks_run_in_order_and_what_they_add_runs_a_round_later(
     assert poller.sleeps == [0.0, 0.0]
 
 
-def test_a_bug_in_a_callback_is_logged_counted_told_and_survived(
+def test_a_bug_in_a_callback_is_logged_and_counted_and_the_loop_goes_on(
     reactor: Reactor, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[Exception] = []
@@ -167,7 +167,7 @@ def test_a_bug_in_a_callback_is_logged_counted_told_and_survived(
     assert all(record.exc_info for record in caplog.records)
 
 
-def test_timers_behind_one_with_a_bug_run_all_the_same(reactor: Reactor) -> None:
+def test_timers_after_one_with_a_bug_still_run(reactor: Reactor) -> None:
     ran: list[str] = []
     reactor.timer.call_later(1, lambda: [].pop())
     reactor.timer.call_later(1, lambda: ran.append("behind"))
@@ -177,7 +177,7 @@ def test_timers_behind_one_with_a_bug_run_all_the_same(reactor: Reactor) -> None
 
 
 @pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_a_wish_to_end_ends_the_loop(reactor: Reactor, ending: type[BaseException]) -> None:
+def test_system_exit_and_keyboard_interrupt_end_the_loop(reactor: Reactor, ending: type[BaseException]) -> None:
     def end() -> None:
         raise ending
 
@@ -189,7 +189,7 @@ def test_a_wish_to_end_ends_the_loop(reactor: Reactor, ending: type[BaseExceptio
 # Driven by another loop.
 
 
-def test_it_tells_how_long_another_loop_may_sleep_for_it(reactor: Reactor, clock: SetClock) -> None:
+def test_wait_ms_is_the_time_another_loop_may_sleep(reactor: Reactor, clock: SetClock) -> None:
     assert reactor.wait_ms() is None
     ran: list[int] = []
     reactor.timer.call_later(15, lambda: ran.append(15))
@@ -204,7 +204,7 @@ def test_it_tells_how_long_another_loop_may_sleep_for_it(reactor: Reactor, clock
     assert ran == [15, 0]
 
 
-def test_a_turn_does_not_sleep(reactor: Reactor, poller: SleepingPoller) -> None:
+def test_run_ready_does_not_sleep(reactor: Reactor, poller: SleepingPoller) -> None:
     reactor.timer.call_later(1000, lambda: None)
     reactor.run_ready()
     assert poller.sleeps == [0.0]

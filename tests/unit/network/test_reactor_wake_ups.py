@@ -39,7 +39,7 @@ def real(request: pytest.FixtureRequest) -> Iterator[Reactor]:
 # Descriptors.
 
 
-def test_readable_and_writable_are_told_as_wanted(real: Reactor) -> None:
+def test_readable_and_writable_are_called_by_interest(real: Reactor) -> None:
     left, right = socket.socketpair()
     transport = SocketTransport(left)
     events: list[str] = []
@@ -67,7 +67,7 @@ def test_readable_and_writable_are_told_as_wanted(real: Reactor) -> None:
     right.close()
 
 
-def test_who_was_unregistered_when_readable_is_not_told_writable(real: Reactor) -> None:
+def test_a_transport_unregistered_in_readable_gets_no_writable(real: Reactor) -> None:
     left, right = socket.socketpair()
     transport = SocketTransport(left)
     events: list[str] = []
@@ -85,7 +85,7 @@ def test_who_was_unregistered_when_readable_is_not_told_writable(real: Reactor) 
     right.close()
 
 
-def test_a_bug_in_an_event_closes_that_transport_only(real: Reactor) -> None:
+def test_a_bug_in_an_event_closes_only_that_transport(real: Reactor) -> None:
     ends = [socket.socketpair() for _ in range(2)]
     transports = [SocketTransport(left) for left, _ in ends]
     events: list[str] = []
@@ -104,14 +104,14 @@ def test_a_bug_in_an_event_closes_that_transport_only(real: Reactor) -> None:
         right.close()
 
 
-def test_a_deadline_further_away_than_epoll_can_sleep_is_slept_for_in_pieces(real: Reactor) -> None:
+def test_a_deadline_beyond_epolls_longest_sleep_is_waited_for_in_pieces(real: Reactor) -> None:
     real.timer.call_later(2**40, real.stop)
     real.call_soon_threadsafe(lambda: None)
     real.run_once()
     assert real.wakeups == 1
 
 
-def test_its_descriptor_is_readable_when_there_is_something_to_do() -> None:
+def test_its_descriptor_is_readable_when_there_is_work() -> None:
     clock = SystemClock()
     reactor = Reactor(clock, SystemTimer(clock.monotonic_ms()))
     ran: list[int] = []
@@ -123,7 +123,7 @@ def test_its_descriptor_is_readable_when_there_is_something_to_do() -> None:
     reactor.close()
 
 
-def test_a_poller_without_a_descriptor_says_so() -> None:
+def test_fileno_of_a_poller_without_a_descriptor_is_an_os_error() -> None:
     poller = SelectorPoller(selectors.SelectSelector())
     with pytest.raises(OSError, match="no descriptor"):
         poller.fileno()
@@ -133,7 +133,7 @@ def test_a_poller_without_a_descriptor_says_so() -> None:
 # Other threads.
 
 
-def test_another_thread_wakes_it_once_for_many_callbacks(real: Reactor) -> None:
+def test_many_callbacks_of_another_thread_cost_one_wake_up(real: Reactor) -> None:
     ran: list[int] = []
 
     def many() -> None:

@@ -82,7 +82,7 @@ def test_slices_of_a_file_arrive_whole_and_in_order(file: DiskFile) -> None:
         thread.until(lambda: file.pins == 0)
 
 
-def test_a_file_that_ends_early_closes_the_connection(file: DiskFile) -> None:
+def test_a_file_shorter_than_its_slice_closes_the_connection(file: DiskFile) -> None:
     with serving(Fetching(file)) as thread, thread.connect() as client:
         client.sendall(framed(b"%d %d" % (len(CONTENT) - 10, 100_000)))
         assert struct.unpack(">i", read_exactly(client, 4)) == (100_000,)
@@ -90,7 +90,7 @@ def test_a_file_that_ends_early_closes_the_connection(file: DiskFile) -> None:
         assert client.recv(1) == b""
 
 
-def test_a_client_that_does_not_read_costs_a_bounded_amount_and_is_closed(file: DiskFile) -> None:
+def test_a_client_that_does_not_read_costs_bounded_memory_and_is_closed(file: DiskFile) -> None:
     limits = ConnectionLimits(stalled_timeout_ms=200)
     handler = Fetching(file)
     with serving(handler, limits) as thread, thread.connect() as client, thread.connect() as other:
@@ -117,7 +117,7 @@ def echo() -> Iterator[ServerThread]:
         yield thread
 
 
-def test_bytes_one_by_one(echo: ServerThread) -> None:
+def test_a_request_sent_byte_by_byte_is_answered(echo: ServerThread) -> None:
     with echo.connect() as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in framed(b"one by one") + framed(b"again"):
@@ -134,7 +134,7 @@ def test_a_large_request_arrives_whole(echo: ServerThread) -> None:
         assert read_frame(client) == payload
 
 
-def test_many_requests_without_waiting(echo: ServerThread) -> None:
+def test_many_pipelined_requests_are_answered(echo: ServerThread) -> None:
     payloads = [b"%d" % number for number in range(5000)]
     with echo.connect() as client:
         client.sendall(b"".join(framed(payload) for payload in payloads))
@@ -148,7 +148,7 @@ def reset(client: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0", framed(b"half")[:6], framed(b"whole")])
-def test_a_reset_frees_everything_and_others_are_served(echo: ServerThread, sent: bytes) -> None:
+def test_a_reset_releases_the_connection_and_others_are_served(echo: ServerThread, sent: bytes) -> None:
     client = echo.connect()
     client.sendall(sent)
     echo.until(lambda: echo.server.counters.bytes_in == len(sent))
@@ -171,7 +171,7 @@ def test_a_reset_frees_everything_and_others_are_served(echo: ServerThread, sent
         b"\xff" * 1000,
     ],
 )
-def test_bytes_that_are_no_request_close_the_connection_and_others_are_served(
+def test_invalid_bytes_close_the_connection_and_others_are_served(
     echo: ServerThread, sent: bytes
 ) -> None:
     with echo.connect() as client:
@@ -183,7 +183,7 @@ def test_bytes_that_are_no_request_close_the_connection_and_others_are_served(
         assert read_frame(other) == b"still there?"
 
 
-def test_two_thousand_idle_connections_and_one_that_is_served(echo: ServerThread) -> None:
+def test_one_client_is_served_beside_two_thousand_idle_connections(echo: ServerThread) -> None:
     clients = []
     try:
         for _ in range(2000):

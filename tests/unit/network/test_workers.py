@@ -38,7 +38,7 @@ def workers(owner: Owner) -> Iterator[Workers]:
     workers.close()
 
 
-def test_a_result_comes_back_on_the_owner_thread(owner: Owner, workers: Workers) -> None:
+def test_a_result_is_delivered_on_the_owner_thread(owner: Owner, workers: Workers) -> None:
     where: list[threading.Thread] = []
 
     def work() -> int:
@@ -54,7 +54,7 @@ def test_a_result_comes_back_on_the_owner_thread(owner: Owner, workers: Workers)
 
 
 @pytest.mark.parametrize("error", [OSError("broken disk"), SystemExit(1)])
-def test_a_failure_comes_back_whatever_it_is(
+def test_any_exception_is_delivered_on_the_owner_thread(
     owner: Owner, workers: Workers, error: BaseException
 ) -> None:
     def work() -> None:
@@ -68,7 +68,7 @@ def test_a_failure_comes_back_whatever_it_is(
     assert owner.told[1] == "still there"
 
 
-def test_work_runs_side_by_side_up_to_the_number_of_threads(owner: Owner, workers: Workers) -> None:
+def test_work_runs_in_parallel_up_to_the_number_of_threads(owner: Owner, workers: Workers) -> None:
     both_here = threading.Barrier(2, timeout=30)
     for _ in range(2):
         workers.submit(both_here.wait, lambda _: owner.told.append("met"), pytest.fail)
@@ -76,14 +76,14 @@ def test_work_runs_side_by_side_up_to_the_number_of_threads(owner: Owner, worker
     assert owner.told == ["met", "met"]
 
 
-def test_no_thread_before_there_is_work() -> None:
+def test_no_thread_starts_before_there_is_work() -> None:
     before = threading.active_count()
     workers = Workers(lambda _: None, threads=4)
     assert threading.active_count() == before
     workers.close()
 
 
-def test_too_much_work_is_refused_as_a_failure(owner: Owner) -> None:
+def test_work_beyond_the_queue_size_fails(owner: Owner) -> None:
     workers = Workers(owner.post, threads=1, queue_size=2)
     go_on = threading.Event()
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_too_much_work_is_refused_as_a_failure(owner: Owner) -> None:
     workers.close()
 
 
-def test_close_finishes_what_was_submitted_and_takes_no_more(owner: Owner) -> None:
+def test_close_finishes_submitted_work_and_refuses_new_work(owner: Owner) -> None:
     workers = Workers(owner.post, threads=1)
     for number in range(10):
         workers.submit(lambda number=number: number, owner.told.append, pytest.fail)

@@ -65,7 +65,7 @@ def produce(records: Any, name: str = "t") -> ProduceRequest:
     return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
 
 
-def test_golden_bytes_of_a_produce_request() -> None:
+def test_a_produce_request_has_the_golden_bytes() -> None:
     assert encode_bytes(produce(b"rr"), 7).hex(" ") == (
         "ff ff ff ff 00 00 03 e8 00 00 00 01 00 01 74 00 00 00 01 00 00 00 00 00 00 00 02 72 72"
     )
@@ -120,13 +120,13 @@ KAFKA_4_4 = [
 
 
 @pytest.mark.parametrize(("message", "version", "written"), KAFKA_4_4)
-def test_golden_bytes_of_kafka_4_4(message: object, version: int, written: str) -> None:
+def test_a_message_has_the_bytes_of_kafkas_own_serializer(message: object, version: int, written: str) -> None:
     """Written by its own serializer; the versions that kafka-python does not have."""
     assert encode_bytes(message, version).hex() == written
     assert decode(type(message), version, bytes.fromhex(written)) == message
 
 
-def test_records_are_a_span_of_the_frame() -> None:
+def test_records_are_read_as_a_range_of_the_frame() -> None:
     frame = b"head" + encode_bytes(produce(b"batches"), 9)
     records = decode(ProduceRequest, 9, frame, 4).topic_data[0].partition_data[0].records
     assert isinstance(records, ByteRange)
@@ -141,7 +141,7 @@ class Unread:
         raise AssertionError
 
 
-def test_stretches_of_files_are_parts_of_their_own() -> None:
+def test_file_slices_are_separate_parts() -> None:
     slices = [FileSlice(Unread(), 0, 100), FileSlice(Unread(), 0, 50)]  # type: ignore[arg-type]
 
     def partition(index: int, records: Any) -> PartitionData:
@@ -183,7 +183,7 @@ def test_large_batches_are_not_copied() -> None:
     assert len(encode(produce(batch[:-1]), 9)) == 1
 
 
-def test_unknown_tags_are_skipped_wherever_they_stand() -> None:
+def test_unknown_tags_are_skipped_anywhere() -> None:
     frame = encode_bytes(produce(b"rr"), 9)
     assert frame.endswith(b"rr\0\0\0")
     tagged = frame[:-3] + b"\1\7\3abc" + b"\1\x80\x01\0" + b"\2\0\1x\1\0"
@@ -224,7 +224,7 @@ def test_tagged_fields_at_their_defaults_are_not_written() -> None:
     assert read.responses[0].partition_responses[0].current_leader is None
 
 
-def test_null_only_where_the_version_allows_it() -> None:
+def test_null_is_refused_where_the_version_does_not_allow_it() -> None:
     everything = MetadataRequest(topics=None)
     assert encode_bytes(everything, 1) == b"\xff\xff\xff\xff"
     with pytest.raises(UnsupportedVersionError, match=r"v0.*topics"):
@@ -237,7 +237,7 @@ def test_null_only_where_the_version_allows_it() -> None:
         encode(nameless, 9)
 
 
-def test_nullable_structs() -> None:
+def test_a_nullable_struct_is_written_and_read_with_a_null_marker() -> None:
     page = DescribeTopicPartitionsRequest(
         topics=[], cursor=Cursor(topic_name="t", partition_index=3)
     )
@@ -248,7 +248,7 @@ def test_nullable_structs() -> None:
     assert decode(DescribeTopicPartitionsRequest, 0, encode_bytes(page, 0)) == page
 
 
-def test_a_value_the_version_lacks_is_refused_unless_it_may_be_dropped() -> None:
+def test_a_value_the_version_lacks_is_refused_unless_ignorable() -> None:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     with pytest.raises(UnsupportedVersionError, match="allow_auto_topic_creation"):
         encode(request, 3)
@@ -272,7 +272,7 @@ def test_fields_the_version_lacks_are_read_as_their_defaults() -> None:
     assert (read.cluster_id, read.controller_id, read.topics[0].topic_id) == (None, -1, ZERO_UUID)
 
 
-def test_text_is_bounded_as_in_kafka() -> None:
+def test_a_text_above_32767_bytes_is_refused() -> None:
     longest = "x" * 32767
     assert decode(ProduceRequest, 9, encode_bytes(produce(b"", longest), 9))
     with pytest.raises(ValueError, match="32768"):
@@ -282,7 +282,7 @@ def test_text_is_bounded_as_in_kafka() -> None:
         decode(ProduceRequest, 9, frame)
 
 
-def test_text_must_be_utf_8() -> None:
+def test_text_that_is_not_utf_8_is_refused() -> None:
     frame = encode_bytes(produce(b"rr", "tt"), 9).replace(b"tt", b"\xc3\x28")
     with pytest.raises(ProtocolError, match="UTF-8"):
         decode(ProduceRequest, 9, frame)
@@ -292,7 +292,7 @@ COUNTS = ["7fffffff", "40000000", "00030d41", "000186a0", "80000000", "fffffffe"
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_false_count_allocates_nothing(count: str) -> None:
+def test_a_count_larger_than_the_frame_allocates_nothing(count: str) -> None:
     """Not at the first level, and not in the deepest array of integers either."""
     bomb = bytes.fromhex(count)
     frames = [
@@ -311,13 +311,13 @@ def test_a_false_count_allocates_nothing(count: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["ffffffff0f", "8080808008"])
-def test_a_false_compact_count_allocates_nothing(size: str) -> None:
+def test_a_compact_count_larger_than_the_frame_is_refused(size: str) -> None:
     frame = b"\x00\xff\xff\x00\x00\x03\xe8" + bytes.fromhex(size) + bytes(1000)
     with pytest.raises(ProtocolError):
         decode(ProduceRequest, 9, frame)
 
 
-def test_the_objects_of_one_message_are_bounded_in_total() -> None:
+def test_a_message_with_too_many_objects_is_refused() -> None:
     """Counts that the bytes could hold, but whose objects would be a hundred times as large."""
 
     def topics(count: int) -> bytes:
@@ -339,7 +339,7 @@ def test_the_objects_of_one_message_are_bounded_in_total() -> None:
     ],
     ids=["a text", "a struct", "unknown", "unknown where none is known"],
 )
-def test_tagged_fields_count_as_objects(message: Any, version: int, field: bytes) -> None:
+def test_too_many_tagged_fields_are_refused(message: Any, version: int, field: bytes) -> None:
     """One may be of two bytes: a large frame of them would keep a broker busy for long."""
     whole = encode_bytes(message, version)[:-1]
 
@@ -352,13 +352,13 @@ def test_tagged_fields_count_as_objects(message: Any, version: int, field: bytes
         decode(type(message), version, tagged(REQUEST_OBJECTS_MAX + 1))
 
 
-def test_bytes_behind_a_response_are_refused() -> None:
+def test_bytes_after_a_response_are_refused() -> None:
     response = ProduceResponse(responses=[])
     with pytest.raises(ProtocolError, match="2 bytes more"):
         decode(ProduceResponse, 9, encode_bytes(response, 9) + b"\0\0")
 
 
-def test_bytes_behind_a_response_are_passed_over_by_clients() -> None:
+def test_an_open_ended_reader_skips_bytes_after_a_response() -> None:
     data = encode_bytes(MetadataResponse(brokers=[], topics=[]), 13)
     read = open_ended_reader(MetadataResponse, 13)
     assert read(data + b"xy", 0) == read(data, 0)
@@ -366,18 +366,18 @@ def test_bytes_behind_a_response_are_passed_over_by_clients() -> None:
         read(data[:-1], 0)
 
 
-def test_bytes_behind_a_request_are_passed_over() -> None:
+def test_bytes_after_a_request_are_skipped() -> None:
     frame = encode_bytes(produce(b"rr"), 9)
     request = decode(ProduceRequest, 9, frame + b"\0\0")
     assert encode_bytes(request, 9) == frame
 
 
-def test_librdkafka_asks_for_all_topics_with_three_bytes_too_many() -> None:
+def test_a_metadata_request_of_librdkafka_with_three_bytes_too_many_is_read() -> None:
     request = decode(MetadataRequest, 13, bytes.fromhex("00000000010000"))
     assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
 
 
-def test_versions_that_do_not_exist_are_the_callers_mistake() -> None:
+def test_a_version_that_does_not_exist_is_a_value_error() -> None:
     for version in (2, 14, -1):
         with pytest.raises(ValueError, match="versions 3 to 13"):
             reader(ProduceRequest, version)
@@ -385,7 +385,7 @@ def test_versions_that_do_not_exist_are_the_callers_mistake() -> None:
             encode(produce(b""), version)
 
 
-def test_the_source_of_a_version_can_be_looked_at() -> None:
+def test_source_returns_the_generated_code() -> None:
     assert "o.acks, o.timeout_ms" in source(ProduceRequest, 9)
 
 

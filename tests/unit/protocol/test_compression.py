@@ -34,12 +34,12 @@ THEIRS = {
 
 @pytest.mark.parametrize("codec", CompressionType)
 @pytest.mark.parametrize("content", [b"", b"x", TEXT, bytes(range(256)) * 1024])
-def test_round_trip(codec: CompressionType, content: bytes) -> None:
+def test_every_codec_decompresses_what_it_compressed(codec: CompressionType, content: bytes) -> None:
     assert decompress(codec, compress(codec, content), MIB) == content
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_aiokafka_reads_ours_and_we_read_its(codec: CompressionType) -> None:
+def test_aiokafka_and_this_module_read_each_others_sections(codec: CompressionType) -> None:
     encode, decode = THEIRS[codec]
     assert bytes(decode(compress(codec, TEXT))) == TEXT
     assert decompress(codec, bytes(encode(TEXT)), MIB) == TEXT
@@ -51,7 +51,7 @@ def test_compression_levels_are_passed_on(codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_cap_is_exact(codec: CompressionType) -> None:
+def test_a_section_one_byte_above_the_cap_is_refused(codec: CompressionType) -> None:
     section = compress(codec, TEXT)
     assert decompress(codec, section, len(TEXT)) == TEXT
     with pytest.raises(SectionTooLarge):
@@ -59,7 +59,7 @@ def test_the_cap_is_exact(codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_truncation_is_corrupt(codec: CompressionType) -> None:
+def test_a_truncated_section_is_corrupt(codec: CompressionType) -> None:
     section = compress(codec, TEXT[:200])
     for kept in range(len(section)):
         try:
@@ -72,29 +72,29 @@ def test_every_truncation_is_corrupt(codec: CompressionType) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_garbage_is_corrupt(codec: CompressionType) -> None:
+def test_random_bytes_are_corrupt(codec: CompressionType) -> None:
     with pytest.raises(CorruptCompression):
         decompress(codec, b"\x11" * 50, MIB)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_unknown_codecs_are_corrupt(codec: int) -> None:
+def test_an_unknown_codec_is_corrupt(codec: int) -> None:
     with pytest.raises(CorruptCompression):
         decompress(codec, b"", MIB)
 
 
 class TestSnappy:
-    def test_a_bare_block_is_read_as_java_does(self) -> None:
+    def test_a_raw_block_without_framing_is_read(self) -> None:
         block = bytes(cramjam.snappy.compress_raw(TEXT))
         assert decompress(CompressionType.SNAPPY, block, MIB) == TEXT
 
-    def test_content_larger_than_a_block_is_framed_in_blocks(self) -> None:
+    def test_content_larger_than_a_block_is_written_in_blocks(self) -> None:
         section = compress(CompressionType.SNAPPY, TEXT)
         assert section.startswith(XERIAL_HEADER)
         first = int.from_bytes(section[16:20], "big")
         assert len(cramjam.snappy.decompress_raw(section[20 : 20 + first])) == 32 * 1024
 
-    def test_streams_one_after_the_other_are_one(self) -> None:
+    def test_several_streams_are_read_as_one_section(self) -> None:
         section = compress(CompressionType.SNAPPY, b"one") + compress(CompressionType.SNAPPY, b"2")
         assert decompress(CompressionType.SNAPPY, section, MIB) == b"one2"
 
@@ -102,11 +102,11 @@ class TestSnappy:
         "tail",
         [b"\xff\xff\xff\xff" + TEXT[:9], b"\x00\x00", b"\x00\x00\x00\x00", XERIAL_HEADER[:9]],
     )
-    def test_lying_block_lengths_are_corrupt(self, tail: bytes) -> None:
+    def test_a_wrong_block_length_is_corrupt(self, tail: bytes) -> None:
         with pytest.raises(CorruptCompression):
             decompress(CompressionType.SNAPPY, XERIAL_HEADER + tail, MIB)
 
-    def test_a_lying_decompressed_length_allocates_nothing(self) -> None:
+    def test_a_false_decompressed_length_allocates_nothing(self) -> None:
         claims_4_gib = b"\xff\xff\xff\xff\x0f" + b"\x00" * 20
         with pytest.raises(SectionTooLarge):
             decompress(CompressionType.SNAPPY, claims_4_gib, 16 * MIB)
@@ -124,7 +124,7 @@ class TestLz4:
         compressor.compress(content)
         return bytes(compressor.finish())
 
-    def test_our_blocks_are_independent(self) -> None:
+    def test_compressed_blocks_are_independent(self) -> None:
         assert compress(CompressionType.LZ4, TEXT)[4] & 0b0010_0000
 
     def test_linked_blocks_are_refused(self) -> None:
@@ -137,22 +137,22 @@ class TestLz4:
         with pytest.raises(CorruptCompression):
             decompress(CompressionType.LZ4, framed[:-1] + bytes([framed[-1] ^ 1]), MIB)
 
-    def test_frames_of_many_blocks(self) -> None:
+    def test_a_frame_of_many_blocks_is_read(self) -> None:
         content = TEXT * 8
         assert decompress(CompressionType.LZ4, self.frame(content=content), MIB) == content
 
     @pytest.mark.parametrize("tail", [b"\x00", b"garbage", frame.__func__()])  # type: ignore[attr-defined]
-    def test_anything_after_the_frame_is_refused(self, tail: bytes) -> None:
+    def test_bytes_after_the_frame_are_refused(self, tail: bytes) -> None:
         with pytest.raises(CorruptCompression, match="one frame"):
             decompress(CompressionType.LZ4, self.frame() + tail, MIB)
 
 
-def test_gzip_members_one_after_the_other_are_one() -> None:
+def test_several_gzip_members_are_read_as_one_section() -> None:
     section = gzip.compress(b"one") + gzip.compress(b"two")
     assert decompress(CompressionType.GZIP, section, MIB) == b"onetwo"
 
 
-def test_what_the_cap_rests_on_in_the_codec_library() -> None:
+def test_decompress_into_stops_at_the_end_of_its_buffer() -> None:
     """`decompress_into` stops at the end of its buffer, and says so in these words."""
     for library in (cramjam.gzip, cramjam.lz4, cramjam.zstd):
         section = bytes(library.compress(TEXT))
@@ -217,7 +217,7 @@ print(peak() - before)
 """
 
 
-def test_bombs_end_in_an_error_with_bounded_memory() -> None:
+def test_a_decompression_bomb_is_refused_within_bounded_memory() -> None:
     """64 MiB out of each codec, and a zstd window of 2 GiB; the cap is 16 MiB.
 
     In a process of its own, since the peak of resident memory is the process's.
@@ -229,7 +229,7 @@ def test_bombs_end_in_an_error_with_bounded_memory() -> None:
     assert int(done.stdout) <= 64  # the output, zstd's window, and a buffer that was too small
 
 
-def test_a_bomb_costs_a_bounded_number_of_tries() -> None:
+def test_a_decompression_bomb_costs_a_bounded_number_of_attempts() -> None:
     """The buffer doubles from its guess to the cap: logarithmically many attempts."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, 31)
     section = deflate.compress(bytes(64 * MIB)) + deflate.flush()

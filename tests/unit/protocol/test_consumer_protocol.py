@@ -24,7 +24,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 SUBSCRIPTION = Subscription(["b", "a"], b"u", [B0, A1, A0], generation_id=7, rack_id="r")
 
 
-def test_a_subscription_is_written_sorted_behind_its_version() -> None:
+def test_a_subscription_is_written_sorted_after_its_version() -> None:
     topics = "00000002000161000162"
     user_data = "0000000175"
     owned = "000000020001610000000200000000000000010001620000000100000000"
@@ -55,7 +55,7 @@ def test_a_newer_version_is_read_as_the_highest_known_one() -> None:
     assert decode_assignment(newer) == Assignment([A0])
 
 
-def test_an_assignment_groups_partitions_by_topic_as_they_come() -> None:
+def test_an_assignment_groups_partitions_by_topic_in_their_order() -> None:
     written = encode_assignment(Assignment([B0, A1, A0], b"x"))
     assert decode_assignment(written) == Assignment([B0, A1, A0], b"x")
     assert decode_assignment(encode_assignment(Assignment([A1, B0, A0]))).partitions == [A1, A0, B0]
@@ -64,12 +64,12 @@ def test_an_assignment_groups_partitions_by_topic_as_they_come() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\x00", b"\xff\xff", b"\x00\x00\x00\x00\x00\x09", b"\x00\x01\x00"]
 )
-def test_what_is_no_subscription_is_refused(data: bytes) -> None:
+def test_an_invalid_subscription_is_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_subscription(data)
 
 
-def test_user_data_of_the_sticky_assignors() -> None:
+def test_user_data_of_the_sticky_assignors_is_read_as_written() -> None:
     assert decode_sticky_user_data(encode_sticky_user_data([B0, A0], 3)) == ([B0, A0], 3)
     without_generation = encode_sticky_user_data([B0, A0], 3)[:-4]
     assert decode_sticky_user_data(without_generation) == ([B0, A0], NO_GENERATION)

@@ -31,7 +31,7 @@ def fields(frame: bytes) -> tuple[int, int, int, str | None, int]:
     return header.api_key, header.api_version, header.correlation_id, header.client_id, pos
 
 
-def test_api_versions_v0_golden_bytes() -> None:
+def test_api_versions_v0_has_the_golden_bytes() -> None:
     request = joined(request_parts(18, 0, 7, "me", encode(ApiVersionsRequest(), 0)))
     assert request.hex(" ") == "00 00 00 0c 00 12 00 00 00 00 00 07 00 02 6d 65"
     answer = joined(response_parts(7, encode(ANSWER, 0), response_is_flexible(18, 0)))
@@ -55,7 +55,7 @@ def test_api_versions_v3_has_a_flexible_body_behind_response_header_v0() -> None
     ("api_key", "version", "request_header", "response_header"),
     [(0, 8, 1, 0), (0, 9, 2, 1), (18, 2, 1, 0), (18, 3, 2, 0), (18, 99, 2, 0), (999, 5, 1, 0)],
 )
-def test_header_versions(
+def test_flexible_versions_have_flexible_headers(
     api_key: int, version: int, request_header: int, response_header: int
 ) -> None:
     assert request_is_flexible(api_key, version) == (request_header == 2)
@@ -89,7 +89,7 @@ def test_unknown_tags_of_a_request_header_are_skipped() -> None:
     ],
     ids=["empty", "short", "client id cut", "length -2", "no UTF-8"],
 )
-def test_what_is_no_request_header(frame: str) -> None:
+def test_an_invalid_request_header_is_a_protocol_error(frame: str) -> None:
     with pytest.raises(ProtocolError):
         decode_request_header(bytes.fromhex(frame))
 
@@ -102,7 +102,7 @@ def test_every_truncation_of_a_request_header_is_a_protocol_error() -> None:
             decode_request_header(frame[:end])
 
 
-def test_response_headers() -> None:
+def test_a_response_header_has_a_tag_section_only_if_flexible() -> None:
     frame = joined(response_parts(-2, [b"body"], flexible_header=True))
     assert decode_response_header(frame[4:], flexible=True) == (-2, 5)
     frame = joined(response_parts(-2, [b"body"], flexible_header=False))
@@ -113,7 +113,7 @@ def test_response_headers() -> None:
         decode_response_header(b"\0\0\0\1", flexible=True)
 
 
-def test_parts_that_are_not_bytes_are_counted_and_passed_through() -> None:
+def test_parts_that_are_not_bytes_are_counted_and_not_copied() -> None:
     piece = memoryview(b"x" * 10)
     head, passed, tail = response_parts(1, [piece, b"tail"], flexible_header=False)
     assert passed is piece

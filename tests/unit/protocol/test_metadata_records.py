@@ -131,7 +131,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("record", "version", "written"), GOLDEN)
-def test_records_are_written_and_read_as_kafka_does(
+def test_a_record_has_the_bytes_of_kafkas_serializer(
     record: object, version: int, written: str
 ) -> None:
     assert encode_record(record, version).hex() == written
@@ -149,6 +149,6 @@ def test_records_are_written_and_read_as_kafka_does(
         (b"\x01\x14\x00\x00\x00", "1 bytes more"),
     ],
 )
-def test_what_is_no_record_is_a_protocol_error(value: bytes, reason: str) -> None:
+def test_an_invalid_record_is_a_protocol_error(value: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_record(value)

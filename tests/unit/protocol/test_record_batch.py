@@ -56,7 +56,7 @@ class TestHeader:
         assert header.size == len(batch)
         assert header.end == len(batch) + 2
 
-    def test_derived_values(self) -> None:
+    def test_size_end_and_offsets_follow_from_the_header(self) -> None:
         header = header_of(
             build(ROWS, base_offset=10, producer_id=1, base_sequence=2**31 - 2, producer_epoch=0)
         )
@@ -64,7 +64,7 @@ class TestHeader:
         assert header.last_sequence == 0  # wraps from 2^31 - 1
         assert header.has_producer_id
 
-    def test_without_a_producer_there_is_no_sequence(self) -> None:
+    def test_without_a_sequence_there_is_no_last_sequence(self) -> None:
         header = header_of(build(ROWS))
         assert not header.has_producer_id
         assert header.last_sequence == -1
@@ -78,14 +78,14 @@ class TestHeader:
             (6, "has_delete_horizon"),
         ],
     )
-    def test_attribute_bits(self, bit: int, name: str) -> None:
+    def test_each_attribute_bit_sets_its_property(self, bit: int, name: str) -> None:
         batch = record_batch_builder.assemble(b"", 0, attributes=1 << bit)
         header = header_of(batch)
         flags = ("is_log_append_time", "is_transactional", "is_control", "has_delete_horizon")
         assert [flag for flag in flags if getattr(header, flag)] == [name]
 
     @pytest.mark.parametrize("codec", CompressionType)
-    def test_the_codec_is_in_the_low_bits(self, codec: CompressionType) -> None:
+    def test_the_compression_type_is_in_the_low_bits(self, codec: CompressionType) -> None:
         assert header_of(build(ROWS, codec)).compression_type == codec
 
     def test_a_short_header_is_an_index_error(self) -> None:
@@ -94,18 +94,18 @@ class TestHeader:
 
 
 class TestIteration:
-    def test_headers_in_order_with_their_positions(self) -> None:
+    def test_batches_yields_headers_in_order_with_their_positions(self) -> None:
         first, second = build(ROWS, base_offset=0), build(ROWS[:1], base_offset=3)
         data = b"?" + first + second + b"?"
         found = list(record_batch.batches(data, 1, len(data) - 1))
         assert [(h.position, h.base_offset) for h in found] == [(1, 0), (1 + len(first), 3)]
 
-    def test_every_torn_tail_ends_the_iteration_before_it(self) -> None:
+    def test_iteration_ends_before_an_incomplete_batch(self) -> None:
         batch = build(ROWS)
         for kept in range(len(batch)):
             assert [h.end for h in record_batch.batches(batch + batch[:kept])] == [len(batch)]
 
-    def test_the_end_bounds_the_last_batch(self) -> None:
+    def test_iteration_ends_before_a_batch_that_exceeds_the_end(self) -> None:
         batch = build(ROWS)
         assert list(record_batch.batches(batch + batch, 0, len(batch) - 1)) == []
 
@@ -113,7 +113,7 @@ class TestIteration:
         ("place", "content", "reason"),
         [(16, b"\x01", "magic 1"), (8, b"\x00\x00\x00\x30", "batch length 48")],
     )
-    def test_what_cannot_be_a_header_is_an_error_with_its_position(
+    def test_an_invalid_header_is_an_error_with_its_position(
         self, place: int, content: bytes, reason: str
     ) -> None:
         batch = build(ROWS)
@@ -127,7 +127,7 @@ class TestIteration:
 
 class TestIntegrity:
     @pytest.mark.parametrize("size", [0, 1, 64 * 1024 - 40, 64 * 1024, 200_000])
-    def test_the_crc_covers_all_from_the_attributes_on(self, size: int) -> None:
+    def test_the_crc_covers_everything_from_the_attributes_on(self, size: int) -> None:
         batch = build([(None, b"v" * size, (), T0)])
         assert header_of(batch).crc == google_crc32c.value(batch[21:])
         assert record_batch.is_intact(batch, header_of(batch))
@@ -138,7 +138,7 @@ class TestIntegrity:
         batch = build(ROWS)
         assert not record_batch.is_intact(batch[:-1], header_of(batch))
 
-    def test_stamping_changes_offset_and_epoch_and_leaves_the_crc_true(self) -> None:
+    def test_stamping_changes_offset_and_epoch_and_keeps_the_crc_valid(self) -> None:
         batch = build(ROWS)
         data = b"??" + batch
         stamp = record_batch.stamp(data, 2, 2**41, 9)
@@ -148,7 +148,7 @@ class TestIntegrity:
         assert record_batch.is_intact(stamped, header)
         assert stamped[16:] == batch[16:]
 
-    def test_log_append_time_rewrites_bit_time_and_crc_only(self) -> None:
+    def test_log_append_time_changes_only_type_maximum_timestamp_and_crc(self) -> None:
         batch = build(ROWS)
         data = b"??" + batch
         rewritten = record_batch.with_max_timestamp(data, header_of(data, 2), T0 + 99, True)
@@ -160,7 +160,7 @@ class TestIntegrity:
         assert rewritten[43:] == batch[43:]
         assert [r.timestamp for r in record_batch.records_of(rewritten, header)] == [T0 + 99] * 3
 
-    def test_the_bit_can_be_cleared_again(self) -> None:
+    def test_log_append_time_can_be_removed_again(self) -> None:
         batch = build(ROWS)
         there = record_batch.with_max_timestamp(batch, header_of(batch), 5, True)
         back = record_batch.with_max_timestamp(there, header_of(there), T0 + 2, False)
@@ -168,14 +168,14 @@ class TestIntegrity:
 
 
 class TestBuilder:
-    def test_append_tells_the_size_before_compression(self) -> None:
+    def test_append_returns_the_size_before_compression(self) -> None:
         builder = RecordBatchBuilder()
         assert builder.size == 61
         sizes = [builder.append(key, value, headers, at) for key, value, headers, at in ROWS]
         assert sizes[-1] == builder.size == len(builder.build())
         assert sizes == sorted(sizes)
 
-    def test_base_and_maximum_timestamp(self) -> None:
+    def test_base_timestamp_is_the_first_and_maximum_the_largest(self) -> None:
         builder = RecordBatchBuilder()
         for at in (T0 + 5, T0 + 9, T0 + 1):
             builder.append(None, b"", (), at)
@@ -184,7 +184,7 @@ class TestBuilder:
         times = [r.timestamp for r in record_batch.records_of(builder.build(), header)]
         assert times == [T0 + 5, T0 + 9, T0 + 1]
 
-    def test_building_twice_gives_the_same_batch(self) -> None:
+    def test_building_twice_returns_the_same_batch(self) -> None:
         builder = RecordBatchBuilder(CompressionType.GZIP)
         builder.append(b"k", b"v")
         assert builder.build() == builder.build()
@@ -192,7 +192,7 @@ class TestBuilder:
 
 class TestControlRecords:
     @pytest.mark.parametrize("kind", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
-    def test_markers(self, kind: ControlRecordType) -> None:
+    def test_a_transaction_marker_is_read_as_written(self, kind: ControlRecordType) -> None:
         builder = RecordBatchBuilder(
             base_offset=5, control=True, transactional=True, producer_id=3, producer_epoch=1
         )
@@ -202,7 +202,7 @@ class TestControlRecords:
         assert header.is_transactional
         assert read_control_record(builder.build(), header) == ControlRecord(5, kind, 12)
 
-    def test_leader_change(self) -> None:
+    def test_a_leader_change_record_is_read(self) -> None:
         builder = RecordBatchBuilder(control=True)
         builder.append(marker_key(ControlRecordType.LEADER_CHANGE), b"\x00\x01\x00\x00\x00\x07")
         batch = builder.build()
@@ -213,7 +213,7 @@ class TestControlRecords:
         ("key", "value"),
         [(None, b""), (b"\x00\x00", b""), (b"\x00\x00\x00\x63", b""), (b"\0\0\0\1", b"\0\0")],
     )
-    def test_malformed_ones_are_invalid(self, key: bytes | None, value: bytes) -> None:
+    def test_a_malformed_control_record_is_refused(self, key: bytes | None, value: bytes) -> None:
         builder = RecordBatchBuilder(control=True)
         builder.append(key, value)
         batch = builder.build()

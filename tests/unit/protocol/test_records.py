@@ -33,23 +33,23 @@ class TestVarints:
         ("value", "content"),
         [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (-65, "8101"), (300, "d804")],
     )
-    def test_known_bytes(self, value: int, content: str) -> None:
+    def test_write_varint_writes_the_known_bytes(self, value: int, content: str) -> None:
         assert written(value).hex() == content
 
     @pytest.mark.parametrize("value", LIMITS_32)
-    def test_varint_round_trip(self, value: int) -> None:
+    def test_varint_reads_a_written_value(self, value: int) -> None:
         content = written(value)
         assert records.varint(b"?" + content + b"?", 1) == (value, 1 + len(content))
 
     @pytest.mark.parametrize("value", LIMITS_62)
-    def test_varlong_round_trip(self, value: int) -> None:
+    def test_varlong_reads_a_written_value(self, value: int) -> None:
         content = written(value)
         assert records.varlong(b"?" + content + b"?", 1) == (value, 1 + len(content))
 
-    def test_longer_than_necessary_is_read_as_others_read_it(self) -> None:
+    def test_a_varint_longer_than_necessary_is_accepted(self) -> None:
         assert records.varint(b"\x82\x00", 0) == (1, 2)
 
-    def test_too_wide_is_refused(self) -> None:
+    def test_a_varint_that_is_too_wide_is_refused(self) -> None:
         with pytest.raises(InvalidRecords, match="too large"):
             records.varint(written(2**31), 0)
         with pytest.raises(InvalidRecords, match="too long"):
@@ -57,34 +57,34 @@ class TestVarints:
         with pytest.raises(InvalidTimestamp):
             records.varlong(b"\x80" * 9 + b"\x00", 0)
 
-    def test_the_end_of_the_data_is_an_index_error(self) -> None:
+    def test_a_varint_past_the_end_of_the_data_is_an_index_error(self) -> None:
         for reader in (records.varint, records.varlong):
             with pytest.raises(IndexError):
                 reader(b"\x80\x80", 0)
 
 
-def test_a_record_byte_by_byte() -> None:
+def test_a_record_is_written_byte_by_byte() -> None:
     writer = BytesWriter()
     records.write_record(writer, 1, 300, b"k", None, [("h", b"v"), ("n", None)])
     assert writer.getvalue().hex(" ") == "1e 00 d8 04 02 02 6b 01 04 02 68 02 76 02 6e 01"
 
 
-class TestWalk:
-    def test_what_it_saw(self) -> None:
+class TestCheckRecords:
+    def test_check_records_returns_extreme_timestamps_and_null_keys(self) -> None:
         rows = [(b"k", b"", (), 50), (None, b"", (), 90), (b"k", b"", (), 20), (b"k", b"", (), 90)]
         batch = build(rows)
-        check_records = records.check_records(batch, 61, len(batch), 4, 50)
-        assert (check_records.max_timestamp, check_records.max_timestamp_delta) == (90, 1)
-        assert check_records.min_timestamp == 20
-        assert check_records.null_keys
+        summary = records.check_records(batch, 61, len(batch), 4, 50)
+        assert (summary.max_timestamp, summary.max_timestamp_delta) == (90, 1)
+        assert summary.min_timestamp == 20
+        assert summary.null_keys
 
-    def test_no_timestamp_is_no_minimum(self) -> None:
+    def test_a_record_without_a_timestamp_does_not_count_as_the_minimum(self) -> None:
         batch = build([(b"k", b"", (), -1), (b"k", b"", (), 20)])
-        check_records = records.check_records(batch, 61, len(batch), 2, -1)
-        assert (check_records.min_timestamp, check_records.max_timestamp) == (20, 20)
-        assert not check_records.null_keys
+        summary = records.check_records(batch, 61, len(batch), 2, -1)
+        assert (summary.min_timestamp, summary.max_timestamp) == (20, 20)
+        assert not summary.null_keys
 
-    def test_the_record_at_fault_is_named(self) -> None:
+    def test_the_error_has_the_index_of_the_malformed_record(self) -> None:
         batch = build([(b"key", b"value", (), 0)] * 3)
         size = (len(batch) - 61) // 3
         for index in range(3):
@@ -100,8 +100,8 @@ class TestWalk:
             records.check_records(build([(b"k", b"v", (), 0)]), start, end, 1, 0)
 
 
-class TestDecode:
-    def test_lazily(self) -> None:
+class TestReadRecords:
+    def test_read_records_reaches_a_malformed_record_only_after_those_before_it(self) -> None:
         good = build([(b"k", b"v", (), 5)])[61:]
         found = read_records(RecordCursor(good + b"\x7f", 0, len(good) + 1, 2, 10, 5))
         first = next(found)
@@ -109,7 +109,7 @@ class TestDecode:
         with pytest.raises(InvalidRecords):
             next(found)
 
-    def test_gaps_of_compaction_are_kept(self) -> None:
+    def test_offsets_keep_the_gaps_left_by_compaction(self) -> None:
         writer = BytesWriter()
         for delta in (0, 4, 9):
             records.write_record(writer, delta, 0, b"k", b"v", ())
@@ -122,7 +122,7 @@ class TestDecode:
         [record] = read_records(RecordCursor(section, 0, len(section), 1, 0, 0))
         assert record.headers == [("�A", None)]
 
-    def test_a_record_shows_itself(self) -> None:
+    def test_the_representation_of_a_record_has_its_fields(self) -> None:
         [record] = read_records(RecordCursor(*self.section(), 1, 7, 5))
         assert repr(record) == "Record(offset=7, timestamp=5, key=b'k', value=None, headers=[])"
 
@@ -133,7 +133,7 @@ class TestDecode:
 
 
 class TestCursor:
-    def test_says_where_the_fields_of_each_record_are(self) -> None:
+    def test_advance_sets_the_positions_of_the_records_fields(self) -> None:
         section = build([(b"k", b"value", [("h", b"1")], 5), (None, b"", (), 6)])[61:]
         cursor = RecordCursor(section, 0, len(section), 2, 10, 5)
         assert cursor.advance()
@@ -148,7 +148,7 @@ class TestCursor:
         assert not cursor.advance()
         assert not cursor.advance()
 
-    def test_does_not_move_over_a_record_that_is_not_right(self) -> None:
+    def test_advance_does_not_pass_an_invalid_record(self) -> None:
         section = build([(b"k", b"v", (), 5), (b"k", b"v", (), 5)])[61:-1]
         cursor = RecordCursor(section, 0, len(section), 2, 0, 5)
         assert cursor.advance()
@@ -159,7 +159,7 @@ class TestCursor:
 
 
 class TestColumns:
-    def test_layout(self) -> None:
+    def test_the_columns_have_the_layout_of_arrow(self) -> None:
         columns = RecordColumns()
         rows = [(None, b"ab", [("h", b"1"), ("g", None)], 7), (b"k", b"", [], 9)]
         batch = build(rows, base_offset=5)
@@ -178,7 +178,7 @@ class TestColumns:
         assert (contents.data, contents.validity, contents.null_count) == (b"1", b"\x01", 1)
 
     @pytest.mark.parametrize("count", [7, 8, 9, 16, 17])
-    def test_validity_over_byte_borders(self, count: int) -> None:
+    def test_validity_bits_are_right_across_byte_boundaries(self, count: int) -> None:
         columns = RecordColumns()
         keys = [b"k" if i % 3 else None for i in range(count)]
         batch = build([(key, b"", (), 0) for key in keys])
@@ -188,7 +188,7 @@ class TestColumns:
         bits = [validity[i // 8] >> i % 8 & 1 for i in range(count)]
         assert bits == [key is not None for key in keys]
 
-    def test_finishing_and_going_on(self) -> None:
+    def test_a_column_can_grow_after_finish(self) -> None:
         columns = RecordColumns()
         batch = build([(b"k", b"v", (), 0)])
         columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
@@ -197,7 +197,7 @@ class TestColumns:
         finished = columns.key.finish()
         assert (finished.count, finished.validity, finished.data) == (2, b"\x03", b"kk")
 
-    def test_headers_can_be_left_out_and_are_checked_all_the_same(self) -> None:
+    def test_without_headers_the_headers_are_still_checked(self) -> None:
         columns = RecordColumns(with_headers=False)
         batch = build([(b"k", b"v", [("h", b"x")], 0)])
         columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 100)
@@ -206,7 +206,7 @@ class TestColumns:
         with pytest.raises(InvalidRecords):
             columns.append(RecordCursor(batch, 61, len(batch) - 1, 1, 0, 0), 0, 100)
 
-    def test_in_pieces(self) -> None:
+    def test_append_stops_at_a_limit_and_continues_with_the_same_cursor(self) -> None:
         batch = build([(b"k", b"v" * 10, (), 0)] * 5)
         cursor = RecordCursor(batch, 61, len(batch), 5, 0, 0)
         columns = RecordColumns()
@@ -217,7 +217,7 @@ class TestColumns:
         assert columns.append(cursor, 0, 100)
         assert columns.offsets == b"".join(bytes([i, *[0] * 7]) for i in range(5))
 
-    def test_log_append_time_takes_the_place_of_every_timestamp(self) -> None:
+    def test_log_append_time_replaces_every_timestamp(self) -> None:
         columns = RecordColumns()
         batch = build([(b"k", b"v", (), 3)] * 2)
         columns.append(RecordCursor(batch, 61, len(batch), 2, 0, 3, 77), 0, 100)

@@ -59,7 +59,7 @@ MALFORMED = {
 class TestRecords:
     @pytest.mark.parametrize("codec", CompressionType)
     @pytest.mark.parametrize("name", MALFORMED)
-    def test_malformed_records(self, name: str, codec: CompressionType) -> None:
+    def test_a_malformed_record_is_an_invalid_record(self, name: str, codec: CompressionType) -> None:
         section, count = MALFORMED[name]
         data = batch(compress(codec, section), count, attributes=codec, max_timestamp=NOW)
         verdict = refused(data)
@@ -67,18 +67,18 @@ class TestRecords:
         assert verdict.record_errors == []
         assert verdict.log_start_known
 
-    def test_the_record_at_fault_is_named(self) -> None:
+    def test_the_message_names_the_malformed_record(self) -> None:
         section = encoded((0, 0, b"k", b"v"), (1, 0, b"k", b"v"), (5, 0, b"k", b"v"))
         assert refused(batch(section)).message.startswith("Record 2: offset delta 5")
 
     @pytest.mark.parametrize("codec", [c for c in CompressionType if c])
-    def test_sections_that_do_not_decompress(self, codec: CompressionType) -> None:
+    def test_records_that_do_not_decompress_are_an_invalid_record(self, codec: CompressionType) -> None:
         section = compress(codec, THREE)
         for broken in (b"\x11" * 50, section[:-5], section + b"garbage"):
             data = batch(broken, attributes=codec)
             assert error_of(data) == ErrorCode.INVALID_RECORD
 
-    def test_decompression_is_capped(self) -> None:
+    def test_records_that_decompress_beyond_the_cap_are_a_message_too_large(self) -> None:
         zeros = encoded((0, 0, b"k", bytes(17 * 1024 * 1024)))
         data = batch(gzip.compress(zeros, 1), 1, attributes=1, max_timestamp=NOW)
         assert error_of(data) == ErrorCode.MESSAGE_TOO_LARGE
@@ -95,7 +95,7 @@ class TestKeysAndTimestamps:
         return [error.batch_index for error in verdict.record_errors]
 
     @pytest.mark.parametrize("codec", [0, 1])
-    def test_compacted_topics_need_keys(self, codec: int) -> None:
+    def test_a_record_without_a_key_on_a_compacted_topic_is_an_invalid_record(self, codec: int) -> None:
         data = self.rows((b"k", NOW), (None, NOW), (b"", NOW), (None, NOW), codec=codec)
         verdict = refused(data, COMPACTED)
         assert verdict.error == ErrorCode.INVALID_RECORD
@@ -107,7 +107,7 @@ class TestKeysAndTimestamps:
         ("at", "fits"),
         [(-1000, True), (-1001, False), (500, True), (501, False), (0, True)],
     )
-    def test_the_window_to_the_millisecond(self, at: int, fits: bool) -> None:
+    def test_a_timestamp_outside_the_window_is_an_invalid_timestamp(self, at: int, fits: bool) -> None:
         data = self.rows((b"k", NOW), (b"k", NOW + at))
         if fits:
             accepted(data, WINDOW)
@@ -117,34 +117,34 @@ class TestKeysAndTimestamps:
             assert self.indexes(verdict) == [1]
             assert verdict.log_start_known
 
-    def test_records_without_timestamps(self) -> None:
+    def test_a_record_without_a_timestamp_is_accepted(self) -> None:
         verdict = accepted(build([(b"k", b"v", (), -1)]), WINDOW)
         assert verdict.max_timestamp == -1
 
-    def test_by_default_an_hour_ahead_and_any_past(self) -> None:
+    def test_by_default_any_past_and_an_hour_ahead_are_accepted(self) -> None:
         accepted(self.rows((b"k", 0), (b"k", NOW + 3_600_000)))
         ahead = self.rows((b"k", NOW + 3_600_001))
         assert error_of(ahead) == ErrorCode.INVALID_TIMESTAMP
 
-    def test_an_unbounded_window_takes_everything(self) -> None:
+    def test_an_unbounded_window_accepts_every_timestamp(self) -> None:
         unbounded = 2**63 - 1
         rules = BatchRules(timestamp_before_max_ms=unbounded, timestamp_after_max_ms=unbounded)
         accepted(self.rows((b"k", 2**60), (b"k", -(2**60))), rules)
 
     @pytest.mark.parametrize("base", [2**62, -(2**62), 2**63 - 1, -(2**63)])
-    def test_timestamps_no_clock_shows(self, base: int) -> None:
+    def test_a_base_timestamp_beyond_61_bits_is_an_invalid_timestamp(self, base: int) -> None:
         data = batch(ONE, 1, base_timestamp=base)
         verdict = refused(data)
         assert verdict.error == ErrorCode.INVALID_TIMESTAMP
         assert self.indexes(verdict) == [0]
 
-    def test_a_timestamp_delta_of_ten_bytes(self) -> None:
+    def test_a_timestamp_delta_of_ten_bytes_is_an_invalid_timestamp(self) -> None:
         section = framed(b"\0" + b"\xff" * 9 + b"\x01" + varints(0, -1, -1, 0))
         verdict = refused(batch(section, 1))
         assert verdict.error == ErrorCode.INVALID_TIMESTAMP
         assert self.indexes(verdict) == [0]
 
-    def test_timestamps_speak_louder_than_keys(self) -> None:
+    def test_invalid_timestamps_take_precedence_over_missing_keys(self) -> None:
         rules = BatchRules(compacted=True, timestamp_before_max_ms=1000)
         both = refused(self.rows((b"k", NOW), (None, NOW), (b"k", NOW - 5000)), rules)
         assert both.error == ErrorCode.INVALID_TIMESTAMP

@@ -33,7 +33,7 @@ class Outer:
     late: Inner | None = field(default=None, tag=0, since=3)
 
 
-def test_constructors_take_keywords_and_fill_in_defaults() -> None:
+def test_a_constructor_takes_keywords_and_has_the_declared_defaults() -> None:
     first = Outer(name="a", inners=[])
     assert first == Outer(name="a", inners=[], extra=[], late=None)
     assert first != Outer(name="b", inners=[])
@@ -46,7 +46,7 @@ def test_constructors_take_keywords_and_fill_in_defaults() -> None:
         Outer(name="a", inners=[], nmae="b")  # type: ignore[call-arg]
 
 
-def test_messages_are_plain_values() -> None:
+def test_messages_are_equal_by_their_fields_and_not_hashable() -> None:
     value = Outer(name="a", inners=[Inner(number=1)])
     assert repr(value) == "Outer(name='a', inners=[Inner(number=1)], extra=[], late=None)"
     with pytest.raises(AttributeError):
@@ -55,7 +55,7 @@ def test_messages_are_plain_values() -> None:
         hash(value)
 
 
-def test_declarations_resolve_to_wire_types() -> None:
+def test_annotations_resolve_to_wire_types() -> None:
     name, inners, extra, late = fields_of(Outer)
     assert (name.type, inners.type) == (TEXT, ArrayOf(StructOf(Inner)))
     assert (extra.type, late.type) == (ArrayOf(Fixed("i", 4)), StructOf(Inner))
@@ -64,7 +64,7 @@ def test_declarations_resolve_to_wire_types() -> None:
     assert [declaration(Outer).is_flexible(version) for version in (2, 3)] == [False, True]
 
 
-def test_a_field_that_some_version_lacks_needs_a_default() -> None:
+def test_a_field_that_some_version_lacks_without_a_default_is_refused() -> None:
     with pytest.raises(TypeError, match="no default"):
 
         @message(api=1, versions=(0, 3), flexible=None)
@@ -72,7 +72,7 @@ def test_a_field_that_some_version_lacks_needs_a_default() -> None:
             number: i32 = field(since=2)
 
 
-def test_null_needs_a_type_that_admits_it() -> None:
+def test_nullable_since_without_an_optional_type_is_refused() -> None:
     @struct
     class Wrong:
         number: str = field(nullable_since=2)
@@ -90,7 +90,7 @@ def test_a_type_without_a_wire_form_is_refused() -> None:
         fields_of(Wrong)
 
 
-def test_the_table_has_kafkas_versions() -> None:
+def test_the_table_of_apis_has_kafkas_versions() -> None:
     """Kafka 4.4, from the floor of KIP-896 up."""
     table = {api.name: (api.key, api.versions, api.flexible) for api in MESSAGES.values()}
     assert table == {

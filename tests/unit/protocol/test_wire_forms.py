@@ -33,7 +33,7 @@ def _without_default(cls: type[Any]) -> list[dataclasses.Field[Any]]:
 
 
 @pytest.mark.parametrize("cls", WRITTEN_OUT)
-def test_the_constructor_has_the_fields_and_the_defaults_of_the_form(cls: type[Any]) -> None:
+def test_a_constructor_has_the_fields_and_defaults_of_its_form(cls: type[Any]) -> None:
     given = required(cls)
     made, form = cls(**given), form_of(cls)(**given)
     for item in fields_of(cls):
@@ -46,7 +46,7 @@ def test_the_constructor_has_the_fields_and_the_defaults_of_the_form(cls: type[A
 
 
 @pytest.mark.parametrize("cls", WRITTEN_OUT)
-def test_they_are_equal_field_by_field(cls: type[Any]) -> None:
+def test_messages_are_equal_if_their_fields_are(cls: type[Any]) -> None:
     given = required(cls)
     assert cls(**given) == cls(**given)
     assert cls(**given) != form_of(cls)(**given)

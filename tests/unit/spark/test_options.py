@@ -95,7 +95,7 @@ def test_durations(text, milliseconds):
         ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false"),
         ({"minPartitions": "0"}, "minPartitions must be a whole number of at least 1"),
         ({"subscribePattern": "x"}, "exactly one of"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "this client speaks PLAINTEXT only"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "this client supports only PLAINTEXT"),
         ({"kafka.metadata.max.age.ms": "soon"}, "soon"),
         ({"kafka.enable.auto.commit": "true"}, "kafka.enable.auto.commit cannot be given: where a"),
         ({"kafka.fetch.message.max.bytes": "9"}, "is written kafka.max.partition.fetch.bytes here"),

@@ -19,7 +19,7 @@ def test_only_the_first_force_complete_completes() -> None:
     assert operation.events == ["complete"]
 
 
-def test_completing_takes_it_off_the_timer_first() -> None:
+def test_completing_cancels_the_timer_before_on_complete() -> None:
     timer = SystemTimer(0)
 
     class Looks(Waiting):
@@ -34,14 +34,14 @@ def test_completing_takes_it_off_the_timer_first() -> None:
     assert operation.events == ["complete"]
 
 
-def test_the_deadline_completes_it_and_only_then_tells_that_it_expired() -> None:
+def test_a_passed_deadline_completes_it_and_then_calls_on_expiration() -> None:
     timer, operation = SystemTimer(0), Waiting(10)
     timer.add(operation)
     timer.advance_clock(10)
     assert operation.events == ["complete", "expire"]
 
 
-def test_a_deadline_that_loses_against_a_completion_in_the_same_round_does_nothing() -> None:
+def test_a_completion_in_the_same_round_prevents_the_expiration() -> None:
     timer, operation = SystemTimer(0), Waiting(10)
     timer.call_later(10, operation.force_complete)
     timer.add(operation)
@@ -50,7 +50,7 @@ def test_a_deadline_that_loses_against_a_completion_in_the_same_round_does_nothi
     assert operation.events == ["complete"]
 
 
-def test_a_safe_try_tells_whether_this_very_call_completed_it() -> None:
+def test_a_safe_try_returns_true_only_if_it_completed_the_operation() -> None:
     operation = Waiting()
     assert not operation.safe_try_complete()
     operation.ready = True
@@ -82,7 +82,7 @@ class Reentrant(DelayedOperation):
         self.completions += 1
 
 
-def test_a_wakeup_that_arrives_during_a_try_makes_it_look_once_more() -> None:
+def test_a_check_during_a_try_makes_it_check_once_more() -> None:
     def wake(operation: Reentrant) -> None:
         operation.ready = True
         assert not operation.safe_try_complete()
@@ -92,14 +92,14 @@ def test_a_wakeup_that_arrives_during_a_try_makes_it_look_once_more() -> None:
     assert (operation.tries, operation.completions) == (2, 1)
 
 
-def test_completed_from_within_its_own_try_it_is_completed_once() -> None:
+def test_an_operation_completed_within_its_own_try_is_completed_once() -> None:
     operation = Reentrant(lambda operation: operation.force_complete())
     assert not operation.safe_try_complete()
     assert operation.is_completed
     assert (operation.tries, operation.completions) == (1, 1)
 
 
-def test_an_error_in_a_try_leaves_it_waiting_and_able_to_be_tried() -> None:
+def test_after_an_error_in_a_try_it_waits_and_can_be_tried_again() -> None:
     def fail(operation: Reentrant) -> None:
         raise KeyError("broken")
 
@@ -111,7 +111,7 @@ def test_an_error_in_a_try_leaves_it_waiting_and_able_to_be_tried() -> None:
     assert operation.safe_try_complete()
 
 
-def test_an_error_in_on_complete_goes_to_the_one_who_completed_and_it_stays_completed() -> None:
+def test_an_error_in_on_complete_is_raised_to_the_caller_and_it_stays_completed() -> None:
     class Fails(Waiting):
         def on_complete(self) -> None:
             super().on_complete()
@@ -125,7 +125,7 @@ def test_an_error_in_on_complete_goes_to_the_one_who_completed_and_it_stays_comp
     assert operation.completions == 1
 
 
-def test_with_a_lock_everything_that_completes_runs_under_it() -> None:
+def test_with_a_lock_tries_and_completion_run_under_it() -> None:
     class Lock:
         depth = 0
 

@@ -25,7 +25,7 @@ def purgatory(timer: SystemTimer) -> DelayedOperationPurgatory:
     return DelayedOperationPurgatory("test", timer)
 
 
-def test_complete_at_the_first_try_it_is_neither_watched_nor_timed(
+def test_an_operation_completed_by_the_first_try_is_neither_watched_nor_timed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     operation = Waiting()
@@ -35,7 +35,7 @@ def test_complete_at_the_first_try_it_is_neither_watched_nor_timed(
     assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
 
 
-def test_otherwise_it_is_watched_under_every_key_tried_again_and_timed(
+def test_an_incomplete_operation_is_watched_under_every_key_tried_again_and_timed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     operation = Waiting()
@@ -44,7 +44,7 @@ def test_otherwise_it_is_watched_under_every_key_tried_again_and_timed(
     assert (purgatory.watched, purgatory.num_delayed) == (3, 1)
 
 
-def test_an_event_between_the_first_try_and_the_watch_is_seen_by_the_second_try(
+def test_the_second_try_sees_an_event_between_the_first_try_and_the_watch(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     class BecomesReady(Waiting):
@@ -60,7 +60,7 @@ def test_an_event_between_the_first_try_and_the_watch_is_seen_by_the_second_try(
     assert purgatory.num_delayed == 0
 
 
-def test_once_completed_it_is_watched_under_no_further_key(
+def test_an_operation_completed_while_watching_is_watched_under_no_further_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     operation = Waiting()
@@ -75,7 +75,7 @@ def test_once_completed_it_is_watched_under_no_further_key(
     assert (purgatory.watched, purgatory.num_delayed) == (1, 0)
 
 
-def test_completed_by_another_just_before_its_timer_starts_it_does_not_stay_there() -> None:
+def test_an_operation_completed_just_before_its_timer_starts_leaves_no_timer() -> None:
     class Late(SystemTimer):
         def add(self, task: TimerTask) -> None:
             assert operation.force_complete()  # another thread, after the last look at it
@@ -87,12 +87,12 @@ def test_completed_by_another_just_before_its_timer_starts_it_does_not_stay_ther
     assert (operation.completions, purgatory.num_delayed, timer.size) == (1, 0, 0)
 
 
-def test_no_keys_is_an_error(purgatory: DelayedOperationPurgatory) -> None:
+def test_an_operation_without_keys_is_refused(purgatory: DelayedOperationPurgatory) -> None:
     with pytest.raises(ValueError, match="at least one key"):
         purgatory.try_complete_else_watch(Waiting(), [])
 
 
-def test_a_check_tries_those_of_its_key_and_counts_what_it_completed(
+def test_a_check_tries_the_operations_of_its_key_and_returns_how_many_it_completed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     first, second, elsewhere = Waiting(), Waiting(), Waiting()
@@ -107,7 +107,7 @@ def test_a_check_tries_those_of_its_key_and_counts_what_it_completed(
     assert purgatory.num_delayed == 2
 
 
-def test_keys_are_anything_hashable_and_equal_keys_are_one(
+def test_equal_keys_of_any_hashable_type_are_the_same_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     operation = Waiting()
@@ -116,7 +116,7 @@ def test_keys_are_anything_hashable_and_equal_keys_are_one(
     assert purgatory.check_and_complete(("topic", int("1"))) == 1
 
 
-def test_checking_a_key_lets_go_of_what_completed_under_it(
+def test_checking_a_key_removes_its_completed_operations(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     operations = [Waiting(), Waiting(), Waiting()]
@@ -133,7 +133,7 @@ def test_checking_a_key_lets_go_of_what_completed_under_it(
     assert watched == [4, 2, 1]
 
 
-def test_several_purgatories_share_a_timer_and_count_their_own(timer: SystemTimer) -> None:
+def test_purgatories_that_share_a_timer_count_only_their_own_operations(timer: SystemTimer) -> None:
     produce = DelayedOperationPurgatory("produce", timer)
     fetch = DelayedOperationPurgatory("fetch", timer)
     timer.call_later(5, lambda: None)
@@ -146,7 +146,7 @@ def test_several_purgatories_share_a_timer_and_count_their_own(timer: SystemTime
     assert expiring.events == ["try", "try", "complete", "expire"]
 
 
-def test_more_than_the_interval_completed_and_all_lists_are_purged(timer: SystemTimer) -> None:
+def test_all_lists_are_purged_after_more_than_the_interval_completed(timer: SystemTimer) -> None:
     purgatory = DelayedOperationPurgatory("test", timer, purge_interval=10)
     waiting = Waiting(10_000)
     purgatory.try_complete_else_watch(waiting, ["kept", "shared"])
@@ -168,7 +168,7 @@ def test_expired_operations_are_purged_after_the_clock_advanced(timer: SystemTim
     assert purgatory.watched == 0
 
 
-def test_a_large_purge_goes_on_a_piece_at_a_time(timer: SystemTimer) -> None:
+def test_a_large_purge_runs_in_pieces(timer: SystemTimer) -> None:
     purgatory = DelayedOperationPurgatory("test", timer)
     operations = [Waiting() for _ in range(30_000)]
     for number, operation in enumerate(operations):
@@ -204,7 +204,7 @@ def test_the_lists_stay_bounded_under_a_million_completed_operations(timer: Syst
     assert most <= 2 * live + purgatory.purge_interval
 
 
-def test_cancel_for_key_hands_over_the_waiting_ones_uncompleted(
+def test_cancel_for_key_returns_the_waiting_operations_not_completed(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
     first, second, done, other = Waiting(10), Waiting(10), Waiting(10), Waiting(10)
@@ -219,7 +219,7 @@ def test_cancel_for_key_hands_over_the_waiting_ones_uncompleted(
     assert purgatory.cancel_for_key("a") == []
 
 
-def test_shutdown_hands_over_all_that_waited_once_and_refuses_more(
+def test_shutdown_returns_each_waiting_operation_once_and_refuses_new_ones(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
     first, second = Waiting(), Waiting()
@@ -246,7 +246,7 @@ class Then(Waiting):
         self.then()
 
 
-def test_on_complete_may_check_the_same_key_and_each_call_counts_its_own(
+def test_nested_checks_of_the_same_key_count_only_their_own_completions(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     nested: list[int] = []
@@ -291,7 +291,7 @@ def fail() -> None:
     raise KeyError("broken")
 
 
-def test_if_one_raises_the_rest_is_tried_all_the_same(
+def test_if_one_operation_raises_the_rest_are_still_tried(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     first, second = Then(fail), Waiting()
@@ -304,7 +304,7 @@ def test_if_one_raises_the_rest_is_tried_all_the_same(
     assert purgatory.watched == 0
 
 
-def test_if_several_raise_all_errors_are_told(purgatory: DelayedOperationPurgatory) -> None:
+def test_if_several_operations_raise_the_error_has_them_all(purgatory: DelayedOperationPurgatory) -> None:
     for operation in (Then(fail), Then(fail)):
         purgatory.try_complete_else_watch(operation, ["a"])
         operation.ready = True
@@ -313,7 +313,7 @@ def test_if_several_raise_all_errors_are_told(purgatory: DelayedOperationPurgato
     assert len(told.value.exceptions) == 2
 
 
-def test_an_error_in_the_first_try_leaves_no_trace(purgatory: DelayedOperationPurgatory) -> None:
+def test_after_an_error_in_the_first_try_nothing_is_watched(purgatory: DelayedOperationPurgatory) -> None:
     operation = Then(fail)
     operation.ready = True
     with pytest.raises(KeyError, match="broken"):
@@ -321,7 +321,7 @@ def test_an_error_in_the_first_try_leaves_no_trace(purgatory: DelayedOperationPu
     assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
 
 
-def test_an_error_in_the_second_try_leaves_it_waiting_with_its_deadline(
+def test_after_an_error_in_the_second_try_the_timer_is_started(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
     class FailsLater(Waiting):

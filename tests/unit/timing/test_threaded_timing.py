@@ -96,7 +96,7 @@ def test_a_task_runs_on_the_reaper_and_never_before_its_deadline(timer: Threaded
     assert after_ns >= 15_000_000
 
 
-def test_an_earlier_task_wakes_the_reaper_that_sleeps_for_a_later_one(
+def test_an_earlier_task_wakes_the_reaper(
     timer: ThreadedTimer,
 ) -> None:
     timer.call_later(3_600_000, lambda: None)
@@ -107,7 +107,7 @@ def test_an_earlier_task_wakes_the_reaper_that_sleeps_for_a_later_one(
     assert timer.size == 1
 
 
-def test_it_sleeps_while_nothing_is_due(timer: ThreadedTimer) -> None:
+def test_the_reaper_sleeps_while_nothing_is_due(timer: ThreadedTimer) -> None:
     rang = threading.Event()
     timer.call_later(1, rang.set)
     assert rang.wait(PATIENCE_S)
@@ -143,7 +143,7 @@ def test_a_task_can_move_from_one_timer_to_another(timer: ThreadedTimer) -> None
         assert moved.wait(PATIENCE_S)
 
 
-def test_what_a_task_raises_is_reported_and_the_others_run(
+def test_an_exception_of_a_task_is_reported_and_the_others_run(
     timer: ThreadedTimer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: queue.Queue[threading.ExceptHookArgs] = queue.Queue()
@@ -162,7 +162,7 @@ def test_what_a_task_raises_is_reported_and_the_others_run(
     assert args.thread.name == "test-reaper"
 
 
-def test_shutdown_ends_the_reaper_and_what_is_pending_never_runs() -> None:
+def test_shutdown_stops_the_reaper_and_pending_tasks_never_run() -> None:
     timer = ThreadedTimer("test")
     ran: list[int] = []
     timer.call_later(3_600_000, lambda: ran.append(1))
@@ -186,7 +186,7 @@ def test_a_task_may_shut_its_timer_down() -> None:
 
 
 @pytest.mark.usefixtures("often_switching")
-def test_starting_cancelling_and_running_race_and_each_task_runs_or_is_cancelled_once(
+def test_under_racing_threads_each_task_either_runs_or_is_cancelled(
     timer: ThreadedTimer,
 ) -> None:
     class Task(TimerTask):
@@ -213,7 +213,7 @@ def test_starting_cancelling_and_running_race_and_each_task_runs_or_is_cancelled
 
 
 @pytest.mark.usefixtures("often_switching")
-def test_completion_is_exactly_once_under_racing_threads(timer: ThreadedTimer) -> None:
+def test_under_racing_threads_an_operation_completes_exactly_once(timer: ThreadedTimer) -> None:
     purgatory = ThreadedPurgatory("test", timer)
     for _ in range(60):
         operations = [Waiting(delay_ms=number % 3) for number in range(20)]
@@ -264,7 +264,7 @@ def test_no_wakeup_is_lost_between_the_watch_and_the_check(timer: ThreadedTimer)
     assert (purgatory.num_delayed, timer.size) == (0, 0)
 
 
-def test_the_check_waits_for_the_one_who_is_entering(timer: ThreadedTimer) -> None:
+def test_a_check_waits_for_an_operation_being_added(timer: ThreadedTimer) -> None:
     """The same race, at its narrowest: the check finds the watch before the second try is over."""
     purgatory = ThreadedPurgatory("test", timer)
     in_second_try, checking = threading.Event(), threading.Event()

@@ -29,21 +29,21 @@ def test_tasks_run_at_exactly_their_deadlines_through_every_level() -> None:
     assert timer.size == 0
 
 
-def test_a_far_deadline_costs_one_wakeup_per_level() -> None:
+def test_a_far_deadline_costs_one_wake_up_per_level() -> None:
     timer, log = SystemTimer(0), Log()
     timer.add(Note(365 * 86_400_000, "in a year", log, timer))
     assert drive(timer) <= 8
     assert log == [(365 * 86_400_000, "in a year")]
 
 
-def test_a_deadline_beyond_all_time_neither_runs_nor_overflows() -> None:
+def test_a_deadline_beyond_the_maximum_neither_runs_nor_overflows() -> None:
     timer, log = SystemTimer(10**12), Log()
     timer.add(Note(10**40, "never", log, timer))
     timer.advance_clock(10**15)
     assert (log, timer.size) == ([], 1)
 
 
-def test_nothing_pending_means_no_deadline() -> None:
+def test_without_pending_tasks_there_is_no_deadline() -> None:
     timer = SystemTimer(5)
     assert timer.next_deadline_ms() is None
     task = timer.call_later(100, lambda: None)
@@ -61,7 +61,7 @@ def test_a_clock_jump_over_several_levels_runs_everything_in_order_of_deadlines(
     assert timer.size == 1
 
 
-def test_delays_count_from_the_time_last_told_due_or_not() -> None:
+def test_delays_count_from_the_last_advance_of_the_clock() -> None:
     timer, log = SystemTimer(0), Log()
     assert timer.advance_clock(10_000) == 0
     timer.add(Note(5, "", log, timer))
@@ -108,7 +108,7 @@ def test_a_due_task_moves_too_and_can_be_cancelled() -> None:
     assert log == [(30, "moved")]
 
 
-def test_cancel_tells_whether_it_kept_the_task_from_running() -> None:
+def test_cancel_returns_true_only_if_it_prevented_the_run() -> None:
     timer = SystemTimer(0)
     task = TimerTask(5)
     assert not task.cancel()
@@ -132,7 +132,7 @@ def test_a_task_may_cancel_another_that_is_due_in_the_same_round() -> None:
     assert timer.next_deadline_ms() is None
 
 
-def test_a_task_may_add_itself_and_others_and_they_wait_for_a_later_round() -> None:
+def test_tasks_added_by_a_task_run_in_a_later_round() -> None:
     timer, log = SystemTimer(0), Log()
     task = Note(0, "again", log, timer)
     task.then = lambda: timer.add(task)
@@ -153,7 +153,7 @@ def test_periodic_tasks_do_not_drift() -> None:
     assert task.expiration_ms == 250
 
 
-def test_an_error_leaves_at_once_and_what_was_due_behind_it_stays_due() -> None:
+def test_after_an_error_the_remaining_due_tasks_stay_due() -> None:
     timer, log = SystemTimer(0), Log()
 
     def fail() -> None:

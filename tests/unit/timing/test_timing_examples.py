@@ -13,7 +13,7 @@ import odradek.timing
 EXAMPLE = Path(__file__).parents[3] / "examples" / "timer.py"
 
 
-def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     assert capsys.readouterr().out.splitlines() == [
         "20 ms: first",
@@ -23,5 +23,5 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_the_package_docstring_is_true() -> None:
+def test_the_examples_in_the_package_docstring_hold() -> None:
     assert doctest.testmod(odradek.timing).failed == 0

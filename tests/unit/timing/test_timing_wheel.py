@@ -45,7 +45,7 @@ def test_the_hand_starts_at_a_multiple_of_the_tick() -> None:
     assert wheel_at(1234, tick_ms=100).current_time_ms == 1200
 
 
-def test_what_expires_within_the_current_tick_has_expired() -> None:
+def test_a_task_within_the_current_tick_has_expired() -> None:
     wheel = wheel_at(1234, tick_ms=100)
     task = task_for(1299)
     assert not wheel.add(task)
@@ -53,7 +53,7 @@ def test_what_expires_within_the_current_tick_has_expired() -> None:
     assert wheel.add(task_for(1300))
 
 
-def test_a_bucket_that_was_passed_serves_the_next_turn() -> None:
+def test_a_passed_bucket_is_reused_for_the_next_revolution() -> None:
     wheel = wheel_at(0)
     wheel.advance_clock(2)
     task = task_for(21)
@@ -63,7 +63,7 @@ def test_a_bucket_that_was_passed_serves_the_next_turn() -> None:
     assert wheel.overflow_wheel is None
 
 
-def test_overflow_wheels_are_made_on_demand_each_ticking_by_a_turn_of_the_one_below() -> None:
+def test_overflow_wheels_are_made_on_demand_with_the_interval_below_as_tick() -> None:
     wheel = wheel_at(0)
     wheel.add(task_for(19))
     assert wheel.overflow_wheel is None
@@ -92,7 +92,7 @@ def test_an_overflow_wheel_starts_where_the_hand_below_is() -> None:
     assert wheel.overflow_wheel.current_time_ms == 40
 
 
-def test_advancing_moves_the_hands_above_by_whole_ticks_of_theirs() -> None:
+def test_advancing_moves_the_hands_above_by_whole_ticks() -> None:
     wheel = wheel_at(0)
     wheel.add(task_for(445))
     wheel.advance_clock(439)
@@ -103,7 +103,7 @@ def test_advancing_moves_the_hands_above_by_whole_ticks_of_theirs() -> None:
     assert hands == [439, 420, 400]
 
 
-def test_a_wheel_must_be_able_to_turn() -> None:
+def test_a_wheel_with_a_tick_of_0_or_1_bucket_is_refused() -> None:
     with pytest.raises(ValueError, match="a timing wheel needs"):
         wheel_at(0, tick_ms=0)
     with pytest.raises(ValueError, match="a timing wheel needs"):
@@ -124,7 +124,7 @@ def test_the_expiration_is_set_once_per_round_and_the_bucket_queued_once() -> No
     assert wheel.queue.poll(1000) is None
 
 
-def test_flushing_ends_the_round_and_moves_entries_down_or_out() -> None:
+def test_flushing_ends_the_round_and_moves_entries_down_or_to_due() -> None:
     wheel = wheel_at(0)
     now, later = task_for(40), task_for(47)
     wheel.add(now)
@@ -142,7 +142,7 @@ def test_flushing_ends_the_round_and_moves_entries_down_or_out() -> None:
     assert bucket.expiration_ms == NOT_QUEUED
 
 
-def test_a_list_keeps_the_order_of_arrival_and_gives_up_any_entry() -> None:
+def test_a_list_keeps_the_order_of_arrival_and_can_remove_any_entry() -> None:
     counter = TaskCounter()
     bucket = TimerTaskList(counter, 1)
     entries = [TimerTaskEntry() for _ in range(5)]
@@ -155,7 +155,7 @@ def test_a_list_keeps_the_order_of_arrival_and_gives_up_any_entry() -> None:
     assert counter.count == 2
 
 
-def test_removing_from_a_list_that_no_longer_holds_the_entry_does_nothing() -> None:
+def test_removing_an_entry_that_is_in_another_list_has_no_effect() -> None:
     first, second = TimerTaskList(TaskCounter(), 1), TimerTaskList(TaskCounter(), 1)
     entry = TimerTaskEntry()
     first.add(entry)
@@ -169,7 +169,7 @@ def test_removing_from_a_list_that_no_longer_holds_the_entry_does_nothing() -> N
     assert second.task_counter.count == 0
 
 
-def test_a_second_counter_follows_its_own_entries_only() -> None:
+def test_an_entrys_own_counter_counts_only_its_entries() -> None:
     bucket, own = TimerTaskList(TaskCounter(), 1), TaskCounter()
     mine, other = TimerTaskEntry(), TimerTaskEntry()
     mine.task_counter = own
@@ -180,7 +180,7 @@ def test_a_second_counter_follows_its_own_entries_only() -> None:
     assert (bucket.task_counter.count, own.count) == (0, 0)
 
 
-def test_the_queue_orders_buckets_by_expiration_and_flows_down_from_above_on_a_tie() -> None:
+def test_the_queue_orders_buckets_by_expiration_and_on_a_tie_the_higher_level_first() -> None:
     queue = DelayQueue()
     buckets = []
     for expiration_ms, tick_ms in ((420, 20), (400, 1), (400, 400), (400, 20)):
@@ -195,7 +195,7 @@ def test_the_queue_orders_buckets_by_expiration_and_flows_down_from_above_on_a_t
     assert polled == [(400, 400), (400, 20), (400, 1), (420, 20)]
 
 
-def test_buckets_that_cancelling_emptied_leave_the_queue_and_may_return() -> None:
+def test_a_bucket_emptied_by_cancelling_leaves_the_queue_and_may_return() -> None:
     wheel = wheel_at(0)
     task, other = task_for(5), task_for(9)
     wheel.add(task)
@@ -207,14 +207,14 @@ def test_buckets_that_cancelling_emptied_leave_the_queue_and_may_return() -> Non
     assert wheel.queue.peek() is wheel.buckets[5]
 
 
-def test_delays_are_cut_to_what_a_machine_word_can_add_up() -> None:
+def test_a_delay_beyond_the_maximum_is_cut() -> None:
     assert TimerTask(10**30).delay_ms == MAX_DELAY_MS
     assert TimerTask(-5).delay_ms == 0
     wheel = wheel_at(2**42)
     assert wheel.add(task_for(2**42 + MAX_DELAY_MS))
 
 
-def test_what_is_finished_is_freed_without_the_garbage_collector() -> None:
+def test_a_finished_task_is_freed_without_the_garbage_collector() -> None:
     class Held(TimerTask):
         pass
 

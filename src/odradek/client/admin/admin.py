@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.client.admin.calls import Calls, check, check_broker
+from odradek.client.admin.calls import Calls, check_broker, raise_for_code
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.groups import GroupOffsetCalls
 from odradek.client.admin.results import Cluster, LogDirectory
@@ -31,11 +31,11 @@ class ClusterCalls(Calls):
 
         async def attempt() -> Cluster:
             answer = await self.ask_any(request, DescribeClusterResponse)
-            check(answer.error_code, "describing the cluster", answer.error_message)
+            raise_for_code(answer.error_code, "describing the cluster", answer.error_message)
             nodes = (Node(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers)
             return Cluster(answer.cluster_id, answer.controller_id, tuple(sorted(nodes)))
 
-        return await self.retried(attempt)
+        return await self.retry(attempt)
 
     async def log_dirs(
         self, broker_ids: int | Collection[int] | None = None
@@ -48,23 +48,23 @@ class ClusterCalls(Calls):
 
         async def attempt() -> dict[int, list[LogDirectory]]:
             image = await self.engine.fresh_image()
-            asked = image.nodes if wanted is None else wanted
-            for broker_id in asked:
+            requested_timestamp = image.nodes if wanted is None else wanted
+            for broker_id in requested_timestamp:
                 check_broker(image, broker_id, f"data directories of broker {broker_id!r}")
-            requests = dict.fromkeys(sorted(asked), request)
+            requests = dict.fromkeys(sorted(requested_timestamp), request)
             answers = await self.ask_each(requests, DescribeLogDirsResponse)
             found = {}
             for node_id, answer in answers:
-                check(answer.error_code, f"data directories of broker {node_id}")
+                raise_for_code(answer.error_code, f"data directories of broker {node_id}")
                 found[node_id] = [directory_of(result) for result in answer.results]
             return found
 
-        return await self.retried(attempt)
+        return await self.retry(attempt)
 
 
 def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
     """One directory out of an answer."""
-    check(result.error_code, f"data directory {result.log_dir}")
+    raise_for_code(result.error_code, f"data directory {result.log_dir}")
     replicas = {
         TopicPartition(topic.name, each.partition_index): each.partition_size
         for topic in result.topics

@@ -43,18 +43,18 @@ class Calls:
         self.engine = engine
         self.api_timeout_ms = api_timeout_ms
 
-    def limited(self, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
+    def with_time_limit(self, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
         """A call with its time limit."""
         name = getattr(call, "__name__", "the call")
 
         def late() -> KafkaError:
-            trouble = self.engine.metadata.trouble
+            trouble = self.engine.metadata.last_error
             text = f"{name}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
             return ApiTimeout(f"{text}; last: {trouble}" if trouble else text)
 
         return self.engine.within(self.api_timeout_ms, spawn(call), late)
 
-    async def retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What `attempt` gives, as soon as nothing retriable is in its way."""
         attempts = 0
         while True:
@@ -63,7 +63,7 @@ class Calls:
             except KafkaError as error:
                 if not error.retriable or error.code in NOT_THERE or error.fatal:
                     raise
-                self.engine.metadata.trouble = error
+                self.engine.metadata.last_error = error
                 if error.refresh_metadata:
                     self.engine.metadata.request_update()
             await self.engine.sleep(self.engine.backoff.backoff_ms(attempts))
@@ -86,9 +86,9 @@ class Calls:
         """What the group's coordinator knows. One attempt. `TypeError` if that is no text."""
         wanted = find_coordinator(text_of("group", group_id))
         found = await self.ask_any(wanted, FindCoordinatorResponse)
-        node, code, said = coordinator_answer(found)
+        node, code, broker_text = coordinator_answer(found)
         if node is None:
-            raise error_for(code, f"finding the coordinator of group {group_id}", said)
+            raise error_for(code, f"finding the coordinator of group {group_id}", broker_text)
         node_id = self.engine.client.coordinator(Node(node.id, node.host, node.port))
         return await self.engine.call(node_id, request, response_type)
 
@@ -105,27 +105,27 @@ class Calls:
 
     # Topics and leaders, as they are now.
 
-    async def described(self, names: Collection[str] | None) -> MetadataResponse:
+    async def describe_metadata(self, names: Collection[str] | None) -> MetadataResponse:
         """The cluster and these topics (None: all), from one broker."""
         wanted = None if names is None else [MetadataRequestTopic(name=n) for n in sorted(names)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         return await self.ask_any(request, MetadataResponse)
 
-    async def existing(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
+    async def existing_topics(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
         """These topics. Raises for the first that is not there."""
-        found = await self.there(names)
+        found = await self.find_topics(names)
         for name in sorted(names):
             if name not in found:
-                check(NOT_THERE[0], f"topic {name}")
+                raise_for_code(NOT_THERE[0], f"topic {name}")
         return {name: found[name] for name in names}
 
-    async def there(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
+    async def find_topics(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
         """Those of these topics that are there."""
-        answer = await self.described(names)
+        answer = await self.describe_metadata(names)
         found = {}
         for topic in answer.topics:
             if topic.name is not None and topic.error_code not in NOT_THERE:
-                check(topic.error_code, f"topic {topic.name}")
+                raise_for_code(topic.error_code, f"topic {topic.name}")
                 found[topic.name] = topic
         return found
 
@@ -136,7 +136,7 @@ class Calls:
         leader now.
         """
         wanted = sorted(partitions)
-        topics = await self.existing({partition.topic for partition in wanted})
+        topics = await self.existing_topics({partition.topic for partition in wanted})
         leaders = {
             TopicPartition(name, each.partition_index): each
             for name, topic in topics.items()
@@ -151,9 +151,9 @@ class Calls:
                     f"partition {partition}: the topic has partitions 0 to {count - 1}. "
                     "What to do: choose one of those."
                 )
-            check(info.error_code, f"partition {partition}", harmless=REPLICAS_MISSING)
+            raise_for_code(info.error_code, f"partition {partition}", harmless=REPLICAS_MISSING)
             if info.leader_id < 0:
-                check(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
+                raise_for_code(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
             groups.setdefault(info.leader_id, []).append(partition)
         return groups
 
@@ -172,12 +172,14 @@ def check_broker(image: ClusterImage, broker_id: int, what: str) -> None:
         )
 
 
-def check(code: int, what: str, said: str | None = None, harmless: Collection[int] = ()) -> None:
+def raise_for_code(
+    code: int, what: str, broker_text: str | None = None, harmless: Collection[int] = ()
+) -> None:
     """Raises the error of a code that is one."""
     if code != ErrorCode.NONE and code not in harmless:
-        raise error_for(code, what, said)
+        raise error_for(code, what, broker_text)
 
 
-def outcome(code: int, what: str, said: str | None = None) -> KafkaError | None:
+def error_of_code(code: int, what: str, broker_text: str | None = None) -> KafkaError | None:
     """The error of a code, as a value."""
-    return None if code == ErrorCode.NONE else error_for(code, what, said)
+    return None if code == ErrorCode.NONE else error_for(code, what, broker_text)

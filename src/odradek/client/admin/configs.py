@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypedDict, Unpack
 
-from odradek.client.admin.calls import Calls, check, check_broker
+from odradek.client.admin.calls import Calls, check_broker, raise_for_code
 from odradek.client.admin.results import ConfigEntry, ResourceType, Source
 from odradek.client.arguments import checked_topic, text_of
 from odradek.config.setting import setting_text
@@ -55,13 +55,13 @@ class ConfigCalls(Calls):
         )
 
         async def attempt() -> DescribeConfigsResponse:
-            node_id = await self._asked_about(kind, name)
+            node_id = await self._node_for(kind, name)
             answer = await self.engine.call(node_id, request, DescribeConfigsResponse)
             for each in answer.results:
-                check(each.error_code, described(kind, name), each.error_message)
+                raise_for_code(each.error_code, resource_text(kind, name), each.error_message)
             return answer
 
-        answer = await self.retried(attempt)
+        answer = await self.retry(attempt)
         return {
             entry.name: ConfigEntry(
                 entry.name,
@@ -84,7 +84,7 @@ class ConfigCalls(Calls):
         """
         kind, name = resource_of(of)
         if kind is ResourceType.TOPIC:
-            await self.existing([name])
+            await self.existing_topics([name])
         configs = [
             AlterableConfig(
                 name=key,
@@ -97,20 +97,20 @@ class ConfigCalls(Calls):
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
         async def attempt() -> None:
-            node_id = await self._asked_about(kind, name)
+            node_id = await self._node_for(kind, name)
             answer = await self.engine.call(node_id, request, IncrementalAlterConfigsResponse)
             for each in answer.responses:
-                what = f"changing {', '.join(changes)} of {described(kind, name)}"
-                check(each.error_code, what, each.error_message)
+                what = f"changing {', '.join(changes)} of {resource_text(kind, name)}"
+                raise_for_code(each.error_code, what, each.error_message)
 
-        await self.retried(attempt)
+        await self.retry(attempt)
 
-    async def _asked_about(self, kind: ResourceType, name: str) -> int:
+    async def _node_for(self, kind: ResourceType, name: str) -> int:
         """The node that knows: a broker itself of its own settings, any of others."""
         if kind in OF_ONE_BROKER and name:
             image = await self.engine.cluster_image()
             node_id = int(name) if name.isdecimal() else NO_BROKER
-            check_broker(image, node_id, described(kind, name))
+            check_broker(image, node_id, resource_text(kind, name))
             return node_id
         return await self.engine.any_node()
 
@@ -131,7 +131,7 @@ def resource_of(given: Resource) -> tuple[ResourceType, str]:
     return ResourceType[word.upper()], "" if name == ALL and word == "broker" else str(name)
 
 
-def described(kind: ResourceType, name: str) -> str:
+def resource_text(kind: ResourceType, name: str) -> str:
     """A resource as people call it."""
     word = kind.name.lower().replace("_", " ")
     return f"{word} {name}" if name else f"the defaults of all {word}s"

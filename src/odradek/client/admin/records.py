@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from odradek.client.admin.calls import Calls, check
+from odradek.client.admin.calls import Calls, raise_for_code
 from odradek.client.arguments import (
     ByPartition,
     PartitionLike,
@@ -18,7 +18,7 @@ from odradek.client.list_offsets import (
     LATEST,
     ListedOffset,
     list_offsets,
-    milliseconds,
+    lookup_timestamp_ms,
 )
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -38,7 +38,7 @@ class RecordCalls(Calls):
     async def partitions_of(self, topics: str | Collection[str]) -> list[TopicPartition]:
         """All partitions of a topic, or of several, sorted."""
         names = checked_topics(topics)
-        found = await self.retried(lambda: self.existing(names))
+        found = await self.retry(lambda: self.existing_topics(names))
         return sorted(
             TopicPartition(name, each.partition_index)
             for name, topic in found.items()
@@ -52,8 +52,8 @@ class RecordCalls(Calls):
         milliseconds since 1970), or a special one: -1 the end, -2 the start, -3 the youngest
         record.
         """
-        wanted = {each: asked(at) for each, at in by_partition(timestamps).items()}
-        await self.retried(lambda: self.by_leader(wanted))
+        wanted = {each: requested_timestamp(at) for each, at in by_partition(timestamps).items()}
+        await self.retry(lambda: self.by_leader(wanted))
         return await list_offsets(self.engine, wanted, read_committed)
 
     async def beginning_offsets(
@@ -93,12 +93,12 @@ class RecordCalls(Calls):
                 if each.error_code == ErrorCode.NONE:
                     done[partition] = each.low_watermark
             for partition, each in found:
-                check(
+                raise_for_code(
                     each.error_code,
                     f"deleting records of {partition} before offset {wanted[partition]}",
                 )
 
-        await self.retried(attempt)
+        await self.retry(attempt)
         return done
 
     def _deleting(self, before: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:
@@ -113,6 +113,6 @@ class RecordCalls(Calls):
         )
 
 
-def asked(at: object) -> int:
-    """A time, or one of the special ones, as it is asked for. Raises as `milliseconds`."""
-    return at if isinstance(at, int) and at < 0 else milliseconds(at)
+def requested_timestamp(at: object) -> int:
+    """A time, or one of the special ones, as it is asked for. Raises as `lookup_timestamp_ms`."""
+    return at if isinstance(at, int) and at < 0 else lookup_timestamp_ms(at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from odradek.client.admin.calls import Calls, check, outcome
+from odradek.client.admin.calls import Calls, error_of_code, raise_for_code
 from odradek.client.admin.results import NewTopic, Partition, Topic
 from odradek.client.arguments import checked_topic, checked_topics, several
 from odradek.client.errors import KafkaError
@@ -37,7 +37,7 @@ class TopicCalls(Calls):
 
     async def topics(self, *, internal: bool = False) -> list[Topic]:
         """All topics, sorted by name; the cluster's own too if `internal`."""
-        answer = await self.retried(lambda: self.described(None))
+        answer = await self.retry(lambda: self.describe_metadata(None))
         found = [topic_of(topic) for topic in answer.topics if topic.name and not topic.error_code]
         return sorted((t for t in found if internal or not t.internal), key=lambda t: t.name)
 
@@ -51,7 +51,7 @@ class TopicCalls(Calls):
         if names is None:
             return {topic.name: topic for topic in await self.topics()}
         wanted = checked_topics(names)
-        found = await self.retried(lambda: self.existing(wanted))
+        found = await self.retry(lambda: self.existing_topics(wanted))
         return {name: topic_of(topic) for name, topic in found.items()}
 
     async def create_topic(
@@ -95,12 +95,12 @@ class TopicCalls(Calls):
             answer = await self.ask_controller(request, CreateTopicsResponse)
             for topic in answer.topics:
                 if topic.error_code == ErrorCode.NOT_CONTROLLER:
-                    check(topic.error_code, f"creating topic {topic.name}")
+                    raise_for_code(topic.error_code, f"creating topic {topic.name}")
             return answer
 
-        answer = await self.retried(attempt)
+        answer = await self.retry(attempt)
         return {
-            topic.name: outcome(
+            topic.name: error_of_code(
                 topic.error_code, f"creating topic {topic.name}", topic.error_message
             )
             for topic in answer.topics
@@ -132,12 +132,12 @@ class TopicCalls(Calls):
             answer = await self.ask_controller(request, DeleteTopicsResponse)
             for topic in answer.responses:
                 if topic.error_code == ErrorCode.NOT_CONTROLLER:
-                    check(topic.error_code, f"deleting topic {topic.name}")
+                    raise_for_code(topic.error_code, f"deleting topic {topic.name}")
             return answer
 
-        answer = await self.retried(attempt)
+        answer = await self.retry(attempt)
         return {
-            topic.name or "": outcome(
+            topic.name or "": error_of_code(
                 topic.error_code, f"deleting topic {topic.name}", topic.error_message
             )
             for topic in answer.responses
@@ -156,9 +156,11 @@ class TopicCalls(Calls):
         async def attempt() -> None:
             answer = await self.ask_controller(request, CreatePartitionsResponse)
             for each in answer.results:
-                check(each.error_code, f"adding partitions to topic {name}", each.error_message)
+                raise_for_code(
+                    each.error_code, f"adding partitions to topic {name}", each.error_message
+                )
 
-        await self.retried(attempt)
+        await self.retry(attempt)
 
 
 def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopic]:
@@ -175,11 +177,11 @@ def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopi
 
 def creatable(topic: NewTopic) -> CreatableTopic:
     """The request's form of a topic to be created."""
-    assigned = bool(topic.assignments)
+    assigned_partitions = bool(topic.assignments)
     return CreatableTopic(
         name=topic.name,
-        num_partitions=-1 if assigned else topic.partitions,
-        replication_factor=-1 if assigned else topic.replication,
+        num_partitions=-1 if assigned_partitions else topic.partitions,
+        replication_factor=-1 if assigned_partitions else topic.replication,
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
             for index, brokers in topic.assignments.items()

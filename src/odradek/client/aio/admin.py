@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
 from odradek.client.aio.client import Client
-from odradek.client.api_methods import Awaited, Steps
+from odradek.client.api_methods import AwaitedMethod, Steps
 from odradek.client.engine import Engine
 from odradek.config.client import AdminConfig, merge_settings
 from odradek.config.keywords import AdminKeywords
@@ -41,44 +41,44 @@ class Admin(Client):
         self.config = AdminConfig.load(merge_settings(config, brokers, settings))
         super().__init__(
             "odradek-admin",
-            lambda loop: Engine(loop.machine.env, loop.machine.timer, self.config),
+            lambda loop: Engine(loop.environment.env, loop.environment.timer, self.config),
         )
 
     @property
     def _calls(self) -> AdminCalls:
         return AdminCalls(self._started, self.config.default_api_timeout_ms)
 
-    async def _ask(self, make: Callable[[], Steps[R]]) -> R:
-        return await self._wait(lambda _: self._calls.limited(make()))
+    async def _run_call(self, make: Callable[[], Steps[R]]) -> R:
+        return await self._wait(lambda _: self._calls.with_time_limit(make()))
 
-    topics = Awaited(AdminCalls.topics)
-    topic = Awaited(AdminCalls.topic)
-    describe_topics = Awaited(AdminCalls.describe_topics)
-    create_topic = Awaited(AdminCalls.create_topic)
-    create_topics_many = Awaited(AdminCalls.create_topics_many)
-    delete_topic = Awaited(AdminCalls.delete_topic)
-    delete_topics_many = Awaited(AdminCalls.delete_topics_many)
-    create_partitions = Awaited(AdminCalls.create_partitions)
+    topics = AwaitedMethod(AdminCalls.topics)
+    topic = AwaitedMethod(AdminCalls.topic)
+    describe_topics = AwaitedMethod(AdminCalls.describe_topics)
+    create_topic = AwaitedMethod(AdminCalls.create_topic)
+    create_topics_many = AwaitedMethod(AdminCalls.create_topics_many)
+    delete_topic = AwaitedMethod(AdminCalls.delete_topic)
+    delete_topics_many = AwaitedMethod(AdminCalls.delete_topics_many)
+    create_partitions = AwaitedMethod(AdminCalls.create_partitions)
 
-    describe_config = Awaited(AdminCalls.describe_config)
-    set_config = Awaited(AdminCalls.set_config)
+    describe_config = AwaitedMethod(AdminCalls.describe_config)
+    set_config = AwaitedMethod(AdminCalls.set_config)
 
-    partitions_of = Awaited(AdminCalls.partitions_of)
-    list_offsets = Awaited(AdminCalls.list_offsets)
-    beginning_offsets = Awaited(AdminCalls.beginning_offsets)
-    end_offsets = Awaited(AdminCalls.end_offsets)
-    delete_records = Awaited(AdminCalls.delete_records)
+    partitions_of = AwaitedMethod(AdminCalls.partitions_of)
+    list_offsets = AwaitedMethod(AdminCalls.list_offsets)
+    beginning_offsets = AwaitedMethod(AdminCalls.beginning_offsets)
+    end_offsets = AwaitedMethod(AdminCalls.end_offsets)
+    delete_records = AwaitedMethod(AdminCalls.delete_records)
 
-    groups = Awaited(AdminCalls.groups)
-    group = Awaited(AdminCalls.group)
-    describe_groups = Awaited(AdminCalls.describe_groups)
-    delete_group = Awaited(AdminCalls.delete_group)
-    delete_groups_many = Awaited(AdminCalls.delete_groups_many)
-    group_offsets = Awaited(AdminCalls.group_offsets)
-    alter_group_offsets = Awaited(AdminCalls.alter_group_offsets)
-    delete_group_offsets = Awaited(AdminCalls.delete_group_offsets)
-    lag = Awaited(AdminCalls.lag)
-    seek_group = Awaited(AdminCalls.seek_group)
+    groups = AwaitedMethod(AdminCalls.groups)
+    group = AwaitedMethod(AdminCalls.group)
+    describe_groups = AwaitedMethod(AdminCalls.describe_groups)
+    delete_group = AwaitedMethod(AdminCalls.delete_group)
+    delete_groups_many = AwaitedMethod(AdminCalls.delete_groups_many)
+    group_offsets = AwaitedMethod(AdminCalls.group_offsets)
+    alter_group_offsets = AwaitedMethod(AdminCalls.alter_group_offsets)
+    delete_group_offsets = AwaitedMethod(AdminCalls.delete_group_offsets)
+    lag = AwaitedMethod(AdminCalls.lag)
+    seek_group = AwaitedMethod(AdminCalls.seek_group)
 
-    cluster = Awaited(AdminCalls.cluster)
-    log_dirs = Awaited(AdminCalls.log_dirs)
+    cluster = AwaitedMethod(AdminCalls.cluster)
+    log_dirs = AwaitedMethod(AdminCalls.log_dirs)

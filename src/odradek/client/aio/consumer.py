@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from odradek.client.aio.client import Client
 from odradek.client.aio.engine_loop import EngineLoop
-from odradek.client.api_methods import Awaited
+from odradek.client.api_methods import AwaitedMethod
 from odradek.client.arguments import limit_s
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.dead_letters import dead_letters
@@ -44,7 +44,7 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
 )
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.consumer import ConsumerCore
+from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
@@ -55,7 +55,7 @@ from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
     from odradek.client.aio.producer import Producer
-    from odradek.client.arrow.types import ArrowBatch, Decode
+    from odradek.client.arrow_types import ArrowBatch, Decode
 
 
 class AwaitedApplication:
@@ -172,10 +172,10 @@ class Consumer(Client, Generic[K, V]):
         super().__init__("odradek-consumer", self._make_engine)
 
     def _make_engine(self, loop: EngineLoop) -> Engine:
-        machine = loop.machine
+        environment = loop.environment
         engine = Engine(
-            machine.env,
-            machine.timer,
+            environment.env,
+            environment.timer,
             self.config,
             allow_auto_topic_creation=self.config.allow_auto_create_topics,
         )
@@ -212,7 +212,7 @@ class Consumer(Client, Generic[K, V]):
             raise ClientClosed("the consumer was not started: use `async with`, or await start()")
         return self._begun
 
-    async def _ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+    async def _run_call(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
         core = self._core
         found = await self._wait(lambda _: spawn(make()))
         core.collector.refresh()
@@ -232,30 +232,30 @@ class Consumer(Client, Generic[K, V]):
         called with the consumer and the partitions, inside polls: see `RebalanceListener`.
         """
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
-        await self._ask(lambda: self._calls.subscribe(topics))
+        await self._run_call(lambda: self._calls.subscribe(topics))
         self._poll_loop.listener = listener
 
     async def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
         await self._poll_loop.run_with_callbacks(self._core.unsubscribe)
 
-    subscription = Awaited(ConsumerCalls.subscription)
-    assign = Awaited(ConsumerCalls.assign)
-    assignment = Awaited(ConsumerCalls.assignment)
-    partitions_for = Awaited(ConsumerCalls.partitions_for)
+    subscription = AwaitedMethod(ConsumerCalls.subscription)
+    assign = AwaitedMethod(ConsumerCalls.assign)
+    assignment = AwaitedMethod(ConsumerCalls.assignment)
+    partitions_for = AwaitedMethod(ConsumerCalls.partitions_for)
 
-    seek = Awaited(ConsumerCalls.seek)
-    pause = Awaited(ConsumerCalls.pause)
-    resume = Awaited(ConsumerCalls.resume)
-    paused = Awaited(ConsumerCalls.paused)
+    seek = AwaitedMethod(ConsumerCalls.seek)
+    pause = AwaitedMethod(ConsumerCalls.pause)
+    resume = AwaitedMethod(ConsumerCalls.resume)
+    paused = AwaitedMethod(ConsumerCalls.paused)
 
-    position = Awaited(ConsumerCalls.position)
-    watermarks = Awaited(ConsumerCalls.watermarks)
-    lag = Awaited(ConsumerCalls.lag)
-    offsets_for_times = Awaited(ConsumerCalls.offsets_for_times)
-    beginning_offsets = Awaited(ConsumerCalls.beginning_offsets)
-    end_offsets = Awaited(ConsumerCalls.end_offsets)
-    committed = Awaited(ConsumerCalls.committed)
+    position = AwaitedMethod(ConsumerCalls.position)
+    watermarks = AwaitedMethod(ConsumerCalls.watermarks)
+    lag = AwaitedMethod(ConsumerCalls.lag)
+    offsets_for_times = AwaitedMethod(ConsumerCalls.offsets_for_times)
+    beginning_offsets = AwaitedMethod(ConsumerCalls.beginning_offsets)
+    end_offsets = AwaitedMethod(ConsumerCalls.end_offsets)
+    committed = AwaitedMethod(ConsumerCalls.committed)
 
     async def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
@@ -265,7 +265,7 @@ class Consumer(Client, Generic[K, V]):
         """
         if what is None:
             self._core.collector.mark_consumed()
-        offsets = await self._ask(lambda: self._calls.commit(what, timeout, asynchronous))
+        offsets = await self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
         return None if asynchronous else offsets
 
     # Records.

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from odradek.client.aio.client import Client
-from odradek.client.aio.engine_loop import AwaitedFace, EngineLoop
+from odradek.client.aio.engine_loop import AsyncioWait, EngineLoop
 from odradek.client.arguments import milliseconds_of
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
@@ -32,7 +32,7 @@ from odradek.client.producer.arguments import producer_arguments
 from odradek.client.producer.futures import Deliveries, Delivery, FutureRecordMetadata
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import Headers, Intake, ManySend, ProducerRecord
+from odradek.client.producer.send_path import BulkSend, Headers, SendPath, SerializedRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
 from odradek.config.keywords import ProducerKeywords
 
@@ -56,7 +56,7 @@ class Producer(Client, Generic[K, V]):
     """
 
     _core: ProducerCore
-    _intake: Intake | None
+    _send_path: SendPath | None
     """None before it has started; from then on there is a `_core` as well."""
 
     @overload
@@ -124,13 +124,13 @@ class Producer(Client, Generic[K, V]):
     ) -> None:
         made = producer_arguments(config, brokers, key, value, None, settings)
         self.config = made.config
-        self._intake = None
+        self._send_path = None
         self._woken = False
 
         def make_engine(loop: EngineLoop) -> Engine:
-            engine = made.engine(loop.machine.env, loop.machine.timer)
-            self._core = ProducerCore(engine, made.settings, AwaitedFace())
-            self._intake = Intake(self._core.routing, made.key, made.value, engine.env.clock)
+            engine = made.engine(loop.environment.env, loop.environment.timer)
+            self._core = ProducerCore(engine, made.settings, AsyncioWait())
+            self._send_path = SendPath(self._core.router, made.key, made.value, engine.env.clock)
             return engine
 
         super().__init__("odradek-producer", make_engine)
@@ -157,7 +157,7 @@ class Producer(Client, Generic[K, V]):
 
     # Sending.
 
-    def _not_started(self) -> Intake:
+    def _not_started(self) -> SendPath:
         raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
 
     async def send(
@@ -200,13 +200,13 @@ class Producer(Client, Generic[K, V]):
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
         """Queue a record, awaiting room for it; its future, to be awaited or not."""
-        intake = self._intake or self._not_started()
-        taken = intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        send_path = self._send_path or self._not_started()
+        taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
         if isinstance(taken, FutureRecordMetadata):
             return taken
         return await self._wait_for_room(taken)
 
-    async def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
+    async def _wait_for_room(self, record: SerializedRecord) -> FutureRecordMetadata:
         return await self._wait(lambda _: self._core.send_later(record).waiter)
 
     def send_nowait(
@@ -222,11 +222,11 @@ class Producer(Client, Generic[K, V]):
     ) -> FutureRecordMetadata:
         """Queue a record now, or raise `BufferFull`: there is no room, or its topic is not known
         yet (`await partitions_for(topic)` once)."""
-        intake = self._intake or self._not_started()
-        taken = intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        send_path = self._send_path or self._not_started()
+        taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
         if isinstance(taken, FutureRecordMetadata):
             return taken
-        raise self._core.routing.cannot_take(taken)
+        raise self._core.router.buffer_full_error(taken)
 
     async def send_many(
         self,
@@ -243,9 +243,9 @@ class Producer(Client, Generic[K, V]):
         `keys` are as many as values; headers, partition and timestamp are those of every record.
         If it raises, the records before the one at fault were queued.
         """
-        intake = self._intake or self._not_started()
-        source = intake.source(topic, values, keys, headers)
-        return await self._send_all(intake.many(topic, [source], partition, timestamp))
+        send_path = self._send_path or self._not_started()
+        source = send_path.source(topic, values, keys, headers)
+        return await self._send_all(send_path.bulk(topic, [source], partition, timestamp))
 
     async def send_arrow(
         self,
@@ -268,15 +268,15 @@ class Producer(Client, Generic[K, V]):
         No serializer is called. If it raises, the rows before the one at fault were queued. Needs
         pyarrow (`odradek[arrow]`).
         """
-        from odradek.client.arrow.arrow_input import sources  # Heavy, and optional.
+        from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
-        intake = self._intake or self._not_started()
-        rows = sources(data, key, value, headers, partition, timestamp)
-        return await self._send_all(intake.many(topic, rows, partition, timestamp))
+        send_path = self._send_path or self._not_started()
+        rows = record_inputs(data, key, value, headers, partition, timestamp)
+        return await self._send_all(send_path.bulk(topic, rows, partition, timestamp))
 
-    async def _send_all(self, many: ManySend) -> Deliveries:
+    async def _send_all(self, many: BulkSend) -> Deliveries:
         while (record := many.step()) is not None:
-            many.waited(await self._wait_for_room(record))
+            many.add_queued(await self._wait_for_room(record))
         return many.deliveries
 
     async def flush(self, timeout: float | None = None) -> int:
@@ -286,7 +286,7 @@ class Producer(Client, Generic[K, V]):
 
     def __len__(self) -> int:
         """Records whose outcome is open."""
-        return 0 if self._intake is None else self._core.accumulator.incomplete_records
+        return 0 if self._send_path is None else self._core.accumulator.incomplete_records
 
     def __bool__(self) -> bool:
         return True

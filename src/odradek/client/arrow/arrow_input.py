@@ -27,11 +27,11 @@ import pyarrow as pa
 from odradek.client.errors import SerializationError
 from odradek.client.producer.record_input import (
     BinaryColumn,
-    ColumnSource,
+    ColumnInput,
     Edges,
     HeadersColumn,
     NumberColumn,
-    RecordSource,
+    RecordInput,
     Validity,
 )
 
@@ -64,14 +64,14 @@ class ArrowArrayExportable(Protocol):
 ArrowData = ArrowStreamExportable | ArrowArrayExportable
 
 
-def sources(
+def record_inputs(
     data: ArrowData,
     key: str | None,
     value: str,
     headers: str | None,
     partition: object,
     timestamp: object,
-) -> Iterator[RecordSource]:
+) -> Iterator[RecordInput]:
     """The rows, slice by slice; a partition or timestamp that is no name is not a column.
 
     Raises `SerializationError` for columns that are not there or not of their type, `TypeError` for
@@ -89,7 +89,7 @@ def sources(
     }
     for batch in batches_of(data):
         for start in range(0, batch.num_rows, ROWS):
-            yield source_of(batch.slice(start, ROWS), names)
+            yield record_input_of(batch.slice(start, ROWS), names)
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
@@ -112,12 +112,12 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     yield from rows
 
 
-def source_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> RecordSource:
+def record_input_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> RecordInput:
     """The records of a slice."""
     found = {role: column(batch, role, name) for role, name in names.items()}
     if found["value"] is None:
         found["value"] = json_rows(batch, names)
-    return ColumnSource(
+    return ColumnInput(
         batch.num_rows,
         binary(found["key"], "key"),
         binary(found["value"], "value"),

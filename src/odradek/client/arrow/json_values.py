@@ -7,7 +7,7 @@
 
 The text goes to Arrow's own reader in one piece, so there is no object per record. What the first
 batch with a value taught holds for the rest of the stream: fields that come later are passed over,
-those that are missing are null, and one that has another type is an error (`together` looks at all
+those that are missing are null, and one that has another type is an error (`unified_schema` looks at all
 batches first, for what has an end).
 
 A batch with a value that is no such object raises a `DecodeError` for the first of them, with the
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from odradek.client.arrow.types import ArrowSchema, Decode
+from odradek.client.arrow_types import ArrowSchema, Decode
 from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.errors import ConfigError, DecodeError
 from odradek.protocol.records import encode_headers, varint_size
@@ -62,12 +62,12 @@ class JsonValues:
         try:
             structs = self._read(values)
         except pa.ArrowInvalid as error:
-            kept = without(values, self._refuse(batch, error))
+            kept = with_nulls(values, self._report_unreadable(batch, error))
             try:
                 structs = self._read(kept)
             except pa.ArrowInvalid as conflict:
                 raise DecodeError(
-                    f"the JSON of {place(batch, self._first_conflict(kept))} does not go with what "
+                    f"the JSON of {record_position(batch, self._first_conflict(kept))} does not go with what "
                     f"came before: {conflict}. What to do: give a schema as decode"
                 ) from None
         return with_values(batch, structs)
@@ -111,7 +111,7 @@ class JsonValues:
             mask=values.is_null(),
         )
 
-    def _refuse(self, batch: pa.RecordBatch, error: pa.ArrowInvalid) -> list[int]:
+    def _report_unreadable(self, batch: pa.RecordBatch, error: pa.ArrowInvalid) -> list[int]:
         """The rows that cannot be read, each told to `on_error`. Raises `DecodeError` where there
         is none."""
         values = batch.column("value")
@@ -120,7 +120,7 @@ class JsonValues:
         else:
             refused = [row for row, one in enumerate(values) if not is_object(one.as_py())]
         for row in refused:
-            told = refusal(batch, row, error)
+            told = decode_error(batch, row, error)
             if self._on_error is None:
                 raise told
             self._on_error(told)
@@ -170,7 +170,7 @@ def with_values(batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def together(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
+def unified_schema(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
     """The fields that the JSON of all batches has, each of a type that holds all its values. Raises
     `DecodeError` if there is none."""
     schema: ArrowSchema = pa.schema([])
@@ -182,25 +182,25 @@ def together(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
             schema = pa.unify_schemas([schema, found], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise DecodeError(
-                f"the JSON of the records from {place(batch, 0)} on, or of some of them, does not "
+                f"the JSON of the records from {record_position(batch, 0)} on, or of some of them, does not "
                 f"go with what came before: {error}. What to do: give a schema as decode"
             ) from None
     return schema
 
 
-def place(batch: pa.RecordBatch, row: int) -> str:
+def record_position(batch: pa.RecordBatch, row: int) -> str:
     """Where a record is."""
     data = {name: batch.column(name)[row].as_py() for name in ("topic", "partition", "offset")}
     return f"{data['topic']}-{data['partition']} at offset {data['offset']}"
 
 
-def without(values: pa.Array, rows: list[int]) -> pa.Array:
+def with_nulls(values: pa.Array, rows: list[int]) -> pa.Array:
     """The values, null in these rows."""
     gone = set(rows)
     return pc.if_else(pa.array([row in gone for row in range(len(values))]), None, values)
 
 
-def refusal(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
+def decode_error(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
     """The error for one row, with the record as it came."""
     timestamp_ms = batch.column("timestamp")[row].value  # Not every time is a date.
     data = batch.drop_columns(["timestamp"]).slice(row, 1).to_pylist()[0]

@@ -25,7 +25,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from odradek.client.arrow.json_values import JsonValues
-from odradek.client.arrow.types import ArrowBatch
+from odradek.client.arrow_types import ArrowBatch
 from odradek.client.consumer.application.poll_loop import ColumnBuffer
 from odradek.client.consumer.arguments import OFFSETS_KEY, metadata_of
 from odradek.protocol.record_columns import BinaryChunk, BinaryColumn

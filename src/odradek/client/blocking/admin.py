@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
-from odradek.client.api_methods import Blocking, Steps
+from odradek.client.api_methods import BlockingMethod, Steps
 from odradek.client.blocking.client import Client
 from odradek.client.engine import Engine
 from odradek.config.client import AdminConfig, merge_settings
@@ -41,41 +41,41 @@ class Admin(Client):
         self.config = AdminConfig.load(merge_settings(config, brokers, settings))
         super().__init__(
             "odradek-admin",
-            lambda thread: Engine(thread.machine.env, thread.machine.timer, self.config),
+            lambda thread: Engine(thread.environment.env, thread.environment.timer, self.config),
         )
         self._calls = AdminCalls(self._engine, self.config.default_api_timeout_ms)
 
-    def _ask(self, make: Callable[[], Steps[R]]) -> R:
-        return self._wait(lambda: self._calls.limited(make()))
+    def _run_call(self, make: Callable[[], Steps[R]]) -> R:
+        return self._wait(lambda: self._calls.with_time_limit(make()))
 
-    topics = Blocking(AdminCalls.topics)
-    topic = Blocking(AdminCalls.topic)
-    describe_topics = Blocking(AdminCalls.describe_topics)
-    create_topic = Blocking(AdminCalls.create_topic)
-    create_topics_many = Blocking(AdminCalls.create_topics_many)
-    delete_topic = Blocking(AdminCalls.delete_topic)
-    delete_topics_many = Blocking(AdminCalls.delete_topics_many)
-    create_partitions = Blocking(AdminCalls.create_partitions)
+    topics = BlockingMethod(AdminCalls.topics)
+    topic = BlockingMethod(AdminCalls.topic)
+    describe_topics = BlockingMethod(AdminCalls.describe_topics)
+    create_topic = BlockingMethod(AdminCalls.create_topic)
+    create_topics_many = BlockingMethod(AdminCalls.create_topics_many)
+    delete_topic = BlockingMethod(AdminCalls.delete_topic)
+    delete_topics_many = BlockingMethod(AdminCalls.delete_topics_many)
+    create_partitions = BlockingMethod(AdminCalls.create_partitions)
 
-    describe_config = Blocking(AdminCalls.describe_config)
-    set_config = Blocking(AdminCalls.set_config)
+    describe_config = BlockingMethod(AdminCalls.describe_config)
+    set_config = BlockingMethod(AdminCalls.set_config)
 
-    partitions_of = Blocking(AdminCalls.partitions_of)
-    list_offsets = Blocking(AdminCalls.list_offsets)
-    beginning_offsets = Blocking(AdminCalls.beginning_offsets)
-    end_offsets = Blocking(AdminCalls.end_offsets)
-    delete_records = Blocking(AdminCalls.delete_records)
+    partitions_of = BlockingMethod(AdminCalls.partitions_of)
+    list_offsets = BlockingMethod(AdminCalls.list_offsets)
+    beginning_offsets = BlockingMethod(AdminCalls.beginning_offsets)
+    end_offsets = BlockingMethod(AdminCalls.end_offsets)
+    delete_records = BlockingMethod(AdminCalls.delete_records)
 
-    groups = Blocking(AdminCalls.groups)
-    group = Blocking(AdminCalls.group)
-    describe_groups = Blocking(AdminCalls.describe_groups)
-    delete_group = Blocking(AdminCalls.delete_group)
-    delete_groups_many = Blocking(AdminCalls.delete_groups_many)
-    group_offsets = Blocking(AdminCalls.group_offsets)
-    alter_group_offsets = Blocking(AdminCalls.alter_group_offsets)
-    delete_group_offsets = Blocking(AdminCalls.delete_group_offsets)
-    lag = Blocking(AdminCalls.lag)
-    seek_group = Blocking(AdminCalls.seek_group)
+    groups = BlockingMethod(AdminCalls.groups)
+    group = BlockingMethod(AdminCalls.group)
+    describe_groups = BlockingMethod(AdminCalls.describe_groups)
+    delete_group = BlockingMethod(AdminCalls.delete_group)
+    delete_groups_many = BlockingMethod(AdminCalls.delete_groups_many)
+    group_offsets = BlockingMethod(AdminCalls.group_offsets)
+    alter_group_offsets = BlockingMethod(AdminCalls.alter_group_offsets)
+    delete_group_offsets = BlockingMethod(AdminCalls.delete_group_offsets)
+    lag = BlockingMethod(AdminCalls.lag)
+    seek_group = BlockingMethod(AdminCalls.seek_group)
 
-    cluster = Blocking(AdminCalls.cluster)
-    log_dirs = Blocking(AdminCalls.log_dirs)
+    cluster = BlockingMethod(AdminCalls.cluster)
+    log_dirs = BlockingMethod(AdminCalls.log_dirs)

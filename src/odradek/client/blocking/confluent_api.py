@@ -22,7 +22,7 @@ MESSAGE_KEYS = frozenset(
 )
 
 
-class ConfluentHabits(Generic[K, V]):
+class ConfluentProducerApi(Generic[K, V]):
     """For a producer."""
 
     send: Callable[..., object]

@@ -24,11 +24,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from odradek.client.api_methods import Blocking
+from odradek.client.api_methods import BlockingMethod
 from odradek.client.arguments import limit_s
 from odradek.client.blocking.client import Client
 from odradek.client.blocking.engine_thread import EngineThread
-from odradek.client.blocking.wake_signal import Signal
+from odradek.client.blocking.wake_signal import WakeSignal
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.dead_letters import dead_letters
 from odradek.client.consumer.application.poll_loop import (
@@ -45,7 +45,7 @@ from odradek.client.consumer.arguments import (
     consumer_arguments,
 )
 from odradek.client.consumer.batch import Batch
-from odradek.client.consumer.consumer import ConsumerCore
+from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
@@ -55,14 +55,14 @@ from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
     from odradek.client.arrow.record_batches import ArrowBatches
-    from odradek.client.arrow.types import Decode
+    from odradek.client.arrow_types import Decode
     from odradek.client.blocking.producer import Producer
 
 
 class BlockingApplication:
     """Coroutines of this never suspend: they block."""
 
-    def __init__(self, thread: EngineThread, signal: Signal) -> None:
+    def __init__(self, thread: EngineThread, signal: WakeSignal) -> None:
         self._thread = thread
         self.signal = signal.set
         self.clear = signal.clear
@@ -167,13 +167,13 @@ class Consumer(Client, Generic[K, V]):
     ) -> None:
         made = consumer_arguments(topics, key, value, settings)
         self.config = made.config
-        signal = Signal()
+        signal = WakeSignal()
 
         def make_engine(thread: EngineThread) -> Engine:
-            machine = thread.machine
+            environment = thread.environment
             engine = Engine(
-                machine.env,
-                machine.timer,
+                environment.env,
+                environment.timer,
                 made.config,
                 allow_auto_topic_creation=made.config.allow_auto_create_topics,
             )
@@ -194,7 +194,7 @@ class Consumer(Client, Generic[K, V]):
         if made.topics:
             self.subscribe(made.topics)
 
-    def _ask(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+    def _run_call(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
         """Run a call on the engine's thread, and block until it is done."""
         found = self._wait(lambda: spawn(make()))
         self._collector.refresh()
@@ -214,30 +214,30 @@ class Consumer(Client, Generic[K, V]):
         called with the consumer and the partitions, inside polls: see `RebalanceListener`.
         """
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
-        self._ask(lambda: self._calls.subscribe(topics))
+        self._run_call(lambda: self._calls.subscribe(topics))
         self._poll_loop.listener = listener
 
     def unsubscribe(self) -> None:
         """Leave the group, and want nothing any more."""
         run_now(self._poll_loop.run_with_callbacks(self._core.unsubscribe))
 
-    subscription = Blocking(ConsumerCalls.subscription)
-    assign = Blocking(ConsumerCalls.assign)
-    assignment = Blocking(ConsumerCalls.assignment)
-    partitions_for = Blocking(ConsumerCalls.partitions_for)
+    subscription = BlockingMethod(ConsumerCalls.subscription)
+    assign = BlockingMethod(ConsumerCalls.assign)
+    assignment = BlockingMethod(ConsumerCalls.assignment)
+    partitions_for = BlockingMethod(ConsumerCalls.partitions_for)
 
-    seek = Blocking(ConsumerCalls.seek)
-    pause = Blocking(ConsumerCalls.pause)
-    resume = Blocking(ConsumerCalls.resume)
-    paused = Blocking(ConsumerCalls.paused)
+    seek = BlockingMethod(ConsumerCalls.seek)
+    pause = BlockingMethod(ConsumerCalls.pause)
+    resume = BlockingMethod(ConsumerCalls.resume)
+    paused = BlockingMethod(ConsumerCalls.paused)
 
-    position = Blocking(ConsumerCalls.position)
-    watermarks = Blocking(ConsumerCalls.watermarks)
-    lag = Blocking(ConsumerCalls.lag)
-    offsets_for_times = Blocking(ConsumerCalls.offsets_for_times)
-    beginning_offsets = Blocking(ConsumerCalls.beginning_offsets)
-    end_offsets = Blocking(ConsumerCalls.end_offsets)
-    committed = Blocking(ConsumerCalls.committed)
+    position = BlockingMethod(ConsumerCalls.position)
+    watermarks = BlockingMethod(ConsumerCalls.watermarks)
+    lag = BlockingMethod(ConsumerCalls.lag)
+    offsets_for_times = BlockingMethod(ConsumerCalls.offsets_for_times)
+    beginning_offsets = BlockingMethod(ConsumerCalls.beginning_offsets)
+    end_offsets = BlockingMethod(ConsumerCalls.end_offsets)
+    committed = BlockingMethod(ConsumerCalls.committed)
 
     def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
@@ -247,7 +247,7 @@ class Consumer(Client, Generic[K, V]):
         """
         if what is None:
             self._collector.mark_consumed()
-        offsets = self._ask(lambda: self._calls.commit(what, timeout, asynchronous))
+        offsets = self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
         return None if asynchronous else offsets
 
     # Records.

@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 
 from odradek.client.arguments import milliseconds_of
 from odradek.client.blocking.client import Client
-from odradek.client.blocking.confluent_api import ConfluentHabits
-from odradek.client.blocking.engine_thread import EngineThread, Waiting, at_exit
+from odradek.client.blocking.confluent_api import ConfluentProducerApi
+from odradek.client.blocking.engine_thread import BlockedThread, EngineThread, at_exit
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.arguments import producer_arguments
 from odradek.client.producer.futures import Deliveries, FutureRecordMetadata, ProduceRequestResult
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import Headers, Intake, ManySend, ProducerRecord
+from odradek.client.producer.send_path import BulkSend, Headers, SendPath, SerializedRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
 from odradek.config.keywords import ProducerKeywords
 
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from odradek.client.arrow.arrow_input import ArrowData
 
 
-TURN_BYTES = 131_072
+YIELD_BYTES = 131_072
 """Batches queued between two turns of the sender, about."""
-TURN_TIMEOUT_S = 0.005
+YIELD_TIMEOUT_S = 0.005
 
 
-class SenderTurn:
+class SenderYield:
     """Wakes the sender, and lets it have the interpreter when much was queued for it.
 
     `run` is what the sender does in a turn. Who queues calls `wake` for every new batch; when the
@@ -65,7 +65,7 @@ class SenderTurn:
         self._every = max(1, every)
         self._woken = False
         self._queued = 0
-        self._waiting: deque[Waiting[None]] = deque()
+        self._waiting: deque[BlockedThread[None]] = deque()
 
     def wake(self) -> None:
         """Any thread. Raises `ClientClosed` in a forked process."""
@@ -74,9 +74,9 @@ class SenderTurn:
             self._thread.post(self._turn)
         self._queued += 1
         if self._queued >= self._every and not self._thread.is_current:
-            waiting: Waiting[None] = Waiting()
+            waiting: BlockedThread[None] = BlockedThread()
             self._waiting.append(waiting)
-            waiting.block(TURN_TIMEOUT_S)
+            waiting.block(YIELD_TIMEOUT_S)
 
     def _turn(self) -> None:
         self._woken = False
@@ -86,7 +86,7 @@ class SenderTurn:
             self._waiting.popleft().wake()
 
 
-class BlockingFace:
+class BlockingWait:
     """How futures wait: on a signal; awaited, in the loop that runs then."""
 
     def __init__(self, thread: EngineThread) -> None:
@@ -97,7 +97,7 @@ class BlockingFace:
             raise RuntimeError("a callback cannot wait for a record: its thread sends them")
         if not self._thread.running:
             raise ClientClosed("the producer belongs to another process, or has ended")
-        waiting: Waiting[None] = Waiting()
+        waiting: BlockedThread[None] = BlockedThread()
         result.add_callback(waiting.wake)
         return waiting.block(None if timeout_s is not None and timeout_s < 0 else timeout_s)
 
@@ -114,7 +114,7 @@ END_TIMEOUT_S = 30.0
 """How long the end of the process, or of a `with` block by an exception, waits for deliveries."""
 
 
-class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
+class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
     Settings by any of their names, see `ProducerConfig`. `key` and `value` say how objects become
@@ -197,16 +197,16 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         self._blocks = made.blocks
 
         def make_engine(thread: EngineThread) -> Engine:
-            engine = made.engine(thread.machine.env, thread.machine.timer)
-            self._core = ProducerCore(engine, made.settings, BlockingFace(thread))
+            engine = made.engine(thread.environment.env, thread.environment.timer)
+            self._core = ProducerCore(engine, made.settings, BlockingWait(thread))
             return engine
 
         super().__init__("odradek-producer", make_engine)
         core, thread = self._core, self._thread
-        turn = SenderTurn(thread, TURN_BYTES // made.settings.accumulator.batch_bytes)
+        turn = SenderYield(thread, YIELD_BYTES // made.settings.accumulator.batch_bytes)
         turn.run = core.sender.run
         thread.post(lambda: core.start(turn.wake))
-        self._intake = Intake(core.routing, made.key, made.value, thread.machine.env.clock)
+        self._send_path = SendPath(core.router, made.key, made.value, thread.environment.env.clock)
         self._end.detach()
         self._end = weakref.finalize(self, thread.close, core.abandon)
         self._finish_at_exit = at_exit(self._finish)
@@ -233,13 +233,13 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         If it raises, nothing was queued: `SerializationError`, `RecordTooLarge`, `BufferFull`,
         `MaxBlockTimeout`, `UnknownTopicOrPartition`, `ClientClosed` …
         """
-        taken = self._intake.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        taken = self._send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
         return taken if type(taken) is FutureRecordMetadata else self._send_later(taken)
 
-    def _send_later(self, record: FutureRecordMetadata | ProducerRecord) -> FutureRecordMetadata:
-        assert isinstance(record, ProducerRecord)
-        if not self._blocks and self._core.routing.knows_topic(record):
-            raise self._core.routing.cannot_take(record)
+    def _send_later(self, record: FutureRecordMetadata | SerializedRecord) -> FutureRecordMetadata:
+        assert isinstance(record, SerializedRecord)
+        if not self._blocks and self._core.router.knows_topic(record):
+            raise self._core.router.buffer_full_error(record)
         return self._wait_for_room(record)
 
     def send_many(
@@ -257,8 +257,8 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         `keys` are as many as values; headers, partition and timestamp are those of every record.
         If it raises, the records before the one at fault were queued.
         """
-        source = self._intake.source(topic, values, keys, headers)
-        return self._send_all(self._intake.many(topic, [source], partition, timestamp))
+        source = self._send_path.source(topic, values, keys, headers)
+        return self._send_all(self._send_path.bulk(topic, [source], partition, timestamp))
 
     def send_arrow(
         self,
@@ -281,17 +281,17 @@ class Producer(ConfluentHabits[K, V], Client, Generic[K, V]):
         No serializer is called. If it raises, the rows before the one at fault were queued. Needs
         pyarrow (`odradek[arrow]`).
         """
-        from odradek.client.arrow.arrow_input import sources  # Heavy, and optional.
+        from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
-        rows = sources(data, key, value, headers, partition, timestamp)
-        return self._send_all(self._intake.many(topic, rows, partition, timestamp))
+        rows = record_inputs(data, key, value, headers, partition, timestamp)
+        return self._send_all(self._send_path.bulk(topic, rows, partition, timestamp))
 
-    def _send_all(self, many: ManySend) -> Deliveries:
+    def _send_all(self, many: BulkSend) -> Deliveries:
         while (record := many.step()) is not None:
-            many.waited(self._wait_for_room(record))
+            many.add_queued(self._wait_for_room(record))
         return many.deliveries
 
-    def _wait_for_room(self, record: ProducerRecord) -> FutureRecordMetadata:
+    def _wait_for_room(self, record: SerializedRecord) -> FutureRecordMetadata:
         return self._wait(lambda: self._core.send_later(record).waiter)
 
     def flush(self, timeout: float | None = None) -> int:

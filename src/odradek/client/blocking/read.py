@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.errors import ConfigError
-from odradek.config.addresses import DEFAULT_BROKER, BROKER_VARIABLES
+from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER
 from odradek.config.client_names import alias_of
 from odradek.config.durations import duration_ms
 from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek.client.arrow.types import ArrowTable, Decode
+    from odradek.client.arrow_types import ArrowTable, Decode
 
 
 WAIT_S = 0.5
@@ -53,7 +53,7 @@ def read(
     `decode` is a `DecodeError`, but with `on_decode_error` it is null in the table.
     """
     from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
-    from odradek.client.arrow.json_values import JsonValues, together
+    from odradek.client.arrow.json_values import JsonValues, unified_schema
     from odradek.client.arrow.record_batches import EMPTY
 
     now = datetime.now(UTC)
@@ -77,7 +77,7 @@ def read(
         consumer.assign({each: (starts[each], max(starts[each], ends[each])) for each in wanted})
         batches: list[Any] = list(consumer.arrow(max_wait=WAIT_S)) or [EMPTY]
         if decode is not None:
-            fields = together(batches) if decode == "json" else decode
+            fields = unified_schema(batches) if decode == "json" else decode
             reading = consumer._poll_loop
             values = JsonValues(fields, reading.on_decode_error)
             batches = run_now(reading.convert(lambda: [values.decode(each) for each in batches]))

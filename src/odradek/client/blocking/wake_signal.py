@@ -32,7 +32,7 @@ LONG_S = 86_400.0
 SPARE_MAX = 16
 
 
-class Signal:
+class WakeSignal:
     """Wakes who waits, from any thread. Set more than once, it wakes once; it stays set until it is
     cleared. Raises `OSError` if the process has no descriptor left.
     """
@@ -58,7 +58,7 @@ class Signal:
         """Forget that it was set. To be followed by a look at what it was set for."""
         if self._is_set:
             self._is_set = False
-            self._silence()
+            self._drain()
 
     def wait(self, timeout_s: float | None) -> bool:
         """Until it is set; False if the time is over before. Signals of the system interrupt it."""
@@ -69,7 +69,7 @@ class Signal:
                 return False
             self._sleep(min(left_s, LONG_S))
             if not self._is_set:
-                self._silence()  # The ring of a `set` that was cleared before it rang.
+                self._drain()  # The ring of a `set` that was cleared before it rang.
         return True
 
     def _sleep(self, timeout_s: float) -> None:
@@ -81,7 +81,7 @@ class Signal:
         poll.poll(timeout_s * 1000)
         self._polls.append(poll)
 
-    def _silence(self) -> None:
+    def _drain(self) -> None:
         with contextlib.suppress(BlockingIOError):  # It is not rung yet.
             os.read(self._read_fd, 4096)
 
@@ -100,24 +100,24 @@ def wake_up_fds() -> tuple[int, ...]:
     return fds
 
 
-_spare: list[Signal] = []
+_spare: list[WakeSignal] = []
 
 
-def borrowed() -> Signal | threading.Event:
+def borrow_signal() -> WakeSignal | threading.Event:
     """A signal that is not set and that nobody else has, or what does as well."""
     try:
         return _spare.pop()
     except IndexError:
         pass
     try:
-        return Signal()
+        return WakeSignal()
     except OSError:
         return threading.Event()
 
 
-def give_back(signal: Signal | threading.Event) -> None:
+def return_signal(signal: WakeSignal | threading.Event) -> None:
     """One that nobody will set any more."""
-    if isinstance(signal, Signal):
+    if isinstance(signal, WakeSignal):
         signal.clear()
         if len(_spare) < SPARE_MAX:
             _spare.append(signal)

@@ -1,1 +1,10 @@
-"""The consumer without I/O: group membership, positions, fetching."""
+"""The consumer, without I/O: fetching, positions, group membership, and the application's poll.
+
+In reading order: `consumer_core` (the parts and their wiring), `position/` (subscription, positions,
+offset requests), `fetch/` (Fetch requests to records), `group/` (the consumer's side of its group),
+`assignor/` (how a leader assigns partitions), `application/` (the poll loop and other calls);
+`arguments`, `record`, `batch` and `metrics` are what users see. `client.blocking` and `client.aio`
+are the APIs over it.
+
+Tests: unit/client/consumer, transcripts/consumer, property, clients/consumer, sim
+"""

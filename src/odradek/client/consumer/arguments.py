@@ -1,12 +1,12 @@
-"""What users give a consumer, in the forms they are used to, made into one.
+"""The arguments of a consumer, in all forms that users know, converted to one form.
 
     Consumer("orders", "returns", group="shop", brokers="localhost:9092")
     Consumer({"bootstrap.servers": "localhost:9092", "group.id": "shop"})        confluent-kafka
     Consumer("orders", bootstrap_servers=..., group_id=..., value_deserializer=...)  kafka-python
 
-Partitions are as `partition_arguments` has them. What to commit is a record (then the one behind it
-is next), a batch, an Arrow batch, offsets by partition, a partition that has an offset (which then
-is next: confluent-kafka's), or nothing: all that was handed out.
+What can be committed: a record (the next offset is committed), a batch, an Arrow batch, offsets by
+partition, a partition with an offset (confluent-kafka's; that offset is committed), or nothing: all
+offsets consumed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from odradek.client.arguments import ByPartition, one_or_several, partition_of
-from odradek.client.arrow.types import ArrowBatch
+from odradek.client.arrow_types import ArrowBatch
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import AssignorLike, assignors
 from odradek.client.consumer.batch import (
@@ -31,7 +31,7 @@ from odradek.client.consumer.batch import (
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
-from odradek.config.client import argument_by_name, take_arguments
+from odradek.config.client import aliased_argument, take_arguments
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
 from odradek.config.offset_reset import EARLIEST, LATEST, AutoOffsetResetStrategy
@@ -40,7 +40,7 @@ from odradek.model.topics import TopicPartition, name_problem
 log = logging.getLogger(__name__)
 
 OFFSETS_KEY = b"odradek.offsets"
-"""Where the schema of an Arrow batch says what to commit for it."""
+"""Key of the offsets to commit in the schema metadata of an Arrow batch."""
 
 OWN_ARGUMENTS = (
     "key",
@@ -50,37 +50,39 @@ OWN_ARGUMENTS = (
     "assignors",
     "on_decode_error",
 )
-"""What is no setting."""
+"""Keywords that are not settings."""
 TO_TOPIC = "dlq:"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1
 NO_OFFSET_GIVEN = (-1000, -1001)
-"""What confluent-kafka's partitions have that are to begin where the group has committed."""
+"""The offsets of a confluent-kafka partition that is to begin at the committed offset."""
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 OffsetLike = int | OffsetAndMetadata
 Committable = Record[Any, Any] | Batch[Any, Any] | ArrowBatch | ByPartition[OffsetLike] | None
-"""What says what to commit; None: all that was handed out."""
+"""What can be committed; None commits all consumed offsets."""
 Target = int | Literal["start", "end"] | datetime
 OnDecodeError = Literal["raise", "skip"] | str | Callable[[DecodeError], object]
 
 
 class ConsumerOptions(ConsumerKeywords, total=False):
-    """What a consumer takes as keywords, beside deserializers."""
+    """The keywords of a consumer, besides deserializers."""
 
     group: str | None
     brokers: str | Sequence[str] | None
     assignors: Sequence[AssignorLike]
-    """In the place of `partition.assignment.strategy`, for those who bring their own: names,
-    classes derived from `PartitionAssignor`, or instances."""
+    """Replaces `partition.assignment.strategy` for users' own assignors: names, classes derived
+    from `PartitionAssignor`, or instances.
+    """
     on_decode_error: OnDecodeError
-    """What becomes of a record that cannot be decoded:
+    """What to do with a record that cannot be decoded:
 
-        "raise"       a `DecodeError`, again and again until the consumer seeks behind it
-        "skip"        passed over, with a line in the log
-        "dlq:topic"   passed over once it is in that topic, as it came: see `dead_letters`
-        a function    passed over once the function, called with the `DecodeError`, returns
+        "raise"       raise a `DecodeError`, every time until the consumer seeks behind it
+        "skip"        skip it and log a warning
+        "dlq:topic"   write it to that topic as it came, then skip it: see `dead_letters`
+        a function    call it with the `DecodeError`, then skip the record
 
-    In Arrow batches the row stays, and its decoded value is null."""
+    In Arrow batches the row stays, and its decoded value is null.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +93,14 @@ class ConsumerArguments:
     config: ConsumerConfig
     deserializers: Deserializers
     assignors: list[PartitionAssignor] | None
-    """None: those of the settings."""
+    """None: those of `partition.assignment.strategy`."""
     dead_letter_topic: str | None
 
 
 def consumer_arguments(
     first: Sequence[str | Mapping[str, Any]], key: Any, value: Any, keywords: Mapping[str, Any]
 ) -> ConsumerArguments:
-    """From what a constructor was given: topics or a mapping, and keywords. Raises
+    """Convert a constructor's arguments: topics or a mapping, and keywords. Raises
     `ConfigError`.
     """
     topics = [each for each in first if isinstance(each, str)]
@@ -119,8 +121,8 @@ def consumer_arguments(
     own_arguments = take_arguments(OWN_ARGUMENTS, given)
     on_error, dead_letter_topic = error_handler(own_arguments.get("on_decode_error", "raise"))
     deserializers = Deserializers(
-        deserializer(argument_by_name("key", "key_deserializer", own_arguments)),
-        deserializer(argument_by_name("value", "value_deserializer", own_arguments)),
+        deserializer(aliased_argument("key", "key_deserializer", own_arguments)),
+        deserializer(aliased_argument("value", "value_deserializer", own_arguments)),
         on_error,
         set_aside=dead_letter_topic is not None,
     )
@@ -135,8 +137,8 @@ def consumer_arguments(
 def error_handler(
     wanted: OnDecodeError,
 ) -> tuple[Callable[[DecodeError], object] | None, str | None]:
-    """Who is told of a record that cannot be decoded, or the topic it goes to; neither: it is
-    raised.
+    """Return the handler of records that cannot be decoded, and the dead letter topic; (None, None)
+    raises.
     """
     if wanted == "raise":
         return None, None
@@ -145,7 +147,7 @@ def error_handler(
     if isinstance(wanted, str) and wanted.startswith(TO_TOPIC) and wanted != TO_TOPIC:
         topic = wanted.removeprefix(TO_TOPIC)
         problem = name_problem(topic)
-        if problem is not None:  # Else it would be known when a record is to be written there.
+        if problem is not None:  # Checked now: else the first dead letter would find out.
             raise ConfigError(f"on_decode_error is {wanted!r}. {problem}")
         return None, topic
     if callable(wanted):
@@ -159,9 +161,10 @@ def error_handler(
 def assignment_of(
     given: Iterable[Any] | Mapping[Any, Any],
 ) -> tuple[list[TopicPartition], dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Partitions with where to begin and where to end, as far as that is given: an offset, or a
-    pair of offsets of which either may be None; or the offset that a partition itself has, as
-    confluent-kafka's do.
+    """Return the partitions to assign, their start offsets and their end offsets, as far as given.
+
+    A start can be given as an offset, as the first of a pair of offsets (either may be None), or as
+    the offset of a confluent-kafka partition.
     """
     several = one_or_several(given)
     starts: dict[TopicPartition, int] = {}
@@ -177,7 +180,9 @@ def assignment_of(
 
 
 def offset_in_partition(partition: Any) -> int | None:
-    """The offset that stands in a partition, None if none does. Raises `ValueError`."""
+    """Return the offset that a confluent-kafka partition has; None if it has none. Raises
+    `ValueError`.
+    """
     offset = getattr(partition, "offset", None)
     if (
         not isinstance(offset, int)
@@ -193,13 +198,14 @@ def offset_in_partition(partition: Any) -> int | None:
 
 
 def is_confluent_partition(given: Any) -> bool:
-    """Whether it is a partition of confluent-kafka's: its offset is where to go on. That of all
-    else, of records and of what tells of them, is their own."""
+    """True if `given` is a confluent-kafka partition, whose offset is where to go on. The offset of
+    a record is the record's own.
+    """
     return hasattr(given, "metadata") and hasattr(given, "error")
 
 
 def target_of(to: Target) -> int | AutoOffsetResetStrategy | datetime:
-    """Where to seek."""
+    """Return where to seek."""
     if isinstance(to, datetime):
         return to
     if to in ("start", "beginning", "earliest"):
@@ -210,7 +216,7 @@ def target_of(to: Target) -> int | AutoOffsetResetStrategy | datetime:
 
 
 def offsets_of(what: Any) -> Offsets:
-    """What to commit. Raises `TypeError` for what does not say it."""
+    """Return the offsets to commit. Raises `TypeError` if the argument has none."""
     if isinstance(what, Mapping):
         return {partition_of(each): to_commit(offset) for each, offset in what.items()}
     offset = getattr(what, "offset", None)
@@ -234,7 +240,7 @@ def offsets_of(what: Any) -> Offsets:
 
 
 def offsets_in(metadata: bytes) -> Offsets:
-    """The inverse of `metadata_of`."""
+    """Return the offsets that `metadata_of` encoded."""
     return {
         TopicPartition(topic, partition): OffsetAndMetadata(offset, "", epoch)
         for topic, partition, offset, epoch in json.loads(metadata)
@@ -242,5 +248,5 @@ def offsets_in(metadata: bytes) -> Offsets:
 
 
 def metadata_of(offsets: Offsets) -> bytes:
-    """Offsets as they travel in the schema of an Arrow batch."""
+    """Encode offsets for the schema metadata of an Arrow batch."""
     return json.dumps([(*p, at.offset, at.leader_epoch) for p, at in offsets.items()]).encode()

@@ -1,7 +1,4 @@
-"""What is committed for a partition: an offset, the leader epoch before it, and a note.
-
-Batch: records that were handed out together, and what to commit when they were dealt with.
-"""
+"""Batch: records that were returned together. OffsetAndMetadata: an offset to commit."""
 
 from __future__ import annotations
 
@@ -17,25 +14,27 @@ NUMBER = 'give a number, or seek() to the "start" or the "end"'
 
 
 class OffsetAndMetadata(NamedTuple):
-    """`offset` is that of the next record to read. `metadata` is the committer's own text."""
+    """A committed offset: the offset of the next record to read, and the committer's text."""
 
     offset: int
     metadata: str = ""
     leader_epoch: int = NO_LEADER_EPOCH
-    """Of the last record read, so that a truncated log is noticed; -1 unknown."""
+    """Epoch of the last record read, which reveals a truncated log; -1 unknown."""
 
 
 def to_commit(given: object) -> OffsetAndMetadata:
-    """An offset as it may be given to be committed, perhaps with more than itself. Raises
-    `TypeError` and `ValueError`."""
+    """Return an offset to commit, given as an integer or as an `OffsetAndMetadata`. Raises
+    `TypeError` and `ValueError`.
+    """
     if isinstance(given, OffsetAndMetadata):
         return given._replace(offset=checked_offset(given.offset))
     return OffsetAndMetadata(checked_offset(given))
 
 
 def checked_offset(offset: object) -> int:
-    """An offset of a record. Raises `TypeError` and `ValueError`: what is below 0 has a meaning in
-    the protocol, and another one in each of its requests."""
+    """Return `offset` as an int. Raises `TypeError` and `ValueError`: requests give negative
+    offsets special meanings, each request its own.
+    """
     if not isinstance(offset, SupportsIndex) or isinstance(offset, bool):
         raise TypeError(f"{offset!r} is no offset. What to do: {NUMBER}")
     number = index(offset)
@@ -49,7 +48,7 @@ V = TypeVar("V")
 
 
 class Batch(Sequence[Record[K, V]], Generic[K, V]):
-    """A sequence of records, those of one partition in order."""
+    """A sequence of records; those of one partition are in order."""
 
     __slots__ = ("offsets", "records")
 
@@ -60,7 +59,7 @@ class Batch(Sequence[Record[K, V]], Generic[K, V]):
     ) -> None:
         self.records = records
         self.offsets = offsets
-        """By partition, the offset behind the last record: `commit` takes the batch."""
+        """The offset behind the last record, by partition: what `commit` commits for the batch."""
 
     @overload
     def __getitem__(self, index: int) -> Record[K, V]: ...

@@ -1,11 +1,11 @@
-"""What users of a consumer watch, by the names Kafka's own consumer gives them.
+"""Metrics of a consumer, by the names of Kafka's own consumer.
 
-Totals count since the start. Averages and maxima are of the last half minute to minute
-(`SampledStat`). Times are in ms, but where the name says seconds.
+Totals count since the start. Averages and maxima cover the last 30 to 60 seconds (`SampledStat`).
+Times are in ms, except where the name says seconds.
 
-Fetching is counted once per batch and request, when the answer comes: records count as consumed
-when they are there for the application, those of aborted transactions too. Nothing is counted per
-record. The engine's thread only.
+Fetches are counted once per batch and request, when the response arrives: a record counts as
+consumed when it is available to the application, also one of an aborted transaction. Nothing is
+counted per record. Runs on the engine's thread.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from __future__ import annotations
 from odradek.client.sampled_stat import SampledStat
 
 NEVER_S = -1.0
-"""What has not happened yet was so long ago."""
+"""The seconds since an event that has not happened yet."""
 
 
 class FetchMetrics:
-    """Of one consumer's fetches."""
+    """Metrics of one consumer's fetches."""
 
     def __init__(self) -> None:
         self.fetch_total = 0
-        """Answers."""
+        """Fetch responses."""
         self.records_consumed_total = 0
         self.bytes_consumed_total = 0
-        """Of batches as they came, so mostly compressed."""
+        """Size of the batches as received, so mostly compressed."""
         self.fetch_latency = SampledStat()
-        """From the sending of a request to its answer; with nothing to read, brokers wait."""
+        """From sending a request to its response; brokers wait if there is nothing to read."""
         self.fetch_size = SampledStat()
         self.records_per_request = SampledStat()
         self.fetch_throttle_time = SampledStat()
@@ -34,12 +34,12 @@ class FetchMetrics:
         self._bytes = 0
 
     def count_records(self, records: int, size: int) -> None:
-        """An answer had so many records of a partition."""
+        """A response had records of a partition."""
         self._records += records
         self._bytes += size
 
     def fetch_completed(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
-        """An answer came, and what it had was taken."""
+        """A response was processed."""
         self.fetch_total += 1
         self.records_consumed_total += self._records
         self.bytes_consumed_total += self._bytes
@@ -50,7 +50,7 @@ class FetchMetrics:
         self._records = self._bytes = 0
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """All of it, by Kafka's names."""
+        """Return all metrics by Kafka's names."""
         return {
             "fetch-total": self.fetch_total,
             "records-consumed-total": self.records_consumed_total,
@@ -63,19 +63,19 @@ class FetchMetrics:
 
 
 class GroupMetrics:
-    """Of one member of a group."""
+    """Metrics of one group member."""
 
     def __init__(self) -> None:
         self.commit_total = 0
-        """Those that were confirmed."""
+        """Commits that were confirmed."""
         self.failed_commit_total = 0
         self.rebalance_total = 0
-        """Those that brought an assignment."""
+        """Rebalances that ended with an assignment."""
         self.failed_rebalance_total = 0
         """Attempts that did not."""
         self.heartbeat_total = 0
         self.commit_latency = SampledStat()
-        """From the begin of a commit, through all its attempts."""
+        """From the start of a commit, through all its attempts."""
         self.rebalance_latency = SampledStat()
         """From the first JoinGroup, through all attempts."""
         self.heartbeat_response_time = SampledStat()
@@ -85,17 +85,17 @@ class GroupMetrics:
         self._heartbeat_answered_ms: int | None = None
 
     def commit_completed(self, began_ms: int, now_ms: int) -> None:
-        """A commit is confirmed."""
+        """A commit was confirmed."""
         self.commit_total += 1
         self.commit_latency.record(now_ms - began_ms, now_ms)
 
     def join_sent(self, now_ms: int) -> None:
-        """JoinGroup is sent, perhaps not for the first time."""
+        """JoinGroup was sent, perhaps repeatedly."""
         if self._rebalance_began_ms is None:
             self._rebalance_began_ms = now_ms
 
     def rebalance_completed(self, now_ms: int) -> None:
-        """An assignment came."""
+        """An assignment arrived."""
         self.rebalance_total += 1
         if self._rebalance_began_ms is not None:
             self.rebalance_latency.record(now_ms - self._rebalance_began_ms, now_ms)
@@ -103,17 +103,19 @@ class GroupMetrics:
         self._rebalance_completed_ms = now_ms
 
     def heartbeat_sent(self, now_ms: int) -> None:
-        """A heartbeat is sent."""
+        """A heartbeat was sent."""
         self.heartbeat_total += 1
         self._heartbeat_sent_ms = now_ms
 
     def heartbeat_answered(self, now_ms: int) -> None:
-        """The coordinator answered it, whatever it said."""
+        """The coordinator answered a heartbeat, with or without an error."""
         self.heartbeat_response_time.record(now_ms - self._heartbeat_sent_ms, now_ms)
         self._heartbeat_answered_ms = now_ms
 
     def snapshot(self, last_poll_ms: int, now_ms: int) -> dict[str, float]:
-        """All of it, by Kafka's names; the commits that failed have none there."""
+        """Return all metrics by Kafka's names, except failed commits: Kafka has no name
+        for them.
+        """
         return {
             "commit-total": self.commit_total,
             "failed-commit-total": self.failed_commit_total,
@@ -130,10 +132,10 @@ class GroupMetrics:
 
 
 def sampled(name: str, stat: SampledStat, now_ms: int) -> dict[str, float]:
-    """A stat's average and maximum."""
+    """Return a stat's average and maximum."""
     return {f"{name}-avg": stat.average(now_ms), f"{name}-max": stat.maximum(now_ms)}
 
 
 def seconds_ago(then_ms: int | None, now_ms: int) -> float:
-    """How long ago that was."""
+    """Return the seconds since `then_ms`; -1 if it has not happened."""
     return NEVER_S if then_ms is None else max(0, now_ms - then_ms) / 1000

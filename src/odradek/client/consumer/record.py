@@ -1,10 +1,10 @@
-"""A record as the application gets it.
+"""Record: one record as the application receives it.
 
-A compiled leaf: one is made for every record, so it is small and says nothing twice. What the
-records of a batch share stands in one `BatchInfo`; headers stay the bytes they came as until
-somebody asks; the timestamp becomes a `datetime` when somebody asks.
+One is made for every record, so it is small. What the records of a batch share is in one
+`BatchInfo`. Headers stay encoded until they are read, and the timestamp becomes a `datetime` when
+it is read. The module is compiled.
 
-Records are values: they cannot be changed, and can be compared, hashed, and pickled.
+Records are immutable values that can be compared, hashed and pickled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TimestampType(IntEnum):
-    """Who gave a record its timestamp: the producer, or the broker as it appended the record."""
+    """Who set a record's timestamp: the producer, or the broker when it appended the record."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -33,7 +33,7 @@ class TimestampType(IntEnum):
 
 @final
 class BatchInfo:
-    """What all records of one batch have in common."""
+    """What all records of one batch share."""
 
     def __init__(
         self, topic: str, partition: int, leader_epoch: int, timestamp_type: TimestampType
@@ -88,7 +88,7 @@ class Record(Generic[K, V]):
 
     @property
     def leader_epoch(self) -> int:
-        """Of the leader that took the record; -1 unknown."""
+        """The epoch of the leader that appended the record; -1 unknown."""
         return self._batch.leader_epoch
 
     @property
@@ -102,8 +102,8 @@ class Record(Generic[K, V]):
 
     @property
     def timestamp(self) -> datetime:
-        """In UTC. Raises `ValueError` for years that `datetime` does not know, which are those
-        after 9999: what stands there is `timestamp_ms`.
+        """The timestamp as a `datetime` in UTC. Raises `ValueError` for years after 9999;
+        `timestamp_ms` has those too.
         """
         try:
             return EPOCH + timedelta(milliseconds=self.timestamp_ms)
@@ -116,7 +116,7 @@ class Record(Generic[K, V]):
 
     @property
     def headers(self) -> list[Header]:
-        """Pairs of name and content, in the order of the record; names may repeat."""
+        """Pairs of name and value, in the order of the record; names may repeat."""
         data = self._header_bytes
         return [] if data is None else read_headers(data, 0, self._header_count)
 
@@ -168,6 +168,6 @@ def restored(
     leader_epoch: int,
     header_count: int,
 ) -> Record[Any, Any]:
-    """A record out of a pickle."""
+    """Return a record from its pickled fields."""
     batch = BatchInfo(topic, partition, leader_epoch, timestamp_type)
     return Record(batch, offset, timestamp_ms, key, value, header_bytes, header_count)

@@ -151,7 +151,7 @@ def nodes_of(response: MetadataResponse) -> dict[int, Node]:
     }
 
 
-def topic_of(topic: MetadataResponseTopic, epochs: bool) -> TopicInfo:
+def topic_info_of(topic: MetadataResponseTopic, epochs: bool) -> TopicInfo:
     """One topic of a response; `epochs`: whether its leader epochs can be relied on."""
     code = error_code(topic.error_code)
     partitions = {} if code else {p.partition_index: p for p in topic.partitions}
@@ -160,11 +160,11 @@ def topic_of(topic: MetadataResponseTopic, epochs: bool) -> TopicInfo:
         topic.topic_id,
         code,
         topic.is_internal,
-        {number: partition_of(partitions[number], epochs) for number in sorted(partitions)},
+        {number: partition_info_of(partitions[number], epochs) for number in sorted(partitions)},
     )
 
 
-def partition_of(partition: MetadataResponsePartition, epochs: bool) -> PartitionInfo:
+def partition_info_of(partition: MetadataResponsePartition, epochs: bool) -> PartitionInfo:
     """One partition of a response."""
     return PartitionInfo(
         partition.partition_index,

@@ -32,7 +32,7 @@ from odradek.client.metadata.cluster_image import (
     TopicInfo,
     nodes_of,
     same_leaders,
-    topic_of,
+    topic_info_of,
 )
 from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.waiter import Waiter, completed, failed
@@ -113,16 +113,16 @@ class LastSeenEpochs:
         """`NO_EPOCH` if nobody told one."""
         return self._epochs.get(partition, NO_EPOCH)
 
-    def saw(self, partition: TopicPartition, epoch: int) -> bool:
+    def update_if_newer(self, partition: TopicPartition, epoch: int) -> bool:
         """Whether that is news."""
         if epoch <= self.get(partition):
             return False
         self._epochs[partition] = epoch
         return True
 
-    def newest(self, topic: TopicInfo, before: TopicInfo | None) -> TopicInfo:
+    def keep_newest(self, topic: TopicInfo, before: TopicInfo | None) -> TopicInfo:
         """The topic as it was answered, but for partitions whose epoch would go back."""
-        another = self._is_another(topic)
+        another = self._is_recreated(topic)
         for number, info in list(topic.partitions.items()):
             partition = TopicPartition(topic.name, number)
             known = NO_EPOCH if another else self.get(partition)
@@ -135,7 +135,7 @@ class LastSeenEpochs:
             )
         return topic
 
-    def _is_another(self, topic: TopicInfo) -> bool:
+    def _is_recreated(self, topic: TopicInfo) -> bool:
         """Whether this is not the topic that was known by its name before."""
         if topic.topic_id == ZERO_UUID:
             return False
@@ -178,8 +178,8 @@ class Metadata:
         topic_idle_ms: int = IDLE_MS,
     ) -> None:
         self.image = EMPTY
-        self.interest = TopicsOfInterest(clock, topic_idle_ms)
-        self.trouble: KafkaError | None = None
+        self.topics_of_interest = TopicsOfInterest(clock, topic_idle_ms)
+        self.last_error: KafkaError | None = None
         """Why the last attempt to learn something failed; None if it did not."""
         self.fatal: KafkaError | None = None
         """What makes any further attempt useless."""
@@ -203,19 +203,19 @@ class Metadata:
 
     def add_topic(self, topic: str) -> None:
         """The topic is being used (see `topics_of_interest`); if it is new, it is asked for."""
-        if self.interest.use(topic):
-            self._ask_for_new()
+        if self.topics_of_interest.use(topic):
+            self._request_new_topics()
 
     def set_topics(self, topics: Iterable[str], all_topics: bool = False) -> None:
         """Exactly these are of interest, or all."""
-        if all_topics and not self.interest.all_topics:
-            self.interest.all_topics = True
+        if all_topics and not self.topics_of_interest.all_topics:
+            self.topics_of_interest.all_topics = True
             self.request_update()
-        self.interest.all_topics = all_topics
-        if self.interest.set(topics) and not all_topics:
-            self._ask_for_new()
+        self.topics_of_interest.all_topics = all_topics
+        if self.topics_of_interest.set(topics) and not all_topics:
+            self._request_new_topics()
 
-    def _ask_for_new(self) -> None:
+    def _request_new_topics(self) -> None:
         self._need_new = True
         self._same_answers = 0
         self._wait_ms = 0 if not self._attempts else self._wait_ms
@@ -260,19 +260,23 @@ class Metadata:
             due_ms = max(due_ms, self._refreshed_ms + self._wait_ms - now_ms)
         return due_ms
 
-    def wanted_topics(self) -> tuple[list[str] | None, int]:
+    def topics_to_request(self) -> tuple[list[str] | None, int]:
         """What to ask for: names, None for all; and what to tell `updated` with the answer."""
         partial = self._need_new and not self._need_full
-        if partial and self.interest.new_names() and not self.interest.all_topics:
-            return self.interest.new_names(), -1
-        names = self.interest.names()
-        return (None if self.interest.all_topics else names), self._requests
+        if (
+            partial
+            and self.topics_of_interest.new_names()
+            and not self.topics_of_interest.all_topics
+        ):
+            return self.topics_of_interest.new_names(), -1
+        names = self.topics_of_interest.names()
+        return (None if self.topics_of_interest.all_topics else names), self._requests
 
     # What came of it.
 
     def failed(self, error: KafkaError) -> None:
         """An attempt failed; the next one waits longer."""
-        self.trouble = error
+        self.last_error = error
         self._refreshed_ms = self._clock.monotonic_ms()
         self._wait_ms = self._backoff.backoff_ms(self._attempts)
         self._attempts += 1
@@ -287,7 +291,7 @@ class Metadata:
             waiter.fail(error)
 
     def updated(self, response: MetadataResponse, version: int, token: int) -> None:
-        """The answer, of that version of the API; `token` is from `wanted_topics`."""
+        """The answer, of that version of the API; `token` is from `topics_to_request`."""
         known = self.image.cluster_id
         if known and response.cluster_id and response.cluster_id != known:
             text = (
@@ -299,34 +303,36 @@ class Metadata:
         now_ms = self._clock.monotonic_ms()
         before = self.image
         self._install(response, version, partial=token < 0)
-        self.trouble = None
+        self.last_error = None
         self._attempts = 0
         self._refreshed_ms = now_ms
         if token == self._requests:
             self._need_full = False
         if token >= 0:
             self._succeeded_ms = now_ms
-        self._need_new = bool(self.interest.new_names())
+        self._need_new = bool(self.topics_of_interest.new_names())
         self._same_answers = self._same_answers + 1 if same_leaders(before, self.image) else 0
         self._wait_ms = (
             self._backoff.backoff_ms(self._same_answers - 1) if self._same_answers else 0
         )
         if any(topic.will_change for topic in self.image.topics.values()):
             self._need_full = True
-        self._tell()
+        self._notify()
 
     def _install(self, response: MetadataResponse, version: int, *, partial: bool) -> None:
         epochs = version >= RELIABLE_EPOCHS_VERSION
         topics: dict[str, TopicInfo] = {}
         if partial:
-            topics = {n: t for n, t in self.image.topics.items() if n in self.interest}
+            topics = {n: t for n, t in self.image.topics.items() if n in self.topics_of_interest}
         for answer in response.topics:
-            if answer.name is not None and answer.name in self.interest:
+            if answer.name is not None and answer.name in self.topics_of_interest:
                 before = self.image.topics.get(answer.name)
-                topics[answer.name] = self._epochs.newest(topic_of(answer, epochs), before)
+                topics[answer.name] = self._epochs.keep_newest(
+                    topic_info_of(answer, epochs), before
+                )
         if not partial:
             self._epochs.keep(topics)
-        self.interest.answered(t.name for t in response.topics if t.name is not None)
+        self.topics_of_interest.answered(t.name for t in response.topics if t.name is not None)
         self.image = ClusterImage(
             self.image.version + 1,
             response.cluster_id or self.image.cluster_id,
@@ -335,7 +341,7 @@ class Metadata:
             topics,
         )
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         image = self.image
         waiting, self._waiters = self._waiters, []
         for version, waiter in waiting:
@@ -349,11 +355,11 @@ class Metadata:
 
     # What is learnt elsewhere.
 
-    def saw_epoch(self, partition: TopicPartition, epoch: int) -> bool:
+    def update_last_seen_epoch(self, partition: TopicPartition, epoch: int) -> bool:
         """A leader epoch that was met in records or answers; if it is newer, an update is
         requested. Whether it was.
         """
-        if not self._epochs.saw(partition, epoch):
+        if not self._epochs.update_if_newer(partition, epoch):
             return False
         self.request_update()
         return True
@@ -376,7 +382,7 @@ class Metadata:
                 continue
             if change.leader_epoch < self._epochs.get(partition):
                 continue
-            self._epochs.saw(partition, change.leader_epoch)
+            self._epochs.update_if_newer(partition, change.leader_epoch)
             moved: PartitionInfo = info._replace(
                 leader=change.leader_id, leader_epoch=change.leader_epoch, error=ErrorCode.NONE
             )
@@ -384,7 +390,7 @@ class Metadata:
             changed.append(partition)
         if changed:
             self.image = self.image.with_changes(known_nodes, topics)
-            self._tell()
+            self._notify()
         return changed
 
     def rebootstrap(self) -> None:

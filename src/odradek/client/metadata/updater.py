@@ -63,8 +63,8 @@ class MetadataUpdater(ConnectionListener):
         self._no_node_pause_ms = max(1, config.reconnect_backoff_ms)
         self._allow_auto_topic_creation = allow_auto_topic_creation
         self._alarm = Alarm(timer, self._due)
-        self._under_way = False
-        self._on_bootstrap = True
+        self._in_progress = False
+        self._uses_bootstrap = True
         self._trying_since_ms: int | None = None
         self._warned_ms: int | None = None
         self._closed = False
@@ -73,20 +73,20 @@ class MetadataUpdater(ConnectionListener):
         """Begin with the bootstrap servers."""
         self._client.listen(self)
         self._client.update_nodes(self._bootstrap)
-        self._metadata.on_request = self._plan
+        self._metadata.on_request = self._schedule
         self._metadata.request_update()
 
     def close(self) -> None:
         self._closed = True
         self._alarm.cancel()
 
-    def _plan(self) -> None:
+    def _schedule(self) -> None:
         """Ask when it is due; the request under way plans the next one."""
-        if not self._under_way and not self._closed and self._metadata.fatal is None:
+        if not self._in_progress and not self._closed and self._metadata.fatal is None:
             self._alarm.set_for(self._timer.now_ms + self._metadata.time_to_next_update_ms())
 
     def _due(self) -> None:
-        if self._under_way or self._closed or self._metadata.fatal is not None:
+        if self._in_progress or self._closed or self._metadata.fatal is not None:
             return
         now_ms = self._timer.now_ms
         wait_ms = self._metadata.time_to_next_update_ms()
@@ -98,18 +98,18 @@ class MetadataUpdater(ConnectionListener):
         elif self._trigger_ms <= now_ms - self._trying_since_ms:
             self._rebootstrap("nothing could be learnt of the cluster for too long")
         node_id = self._client.least_loaded_node()
-        if node_id is None and self._may_rebootstrap and not self._on_bootstrap:
-            self._on_bootstrap = True
+        if node_id is None and self._may_rebootstrap and not self._uses_bootstrap:
+            self._uses_bootstrap = True
             self._client.update_nodes({**self._metadata.image.nodes, **self._bootstrap})
             node_id = self._client.least_loaded_node()
         if node_id is None:
             self._alarm.set_for(now_ms + self._no_node_pause_ms)
         else:
-            self._ask(node_id)
+            self._send_request(node_id)
 
-    def _ask(self, node_id: int) -> None:
-        names, token = self._metadata.wanted_topics()
-        self._under_way = True
+    def _send_request(self, node_id: int) -> None:
+        names, token = self._metadata.topics_to_request()
+        self._in_progress = True
         request = RequestBuilder(MetadataRequest, lambda version: self._request(names, version))
         self._client.send(node_id, request, lambda call: self._ended(call, token))
 
@@ -119,18 +119,20 @@ class MetadataUpdater(ConnectionListener):
         return MetadataRequest(topics=topics, allow_auto_topic_creation=allow)
 
     def _ended(self, call: ClientRequest, token: int) -> None:
-        self._under_way = False
+        self._in_progress = False
         if self._closed:
             return
         error = call.error
         if error is None:
-            error = self._take(call.response, call.version, token)
+            error = self._handle_response(call.response, call.version, token)
         if error is not None:
             self._metadata.failed(error)
             self._warn(error)
-        self._plan()
+        self._schedule()
 
-    def _take(self, response: MetadataResponse, version: int, token: int) -> KafkaError | None:
+    def _handle_response(
+        self, response: MetadataResponse, version: int, token: int
+    ) -> KafkaError | None:
         """An answer; what is wrong with it, if something is."""
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self.rebootstrap_required()
@@ -142,7 +144,7 @@ class MetadataUpdater(ConnectionListener):
         self._metadata.updated(response, version, token)
         if self._metadata.fatal is None:
             self._trying_since_ms = self._warned_ms = None
-            self._on_bootstrap = False
+            self._uses_bootstrap = False
             self._client.cluster_id = self._metadata.image.cluster_id
             self._client.update_nodes(self._metadata.image.nodes)
         return None
@@ -157,7 +159,7 @@ class MetadataUpdater(ConnectionListener):
         self._trying_since_ms = self._timer.now_ms
         if self._may_rebootstrap:
             log.info("beginning again with the bootstrap servers: %s", reason)
-            self._on_bootstrap = True
+            self._uses_bootstrap = True
             self._client.cluster_id = None
             self._client.update_nodes(self._bootstrap)
             self._metadata.rebootstrap()

@@ -29,18 +29,18 @@ from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
 
 
-class Owner(Protocol):
+class HandshakeOwner(Protocol):
     """Who wants the connection."""
 
-    def opened(self) -> None:
+    def connected(self) -> None:
         """There is a connection; nothing was agreed on yet."""
         ...
 
-    def shaken(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
+    def handshake_done(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
         """It can be used. `version`: that of ApiVersions in which it answered."""
         ...
 
-    def unshaken(self, reason: str, code: ErrorCode) -> None:
+    def handshake_failed(self, reason: str, code: ErrorCode) -> None:
         """It cannot; `code` if the node said so, else NONE."""
         ...
 
@@ -50,7 +50,7 @@ class Handshake:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: HandshakeOwner,
         network: Network,
         timer: SystemTimer,
         client_id: str,
@@ -97,13 +97,13 @@ class Handshake:
         self._deadline.cancel()
         text = f"no answer to ApiVersions within {self._request_timeout_ms} ms"
         self._deadline = self._timer.call_later(self._request_timeout_ms, lambda: self._fail(text))
-        self._owner.opened()
+        self._owner.connected()
         self._channel = Channel(
             self._network, transport, self._received, self._fail, self._max_response_bytes
         )
-        self._ask()
+        self._send_request()
 
-    def _ask(self) -> None:
+    def _send_request(self) -> None:
         assert self._channel is not None
         codec = Codec(ApiVersionsRequest, self._version)
         body = codec.write(self._request)
@@ -130,7 +130,7 @@ class Handshake:
         ):
             self._version = lower
             self._correlation_id += 1
-            self._ask()
+            self._send_request()
         else:
             self._fail(f"it refused ApiVersions v{self._version}: {code.name}", code)
 
@@ -139,9 +139,9 @@ class Handshake:
         self._deadline.cancel()
         channel, self._channel = self._channel, None
         self._over = True
-        self._owner.shaken(channel, versions, self._version)
+        self._owner.handshake_done(channel, versions, self._version)
 
     def _fail(self, reason: str, code: ErrorCode = ErrorCode.NONE) -> None:
         if not self._over:
             self.stop()
-            self._owner.unshaken(reason, code)
+            self._owner.handshake_failed(reason, code)

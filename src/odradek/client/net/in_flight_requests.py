@@ -95,19 +95,21 @@ class InFlightRequests:
     def __init__(self, max_in_flight: int) -> None:
         self.max_in_flight = max_in_flight
         """max.in.flight.requests.per.connection."""
-        self._answered: dict[int, deque[ClientRequest]] = {}
-        self._written: dict[int, deque[ClientRequest]] = {}
+        self._expecting_response: dict[int, deque[ClientRequest]] = {}
+        self._expecting_none: dict[int, deque[ClientRequest]] = {}
 
     def count(self, node_id: int) -> int:
         """How many are in flight to the node."""
-        answered = self._answered.get(node_id)
-        written = self._written.get(node_id)
+        answered = self._expecting_response.get(node_id)
+        written = self._expecting_none.get(node_id)
         return (len(answered) if answered else 0) + (len(written) if written else 0)
 
     @property
     def total(self) -> int:
         """How many are in flight to all nodes."""
-        return sum(map(len, self._answered.values())) + sum(map(len, self._written.values()))
+        return sum(map(len, self._expecting_response.values())) + sum(
+            map(len, self._expecting_none.values())
+        )
 
     def can_send_more(self, node_id: int) -> bool:
         """Whether another one fits under the limit."""
@@ -115,7 +117,7 @@ class InFlightRequests:
 
     def add(self, request: ClientRequest) -> None:
         """It is being written."""
-        queues = self._answered if request.expects_response else self._written
+        queues = self._expecting_response if request.expects_response else self._expecting_none
         queue = queues.get(request.node_id)
         if queue is None:
             queues[request.node_id] = queue = deque()
@@ -123,12 +125,12 @@ class InFlightRequests:
 
     def complete_next(self, node_id: int) -> ClientRequest | None:
         """A response came: the request it belongs to; None if nothing was asked."""
-        queue = self._answered.get(node_id)
+        queue = self._expecting_response.get(node_id)
         return queue.popleft() if queue else None
 
     def written(self, node_id: int) -> list[ClientRequest]:
         """All bytes were written: take out what expects no answer, in order."""
-        queue = self._written.get(node_id)
+        queue = self._expecting_none.get(node_id)
         if not queue:
             return []
         done = list(queue)
@@ -137,18 +139,18 @@ class InFlightRequests:
 
     def clear(self, node_id: int) -> list[ClientRequest]:
         """The connection is gone: take out all, in the order they were sent."""
-        gone = [*self._written.pop(node_id, ()), *self._answered.pop(node_id, ())]
+        gone = [*self._expecting_none.pop(node_id, ()), *self._expecting_response.pop(node_id, ())]
         gone.sort(key=correlation_id_of)
         return gone
 
-    def has_unanswered(self, node_id: int) -> bool:
+    def has_unwritten(self, node_id: int) -> bool:
         """Whether something is being written that will not be answered."""
-        return bool(self._written.get(node_id))
+        return bool(self._expecting_none.get(node_id))
 
-    def earliest(self, node_id: int) -> ClientRequest | None:
+    def next_to_time_out(self, node_id: int) -> ClientRequest | None:
         """The one that times out first; None if nothing is in flight."""
         found: ClientRequest | None = None
-        for queues in (self._answered, self._written):
+        for queues in (self._expecting_response, self._expecting_none):
             for request in queues.get(node_id, ()):
                 if found is None or request.deadline_ms < found.deadline_ms:
                     found = request

@@ -112,7 +112,7 @@ class NetworkClient:
         """These are the cluster's nodes now; coordinators are none of its business."""
         for node in nodes.values():
             name = "bootstrap server" if node.id < 0 else f"broker {node.id}"
-            self._know(node.id, name, node.host, node.port)
+            self._add_or_move(node.id, name, node.host, node.port)
         for node_id, connection in list(self._nodes.items()):
             if node_id not in nodes and not is_coordinator(node_id):
                 connection.leave()
@@ -120,10 +120,10 @@ class NetworkClient:
     def coordinator(self, node: Node) -> int:
         """A connection of its own to a node that coordinates something; the id to send to."""
         node_id = COORDINATOR_BASE + node.id
-        self._know(node_id, f"coordinator, broker {node.id}", node.host, node.port)
+        self._add_or_move(node_id, f"coordinator, broker {node.id}", node.host, node.port)
         return node_id
 
-    def _know(self, node_id: int, name: str, host: str, port: int) -> None:
+    def _add_or_move(self, node_id: int, name: str, host: str, port: int) -> None:
         known = self._nodes.get(node_id)
         if known is None:
             self._nodes[node_id] = NodeConnection(self, node_id, name, host, port)
@@ -181,8 +181,8 @@ class NetworkClient:
             return False
         if connection.can_send():
             return True
-        connection.wanted = True
-        connection.pursue()
+        connection.ready_requested = True
+        connection.connect_or_wait()
         return False
 
     def is_ready(self, node_id: int) -> bool:
@@ -264,27 +264,27 @@ class NetworkClient:
         try:
             call.finish(response, error)
         except Exception as bug:
-            self._bug(f"handling the end of {call.request!r}", bug)
+            self._report_bug(f"handling the end of {call.request!r}", bug)
 
     def fail_soon(self, call: ClientRequest, error: KafkaError) -> None:
         """End a request that was not sent."""
         self.env.call_soon(lambda: self.finish(call, None, error))
 
-    def became_ready(self, connection: NodeConnection) -> None:
-        connection.wanted = False
+    def connection_ready(self, connection: NodeConnection) -> None:
+        connection.ready_requested = False
         for listener in self._listeners:
             try:
                 listener.node_ready(connection.node_id)
             except Exception as bug:
-                self._bug(f"telling that {connection} is ready", bug)
+                self._report_bug(f"telling that {connection} is ready", bug)
 
-    def lost(self, connection: NodeConnection, error: KafkaError) -> None:
+    def connection_lost(self, connection: NodeConnection, error: KafkaError) -> None:
         log.debug("%s", error)
         for listener in self._listeners:
             try:
                 listener.node_disconnected(connection.node_id, error)
             except Exception as bug:
-                self._bug(f"telling that {connection} is lost", bug)
+                self._report_bug(f"telling that {connection} is lost", bug)
         if connection.leaving:
             connection.leave()
 
@@ -298,7 +298,7 @@ class NetworkClient:
         for listener in self._listeners:
             listener.rebootstrap_required()
 
-    def _bug(self, where: str, error: Exception) -> None:
+    def _report_bug(self, where: str, error: Exception) -> None:
         self.bugs += 1
         log.error("a bug while %s", where, exc_info=error)
         if self._on_bug is not None:

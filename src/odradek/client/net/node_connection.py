@@ -55,7 +55,7 @@ class NodeConnection:
         self.port = port
         self.ready = False
         """There is a connection, and versions are agreed on."""
-        self.wanted = False
+        self.ready_requested = False
         """Somebody asked whether it is ready."""
         self.leaving = False
         """No longer part of the cluster: dropped when nothing is in flight."""
@@ -68,8 +68,8 @@ class NodeConnection:
         self._channel: Channel | None = None
         self._handshake: Handshake | None = None
         self._active_ms = 0
-        self._deadlines = Alarm(client.timer, self._look)
-        self._later = Alarm(client.timer, self._look_again)  # Back-off or throttling end.
+        self._deadline_alarm = Alarm(client.timer, self._check_deadlines)
+        self._retry_alarm = Alarm(client.timer, self._delay_over)  # Back-off or throttling end.
 
     def __str__(self) -> str:
         return f"{self.name} ({address_text(self.host, self.port)})"
@@ -94,8 +94,8 @@ class NodeConnection:
             self._client.fail_soon(call, Disconnected(text))
         else:
             self.pending.append(call)
-            self._deadlines.set_for(call.deadline_ms)
-            self.pursue()
+            self._deadline_alarm.set_for(call.deadline_ms)
+            self.connect_or_wait()
 
     def _transmit(self, call: ClientRequest) -> None:
         try:
@@ -110,8 +110,8 @@ class NodeConnection:
         call.sent_ms = now_ms
         call.deadline_ms = deadline_ms = now_ms + call.timeout_ms
         self._in_flight.add(call)
-        if deadline_ms < self._deadlines.at_ms:
-            self._deadlines.set_for(deadline_ms)
+        if deadline_ms < self._deadline_alarm.at_ms:
+            self._deadline_alarm.set_for(deadline_ms)
         assert self._channel is not None
         wire_id = correlation_id & CORRELATION_MASK
         self._channel.send(
@@ -125,13 +125,13 @@ class NodeConnection:
             now_ms = self._timer.now_ms
             delay_ms = self._states.throttle_delay_ms(self.node_id, now_ms)
             if delay_ms:
-                self._later.set_for(now_ms + delay_ms)
+                self._retry_alarm.set_for(now_ms + delay_ms)
                 return
             self._transmit(pending.popleft())
 
     # Connecting.
 
-    def pursue(self) -> None:
+    def connect_or_wait(self) -> None:
         """Connect, now or when the back-off is over; if throttled, go on when that is."""
         now_ms = self._timer.now_ms
         if self.ready:
@@ -143,15 +143,15 @@ class NodeConnection:
         else:
             return
         if delay_ms:
-            self._later.set_for(now_ms + delay_ms)
+            self._retry_alarm.set_for(now_ms + delay_ms)
 
-    def _look_again(self) -> None:
+    def _delay_over(self) -> None:
         if self.ready:
             self._send_pending()
             if self.can_send():
-                self._client.became_ready(self)
-        elif self.wanted or self.pending:
-            self.pursue()
+                self._client.connection_ready(self)
+        elif self.ready_requested or self.pending:
+            self.connect_or_wait()
 
     def _connect(self, now_ms: int) -> None:
         client = self._client
@@ -168,10 +168,10 @@ class NodeConnection:
         )
         self._handshake.begin(self.host, self.port, setup_ms)
 
-    def opened(self) -> None:
+    def connected(self) -> None:
         self._states.checking_api_versions(self.node_id)
 
-    def shaken(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
+    def handshake_done(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
         self._handshake = None
         self._client.api_versions_version = version
         self.versions = versions
@@ -180,11 +180,11 @@ class NodeConnection:
         self._active_ms = self._timer.now_ms
         self._states.ready(self.node_id)
         self.ready = True
-        self._deadlines.set_for(self._active_ms + self._client.max_idle_ms)
+        self._deadline_alarm.set_for(self._active_ms + self._client.max_idle_ms)
         self._send_pending()
-        self._client.became_ready(self)
+        self._client.connection_ready(self)
 
-    def unshaken(self, reason: str, code: ErrorCode) -> None:
+    def handshake_failed(self, reason: str, code: ErrorCode) -> None:
         self.disconnect(f"{self} cannot be used: {reason}")
         if code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._client.rebootstrap_required()
@@ -218,10 +218,10 @@ class NodeConnection:
             self.leave()
 
     def _drained(self) -> None:
-        if self._in_flight.has_unanswered(self.node_id):
-            self._client.env.call_soon(self._tell_written)
+        if self._in_flight.has_unwritten(self.node_id):
+            self._client.env.call_soon(self._complete_written)
 
-    def _tell_written(self) -> None:
+    def _complete_written(self) -> None:
         if self._channel is not None and not self._channel.queued_bytes:
             for call in self._in_flight.written(self.node_id):
                 self._client.finish(call, None, None)
@@ -229,10 +229,10 @@ class NodeConnection:
 
     # Deadlines.
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         """The earliest deadline that was known when this was planned has come."""
         now_ms = self._timer.now_ms
-        earliest = self._in_flight.earliest(self.node_id)
+        earliest = self._in_flight.next_to_time_out(self.node_id)
         if earliest is not None and earliest.deadline_ms <= now_ms:
             self.disconnect(f"{self} did not answer within {earliest.timeout_ms} ms", earliest)
             return
@@ -249,7 +249,7 @@ class NodeConnection:
                 self.close()
                 return
         if deadlines:
-            self._deadlines.set_for(min(deadlines))
+            self._deadline_alarm.set_for(min(deadlines))
 
     # The end.
 
@@ -272,7 +272,7 @@ class NodeConnection:
         error = Disconnected(f"{reason}. What to do: {Disconnected.advice}")
         for call in self._release():
             self._client.finish(call, None, RequestTimeout(reason) if call is late else error)
-        self._client.lost(self, error)
+        self._client.connection_lost(self, error)
 
     def close(self) -> None:
         """End an idle connection. Another one is opened when there is something to send."""
@@ -292,15 +292,15 @@ class NodeConnection:
 
     def _release(self) -> list[ClientRequest]:
         """Give everything back; the requests that were not answered, in order."""
-        self._later.cancel()
-        self._deadlines.cancel()
+        self._retry_alarm.cancel()
+        self._deadline_alarm.cancel()
         if self._handshake is not None:
             self._handshake.stop()
             self._handshake = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-        self.ready = self.wanted = False
+        self.ready = self.ready_requested = False
         lost = [*self._in_flight.clear(self.node_id), *self.pending]
         self.pending.clear()
         return lost

@@ -14,7 +14,7 @@ from odradek.client.producer.settings import (
     SenderSettings,
 )
 from odradek.client.serializers import Serializer, serializer
-from odradek.config.client import argument_by_name, take_arguments, merge_settings
+from odradek.config.client import aliased_argument, merge_settings, take_arguments
 from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
 from odradek.protocol.compression import CompressionType
@@ -90,8 +90,8 @@ def producer_arguments(
     return ProducerArguments(
         loaded,
         producer_settings(loaded, partitioner),
-        serializer("key", argument_by_name("key", "key_serializer", own)),
-        serializer("value", argument_by_name("value", "value_serializer", own)),
+        serializer("key", aliased_argument("key", "key_serializer", own)),
+        serializer("value", aliased_argument("value", "value_serializer", own)),
         when_full == "block",
     )
 

@@ -27,7 +27,7 @@ from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import Outcome
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.transaction_manager import MISSED, TransactionManager
+from odradek.client.producer.transaction_manager import SEQUENCE_ERRORS, TransactionManager
 from odradek.model.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LA
 KEPT = "; sent before without an answer, they can only be sent again under the same numbers"
 
 
-class Completion:
+class BatchCompletion:
     """For the batches of one producer. Owner thread only."""
 
     def __init__(
@@ -52,31 +52,31 @@ class Completion:
         self._retries = retries
         self._delivery_timeout_ms = accumulator.settings.delivery_timeout_ms
 
-    def ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
+    def request_ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
         """The request that carried the batch has ended."""
         error = outcome.error
-        note(batch, error)
+        update_doubt(batch, error)
         written = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
         if written and self._manager is not None:
             self._manager.handle_completed_batch(batch)
         if batch.done:
-            self._accumulator.finished(batch)
+            self._accumulator.deallocate(batch)
         elif written:
-            self._accumulator.finished(batch)
+            self._accumulator.deallocate(batch)
             batch.complete(outcome.base_offset, outcome.log_append_time_ms)
         elif error in TOO_LARGE and batch.count > 1:
             self._split(batch, outcome)
         elif self._may_retry(batch, outcome, now_ms):
             self._retry(batch, outcome, now_ms)
-        elif passes(error) and batch.has_expired(self._delivery_timeout_ms, now_ms):
+        elif may_succeed_later(error) and batch.has_expired(self._delivery_timeout_ms, now_ms):
             batch.last_error = reason_of(batch, outcome)
             self._give_up(batch)
         else:
             what = f"sending {batch.count} records to {batch.topic_partition}"
-            text = said(outcome)
+            text = error_text(outcome)
             if batch.in_doubt:
                 text += f"; {whether_written(batch)}"
-                text += "" if leaves_open(error) else " by an earlier attempt"
+                text += "" if leaves_doubt(error) else " by an earlier attempt"
             self._fail(batch, error_for(error, what, text), outcome)
 
     def _split(self, batch: ProducerBatch, outcome: Outcome) -> None:
@@ -122,7 +122,7 @@ class Completion:
                 "again.",
                 outcome.error,
             )
-        self._accumulator.finished(batch)
+        self._accumulator.deallocate(batch)
         batch.fail(error, record_errors)
 
     def expire(self, batch: ProducerBatch) -> None:
@@ -147,35 +147,35 @@ class Completion:
             self._fail(batch, error, None)
 
 
-def note(batch: ProducerBatch, error: ErrorCode) -> None:
+def update_doubt(batch: ProducerBatch, error: ErrorCode) -> None:
     """What an answer, or none, tells of whether the batch is written."""
-    if error in MISSED:
+    if error in SEQUENCE_ERRORS:
         batch.may_be_written = batch.may_arrive
-    elif leaves_open(error):
+    elif leaves_doubt(error):
         batch.may_be_written = True
     else:
         batch.may_arrive = False  # It would be refused again.
 
 
-def passes(error: ErrorCode) -> bool:
+def may_succeed_later(error: ErrorCode) -> bool:
     """Whether the same batch may succeed later."""
-    return error.retriable or error in MISSED
+    return error.retriable or error in SEQUENCE_ERRORS
 
 
-def leaves_open(error: ErrorCode) -> bool:
+def leaves_doubt(error: ErrorCode) -> bool:
     """Whether it does not tell if the batch was written."""
-    return passes(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR
+    return may_succeed_later(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def said(outcome: Outcome) -> str:
+def error_text(outcome: Outcome) -> str:
     """What happened, without advice: there is more to say behind it."""
     return (outcome.text or outcome.error.text).partition(ADVICE_MARK)[0].rstrip(".")
 
 
 def reason_of(batch: ProducerBatch, outcome: Outcome) -> str:
     """Why it is not acknowledged yet."""
-    text = f"{outcome.error.name}: {said(outcome)}"
-    stays = outcome.error in MISSED and batch.may_arrive and not batch.is_unwritten
+    text = f"{outcome.error.name}: {error_text(outcome)}"
+    stays = outcome.error in SEQUENCE_ERRORS and batch.may_arrive and not batch.is_unwritten
     return text + KEPT if stays else text
 
 

@@ -44,7 +44,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ResultCallback = Callable[[], object]
 
 
-class Face(Protocol):
+class WaitStrategy(Protocol):
     """How the user's side of a producer waits for a batch."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
@@ -99,10 +99,10 @@ class Delivery:
 class ProduceRequestResult:
     """What became of a batch, once `done`."""
 
-    def __init__(self, topic: str, partition: int, face: Face, lock: Lock) -> None:
+    def __init__(self, topic: str, partition: int, wait_strategy: WaitStrategy, lock: Lock) -> None:
         self.topic = topic
         self.partition = partition
-        self.face = face
+        self.wait_strategy = wait_strategy
         self.done = False
         self.base_offset: i64 = NO_OFFSET
         self.log_append_time_ms: i64 = NO_TIMESTAMP
@@ -131,7 +131,7 @@ class ProduceRequestResult:
             callbacks, self._callbacks = self._callbacks, None
         if callbacks is not None:
             for callback in callbacks:
-                call(callback)
+                run_callback(callback)
 
     def add_callback(self, callback: ResultCallback) -> None:
         """Call it when this is done; at once, on this thread, if it is."""
@@ -142,7 +142,7 @@ class ProduceRequestResult:
                     self._callbacks = []
                 self._callbacks.append(callback)
         if done:
-            call(callback)
+            run_callback(callback)
 
     def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
         """The batch is sent as these instead."""
@@ -221,7 +221,7 @@ class RecordCallback:
         return hash(self.function)
 
 
-def call(callback: ResultCallback) -> None:
+def run_callback(callback: ResultCallback) -> None:
     """A user's callback: what it raises is logged, since there is nobody to tell. So is an exit,
     which would end no program, but the thread that sends."""
     try:
@@ -264,7 +264,7 @@ class FutureRecordMetadata:
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """What the record failed with, or None; waits and raises as `result` does."""
         request = self.request
-        if not request.done and not request.face.wait(request, timeout):
+        if not request.done and not request.wait_strategy.wait(request, timeout):
             raise TimeoutError(
                 f"the outcome of a record for {request.topic}-{request.partition} is not known "
                 f"after {timeout} s; it may still be written: wait longer, or see its callback"
@@ -293,7 +293,7 @@ class FutureRecordMetadata:
     def __await__(self) -> Generator[Any, None, Delivery]:
         request = self.request
         if not request.done:
-            yield from request.face.until_done(request)
+            yield from request.wait_strategy.until_done(request)
         return self.result(0)
 
     def __repr__(self) -> str:
@@ -305,7 +305,7 @@ class FutureRecordMetadata:
         return f"<FutureRecordMetadata {found if error is None else repr(error)}>"
 
 
-class WaiterFace:
+class CoroutineWait:
     """The face for coroutines that `waiter.spawn` runs: in simulations there is no other thread."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
@@ -330,7 +330,7 @@ class DeliveredRange(NamedTuple):
 
 
 @final
-class Run:
+class BatchRun:
     """Records that stand together in one batch."""
 
     def __init__(self, result: ProduceRequestResult, first: i64) -> None:
@@ -346,9 +346,9 @@ class Deliveries:
     def __init__(self) -> None:
         self.count: i64 = 0
         """Records taken in so far."""
-        self._runs: list[Run] = []
-        self._last: dict[ProduceRequestResult, Run] = {}
-        self._current: Run | None = None
+        self._runs: list[BatchRun] = []
+        self._last: dict[ProduceRequestResult, BatchRun] = {}
+        self._current: BatchRun | None = None
 
     def add(self, result: ProduceRequestResult, index: i64) -> None:
         """One more record was taken in."""
@@ -359,7 +359,7 @@ class Deliveries:
         if run is not None and run.first + run.count == index:
             run.count += 1
         else:
-            run = Run(result, index)
+            run = BatchRun(result, index)
             self._runs.append(run)
             self._last[result] = run
         self._current = run
@@ -379,7 +379,7 @@ class Deliveries:
         """Block until it is. Raises `TimeoutError` if a batch takes longer than `timeout` seconds
         from now on."""
         for result in self._last:
-            if not result.done and not result.face.wait(result, timeout):
+            if not result.done and not result.wait_strategy.wait(result, timeout):
                 raise TimeoutError(
                     f"the outcome of {self.count} records is not known after {timeout} s; they may "
                     "still be written: wait longer"
@@ -407,7 +407,7 @@ class Deliveries:
     def __await__(self) -> Generator[Any, None, list[DeliveredRange]]:
         for result in list(self._last):
             if not result.done:
-                yield from result.face.until_done(result)
+                yield from result.wait_strategy.until_done(result)
         return self.result(0)
 
     def __repr__(self) -> str:
@@ -415,7 +415,7 @@ class Deliveries:
         return f"<Deliveries of {self.count} records, {open_runs} of {len(self._runs)} runs open>"
 
 
-def errors_of(run: Run) -> Iterator[KafkaError]:
+def errors_of(run: BatchRun) -> Iterator[KafkaError]:
     """Those of its records, one by one."""
     for index in range(run.first, run.first + run.count):
         error = run.result.error_of(index)
@@ -423,7 +423,7 @@ def errors_of(run: Run) -> Iterator[KafkaError]:
             yield error
 
 
-def range_of(run: Run) -> DeliveredRange:
+def range_of(run: BatchRun) -> DeliveredRange:
     first = run.result.delivery(run.first, -1)
     last = run.result.delivery(run.first + run.count - 1, -1)
     return DeliveredRange(first.topic, first.partition, run.count, first.offset, last.offset)

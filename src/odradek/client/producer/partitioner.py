@@ -65,7 +65,7 @@ def murmur2(data: bytes) -> int:
     return h
 
 
-def partition_of(key: bytes, partitions: int) -> int:
+def partition_for_key(key: bytes, partitions: int) -> int:
     """The partition of a key among `partitions`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 

@@ -33,7 +33,7 @@ from mypy_extensions import i64
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
-from odradek.client.producer.futures import Delivery, ProduceRequestResult, call
+from odradek.client.producer.futures import Delivery, ProduceRequestResult, run_callback
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import (
     HEADER_BYTES,
@@ -49,7 +49,7 @@ from odradek.protocol.records import encode_headers, size_upper_bound
 
 DeliveryCallback = Callable[[KafkaError | None, Delivery], object]
 
-RecordCallback = tuple[int, int, DeliveryCallback]
+BatchCallback = tuple[int, int, DeliveryCallback]
 """Index and timestamp of a record, and whom to tell."""
 
 SEQUENCE_MASK: Final = 0x7FFFFFFF
@@ -99,7 +99,7 @@ class ProducerBatch:
         self.producer_id: i64 = NO_PRODUCER_ID
         self.producer_epoch: i64 = NO_PRODUCER_EPOCH
         self.base_sequence: i64 = NO_SEQUENCE
-        self.drained_as: i64 = 0
+        self.drain_index: i64 = 0
         """How many batches of the partition got a sequence number before it."""
         self.in_flight = False
         """A request carries it."""
@@ -118,7 +118,7 @@ class ProducerBatch:
         """What the last attempt failed with."""
         self._buffer = buffer
         self._builder: RecordBatchBuilder | None = builder
-        self._callbacks: list[RecordCallback] = []
+        self._callbacks: list[BatchCallback] = []
 
     # Open.
 
@@ -201,7 +201,7 @@ class ProducerBatch:
         """Whether it may be written, or come to be, without having been acknowledged."""
         return not self.is_unwritten and (self.may_be_written or self.in_flight)
 
-    def answer_is_lost(self) -> None:
+    def response_lost(self) -> None:
         """The request that carried it will get none."""
         self.may_be_written = self.may_arrive = True
 
@@ -266,7 +266,7 @@ class ProducerBatch:
         result = self.result
         error = result.error_of(index)
         delivery = result.delivery(index, timestamp_ms)
-        call(lambda: callback(error, delivery))
+        run_callback(lambda: callback(error, delivery))
 
     def split_into(self, parts: list[ProducerBatch]) -> None:
         """These are sent instead, each with its share of the records, callbacks and memory."""
@@ -311,7 +311,7 @@ def new_part(
 ) -> ProducerBatch:
     """An empty batch for the records of `big` from `first` on."""
     name, number = big.topic_partition
-    result = ProduceRequestResult(name, number, big.result.face, big.result.lock)
+    result = ProduceRequestResult(name, number, big.result.wait_strategy, big.result.lock)
     part = ProducerBatch(
         big.topic_partition, result, builder, None, limit, big.created_ms, big.ordinal + first
     )

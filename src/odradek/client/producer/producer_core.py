@@ -13,7 +13,7 @@ Owner thread only.
 
 The producer without its face: its parts, and what belongs to the owner thread.
 
-    Intake ─► RecordRouting ─► RecordAccumulator ─► Sender ─► brokers
+    SendPath ─► RecordRouter ─► RecordAccumulator ─► Sender ─► brokers
                  │ has to wait       ▲
                  └─► PendingSend ────┘
 
@@ -42,30 +42,30 @@ from odradek.client.errors import (
 from odradek.client.metadata.cluster_image import ClusterImage, TopicInfo
 from odradek.client.metadata.metadata import Metadata
 from odradek.client.producer.buffer_pool import Buffer, BufferPool, MemoryWaiter
-from odradek.client.producer.futures import Face, FutureRecordMetadata
+from odradek.client.producer.futures import FutureRecordMetadata, WaitStrategy
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.send_path import ProducerRecord, RecordRouting
+from odradek.client.producer.send_path import RecordRouter, SerializedRecord
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.settings import ProducerSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 
-GIVEN_UP = KafkaError("nobody wants this memory any more")
+NO_LONGER_NEEDED = KafkaError("nobody wants this memory any more")
 
 
 class PendingSend:
     """One record on its way in."""
 
-    def __init__(self, core: ProducerCore, record: ProducerRecord, max_block_ms: int) -> None:
+    def __init__(self, core: ProducerCore, record: SerializedRecord, max_block_ms: int) -> None:
         self.waiter: Waiter[FutureRecordMetadata] = Waiter()
         self.record = record
         self._core = core
         self._max_block_ms = max_block_ms
         self._memory: MemoryWaiter | None = None
-        self._task = core.engine.timer.call_later(max_block_ms, self._late)
+        self._task = core.engine.timer.call_later(max_block_ms, self._timed_out)
         self.waiter.add_callback(self._ended)
 
     def start(self) -> None:
@@ -89,12 +89,12 @@ class PendingSend:
             if info is not None:
                 metadata.request_update()
             metadata.add_topic(record.topic)
-            metadata.newer_than(version).add_callback(self._metadata_came)
+            metadata.newer_than(version).add_callback(self._metadata_updated)
         else:
-            core.topic_known(metadata.image, info)
+            core.update_topic_queues(metadata.image, info)
             self._append(None)
 
-    def _metadata_came(self, waiter: Waiter[ClusterImage]) -> None:
+    def _metadata_updated(self, waiter: Waiter[ClusterImage]) -> None:
         if waiter.error is not None:
             self.waiter.fail(waiter.error)
         else:
@@ -102,7 +102,7 @@ class PendingSend:
 
     def _append(self, spare: Buffer | None) -> None:
         try:
-            future = self._core.routing.append(self.record, spare)
+            future = self._core.router.append(self.record, spare)
         except Exception as error:
             self.waiter.fail(error)
             return
@@ -110,13 +110,13 @@ class PendingSend:
             self.waiter.complete(future)
             return
         self._memory = self._core.wait_for_memory(self.record)
-        self._memory.waiter.add_callback(self._memory_came)
+        self._memory.waiter.add_callback(self._memory_granted)
 
-    def _memory_came(self, waiter: Waiter[Buffer]) -> None:
+    def _memory_granted(self, waiter: Waiter[Buffer]) -> None:
         self._memory = None
         if waiter.error is not None:
             self.waiter.fail(waiter.error)
-        elif self._core.routing.knows_topic(self.record):
+        elif self._core.router.knows_topic(self.record):
             self._append(waiter.result())
         else:
             self._core.accumulator.pool.put_back(waiter.result())
@@ -127,12 +127,12 @@ class PendingSend:
         self._task.cancel()
         memory, self._memory = self._memory, None
         if memory is not None:
-            self._core.accumulator.pool.give_up(memory, GIVEN_UP)
+            self._core.accumulator.pool.give_up(memory, NO_LONGER_NEEDED)
 
-    def _late(self) -> None:
-        self.waiter.fail(self._why())
+    def _timed_out(self) -> None:
+        self.waiter.fail(self._timeout_error())
 
-    def _why(self) -> KafkaError:
+    def _timeout_error(self) -> KafkaError:
         """What there was to wait for until the end."""
         record, metadata = self.record, self._core.engine.metadata
         within = f"within max.block.ms={self._max_block_ms}"
@@ -145,7 +145,7 @@ class PendingSend:
             )
         info = metadata.image.topics.get(record.topic)
         if info is None or info.error:
-            return topic_unknown(record.topic, metadata, self._max_block_ms)
+            return unknown_topic_error(record.topic, metadata, self._max_block_ms)
         return UnknownTopicOrPartition(
             f"topic {record.topic} has no partition {record.partition}, but 0 to {info.count - 1}, "
             f"and got none {within}. What to do: give one of those, or none",
@@ -153,7 +153,7 @@ class PendingSend:
         )
 
 
-def topic_unknown(topic: str, metadata: Metadata, max_block_ms: int) -> KafkaError:
+def unknown_topic_error(topic: str, metadata: Metadata, max_block_ms: int) -> KafkaError:
     """Why a topic did not become known."""
     within = f"within max.block.ms={max_block_ms}"
     info = metadata.image.topics.get(topic)
@@ -163,9 +163,9 @@ def topic_unknown(topic: str, metadata: Metadata, max_block_ms: int) -> KafkaErr
             f"What to do: {UnknownTopicOrPartition.advice}",
             info.error,
         )
-    said = metadata.trouble or (info.error.name if info is not None else "no answer")
+    trouble = metadata.last_error or (info.error.name if info is not None else "no answer")
     return MaxBlockTimeout(
-        f"nothing could be learnt {within} of topic {topic}: {said}. What to do: check "
+        f"nothing could be learnt {within} of topic {topic}: {trouble}. What to do: check "
         "bootstrap.servers and the brokers, or raise max.block.ms"
     )
 
@@ -175,9 +175,11 @@ log = logging.getLogger(__name__)
 
 @final
 class ProducerCore:
-    """Of one producer. Owner thread only, but for what `routing` says."""
+    """Of one producer. Owner thread only, but for what `router` says."""
 
-    def __init__(self, engine: Engine, settings: ProducerSettings, face: Face) -> None:
+    def __init__(
+        self, engine: Engine, settings: ProducerSettings, wait_strategy: WaitStrategy
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.metrics = ProducerMetrics()
@@ -186,13 +188,13 @@ class ProducerCore:
             settings.accumulator,
             pool,
             Lock(),
-            face,
+            wait_strategy,
             engine.env.clock,
             engine.env.random,
             engine.backoff,
             TransactionManager() if settings.idempotence else None,
         )
-        self.routing = RecordRouting(self.accumulator, settings)
+        self.router = RecordRouter(self.accumulator, settings)
         self.sender = Sender(engine, self.accumulator, settings.sender, self.metrics)
         self.pending: dict[PendingSend, None] = {}
         """Records that could not be taken in yet."""
@@ -201,12 +203,12 @@ class ProducerCore:
         """Begin to send, over an engine that was started; `wake`, called on any thread, has
         `sender.run_soon` called on this one."""
         self.accumulator.wake = wake
-        self.engine.metadata.listen(self._image_came)
+        self.engine.metadata.listen(self._image_updated)
         self.sender.start()
 
     # Records that have to wait.
 
-    def send_later(self, record: ProducerRecord) -> PendingSend:
+    def send_later(self, record: SerializedRecord) -> PendingSend:
         """What `send` could not take in: wait for what is missing."""
         pending = PendingSend(self, record, self.settings.max_block_ms)
         self.pending[pending] = None
@@ -214,9 +216,9 @@ class ProducerCore:
         pending.start()
         return pending
 
-    def wait_for_memory(self, record: ProducerRecord) -> MemoryWaiter:
+    def wait_for_memory(self, record: SerializedRecord) -> MemoryWaiter:
         """Stand in the queue for what the record needs, and have others sent for it."""
-        size = self.accumulator.room_for(record.key, record.value, record.headers)
+        size = self.accumulator.buffer_size_for(record.key, record.value, record.headers)
         waiter = self.accumulator.pool.wait(size)
         self.sender.run_soon()
         return waiter
@@ -231,20 +233,20 @@ class ProducerCore:
         found = self.engine.within(
             self.settings.max_block_ms,
             self.engine.wait_for_topic(topic),
-            lambda: topic_unknown(topic, self.engine.metadata, self.settings.max_block_ms),
+            lambda: unknown_topic_error(topic, self.engine.metadata, self.settings.max_block_ms),
         )
 
         def known(found: Waiter[TopicInfo]) -> None:
             if found.error is not None:
                 waiter.fail(found.error)
             else:
-                self.topic_known(self.engine.metadata.image, found.result())
+                self.update_topic_queues(self.engine.metadata.image, found.result())
                 waiter.complete(list(found.result().partitions))
 
         found.add_callback(known)
         return waiter
 
-    def topic_known(self, image: ClusterImage, info: TopicInfo) -> None:
+    def update_topic_queues(self, image: ClusterImage, info: TopicInfo) -> None:
         """Metadata has a topic, be it as before: let the queues know."""
         leaders = [
             (image.leader(info.name, number), image.leader_epoch(info.name, number))
@@ -252,13 +254,13 @@ class ProducerCore:
         ]
         self.accumulator.update_topic(info.name, leaders)
 
-    def _image_came(self, image: ClusterImage) -> None:
+    def _image_updated(self, image: ClusterImage) -> None:
         for name in self.accumulator.topics:
             info = image.topics.get(name)
             if info is None:
                 self.accumulator.forget_topic(name)
             elif not info.error:
-                self.topic_known(image, info)
+                self.update_topic_queues(image, info)
 
     # Looking.
 
@@ -308,7 +310,7 @@ class ProducerCore:
         left = len(batches)
 
         def end() -> None:
-            waiter.complete(records_open(batches))
+            waiter.complete(undelivered_records(batches))
 
         def one_done() -> None:
             nonlocal left
@@ -352,6 +354,6 @@ class ProducerCore:
         closed.complete(flushed.result())
 
 
-def records_open(batches: list[ProducerBatch]) -> int:
+def undelivered_records(batches: list[ProducerBatch]) -> int:
     """How many of their records have no outcome yet."""
     return sum(int(batch.count) for batch in batches if not batch.result.done)

@@ -28,7 +28,7 @@ from mypy_extensions import i64
 from odradek.client.errors import KafkaError
 from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
-from odradek.client.producer.futures import Face, ProduceRequestResult
+from odradek.client.producer.futures import ProduceRequestResult, WaitStrategy
 from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue, TopicQueues
 from odradek.client.producer.partitioner import BuiltInPartitioner
 from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, split
@@ -55,7 +55,7 @@ class ReadyCheckResult:
 
 
 @final
-class NodeLatency:
+class NodeLatencyStats:
     """Since when a node has taken nothing although there was something for it."""
 
     def __init__(self, now_ms: i64) -> None:
@@ -81,7 +81,7 @@ class RecordAccumulator:
         settings: AccumulatorSettings,
         pool: BufferPool,
         lock: Lock,
-        face: Face,
+        wait_strategy: WaitStrategy,
         clock: Clock,
         random: Random,
         retry_backoff: ExponentialBackoff,
@@ -98,14 +98,14 @@ class RecordAccumulator:
         """Called when there may be something to send; any thread."""
         self.transaction_manager = transaction_manager
         self._lock = lock
-        self._face = face
+        self._wait_strategy = wait_strategy
         self._clock = clock
         self._random = random
         self._retry_backoff = retry_backoff
         self._active: dict[PartitionQueue, None] = {}
         """The queues that are not empty, in rotation."""
         self._flushes: i64 = 0
-        self._latencies: dict[int, NodeLatency] = {}
+        self._latencies: dict[int, NodeLatencyStats] = {}
 
     # Topics.
 
@@ -147,7 +147,7 @@ class RecordAccumulator:
         """Take a record in; `partition` -1 leaves the choice to the topic's partitioner.
 
         Answers with the result that will tell its outcome, and its index there. None: there is no
-        memory; come back with a `spare` buffer, of `room_for` the record. It goes back if it is not
+        memory; come back with a `spare` buffer, of `buffer_size_for` the record. It goes back if it is not
         needed, also when this raises what the producer was closed with.
         """
         try:
@@ -166,7 +166,7 @@ class RecordAccumulator:
                 self.wake()
             return result, index
         if spare is None:
-            spare = self.pool.allocate(self.room_for(key, value, encoded_headers))
+            spare = self.pool.allocate(self.buffer_size_for(key, value, encoded_headers))
             if spare is None:
                 return None, 0
         now_ms: i64 = self._clock.monotonic_ms()
@@ -227,7 +227,7 @@ class RecordAccumulator:
         settings = self.settings
         batch = ProducerBatch(
             queue.topic_partition,
-            ProduceRequestResult(name, number, self._face, self._lock),
+            ProduceRequestResult(name, number, self._wait_strategy, self._lock),
             RecordBatchBuilder(settings.codec, level=settings.level, writer=buffer.writer),
             buffer,
             buffer.size,
@@ -239,7 +239,9 @@ class RecordAccumulator:
         self.incomplete[batch] = None
         topic.used = True
 
-    def room_for(self, key: bytes | None, value: bytes | None, encoded_headers: bytes) -> i64:
+    def buffer_size_for(
+        self, key: bytes | None, value: bytes | None, encoded_headers: bytes
+    ) -> i64:
         """How large a buffer a batch needs that begins with this record."""
         size: i64 = HEADER_BYTES + size_upper_bound(key, value, encoded_headers)
         return size if size > self.settings.batch_bytes else self.settings.batch_bytes
@@ -279,7 +281,7 @@ class RecordAccumulator:
         if self.settings.availability_timeout_ms > 0:
             latency = self._latencies.get(node_id)
             if latency is None:
-                latency = self._latencies[node_id] = NodeLatency(now_ms)
+                latency = self._latencies[node_id] = NodeLatencyStats(now_ms)
             latency.ready_ms = now_ms
             if can_drain:
                 latency.drained_ms = now_ms
@@ -320,7 +322,7 @@ class RecordAccumulator:
         if manager is not None:
             if not manager.may_drain(batch):
                 return False
-            manager.drained(batch)
+            manager.assign_sequence(batch)
         return True
 
     def _take_first(self, queue: PartitionQueue) -> ProducerBatch:
@@ -371,7 +373,7 @@ class RecordAccumulator:
                 self.incomplete[part] = None
                 self._insert(part)
         big.split_into(parts)
-        self.finished(big)
+        self.deallocate(big)
         return len(parts)
 
     def _insert(self, batch: ProducerBatch) -> None:
@@ -382,7 +384,7 @@ class RecordAccumulator:
 
     # The end.
 
-    def finished(self, batch: ProducerBatch) -> None:
+    def deallocate(self, batch: ProducerBatch) -> None:
         """It is done: its memory goes back, once no request carries it."""
         with self._lock:
             self.incomplete.pop(batch, None)

@@ -24,7 +24,7 @@ NO_TIMESTAMP: Final[i64] = -1
 NO_HEADER_LIST: Final[list[Header]] = []
 
 
-class RecordSource:
+class RecordInput:
     """`count` records; those of an index are asked for in any order."""
 
     def __init__(self, count: i64) -> None:
@@ -50,7 +50,7 @@ class RecordSource:
 
 
 @final
-class ListSource(RecordSource):
+class ListInput(RecordInput):
     """Objects with their serializers; `keys` None: none has a key."""
 
     def __init__(
@@ -184,7 +184,7 @@ class NumberColumn:
 
 
 @final
-class ColumnSource(RecordSource):
+class ColumnInput(RecordInput):
     """Columns of equal length; None for those there are not."""
 
     def __init__(

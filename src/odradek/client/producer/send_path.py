@@ -4,7 +4,7 @@ From a serialized record to its place in the accumulator: size, partition, appen
 
     send ─► topic known? ─► size ─► partition ─► accumulator.append ─► future
                │ no                                   │ no memory
-               └──────────► ProducerRecord ◄──────────┘    it has to wait: see `pending_send`
+               └──────────► SerializedRecord ◄──────────┘    it has to wait: see `pending_send`
 
 Which partition: the one given; else the one that the user's partitioner names; else by the key, as
 the Java client does, unless `partitioner.ignore.keys`; else the sticky one of the topic. That is
@@ -15,8 +15,8 @@ Any thread. A compiled leaf: the inner loop of every producer.
 From what the application gives to what is queued: the first steps of every send, in both faces.
 
     key, value ─► serializers ─► bytes ┐
-    headers ─► checked, encoded ───────┼─► RecordRouting.send ─► a future
-    timestamp ─► ms, or now ───────────┘                     └► a ProducerRecord: it must wait
+    headers ─► checked, encoded ───────┼─► RecordRouter.send ─► a future
+    timestamp ─► ms, or now ───────────┘                     └► a SerializedRecord: it must wait
 
 A compiled leaf: everything a send does before it returns is here and below.
 """
@@ -34,10 +34,10 @@ from odradek.client.errors import BufferFull, RecordTooLarge, SerializationError
 from odradek.client.producer.buffer_pool import Buffer
 from odradek.client.producer.futures import Deliveries, FutureRecordMetadata
 from odradek.client.producer.partition_queue import TopicQueues
-from odradek.client.producer.partitioner import partition_of
+from odradek.client.producer.partitioner import partition_for_key
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.record_input import ListSource, RecordSource
+from odradek.client.producer.record_input import ListInput, RecordInput
 from odradek.client.producer.settings import Partitioner, ProducerSettings
 from odradek.client.serializers import Serializer, headers_of
 from odradek.model.env import Clock
@@ -46,7 +46,7 @@ from odradek.protocol.records import NO_HEADERS, Header, encode_headers, size_up
 
 
 @final
-class ProducerRecord:
+class SerializedRecord:
     """What is to be sent. `partition` -1: any; `headers` are encoded."""
 
     def __init__(
@@ -75,7 +75,7 @@ STICKY_PARTITION: Final[i64] = -2
 
 
 @final
-class RecordRouting:
+class RecordRouter:
     """Of one producer."""
 
     def __init__(self, accumulator: RecordAccumulator, settings: ProducerSettings) -> None:
@@ -94,7 +94,7 @@ class RecordRouting:
         value: bytes | None,
         headers: bytes,
         callback: DeliveryCallback | None,
-    ) -> FutureRecordMetadata | ProducerRecord:
+    ) -> FutureRecordMetadata | SerializedRecord:
         """Take a record in; or what is to wait, if that is not possible now. Raises `KafkaError`.
 
         `partition` may be `ANY_PARTITION`; `headers` are encoded.
@@ -104,15 +104,15 @@ class RecordRouting:
             if self.accumulator.closed is not None:
                 raise self.accumulator.closed
         else:
-            partition = self._choose(queues, partition, key, value, headers)
+            partition = self._choose_partition(queues, partition, key, value, headers)
             result, index = self.accumulator.append(
                 queues, partition, timestamp_ms, key, value, headers, callback, None
             )
             if result is not None:
                 return FutureRecordMetadata(result, index, timestamp_ms)
-        return ProducerRecord(topic, partition, timestamp_ms, key, value, headers, callback)
+        return SerializedRecord(topic, partition, timestamp_ms, key, value, headers, callback)
 
-    def _choose(
+    def _choose_partition(
         self,
         queues: TopicQueues,
         partition: i64,
@@ -127,14 +127,14 @@ class RecordRouting:
         if partition != ANY_PARTITION:
             return partition
         if self._partitioner is not None:
-            partition = self._ask(self._partitioner, queues, key, value)
+            partition = self._ask_partitioner(self._partitioner, queues, key, value)
             if partition >= 0:
                 return partition
         if key is not None and self._by_key:
-            return partition_of(key, queues.partition_count)
+            return partition_for_key(key, queues.partition_count)
         return STICKY_PARTITION
 
-    def _ask(
+    def _ask_partitioner(
         self, partitioner: Partitioner, queues: TopicQueues, key: bytes | None, value: bytes | None
     ) -> i64:
         count: int = queues.partition_count
@@ -158,12 +158,12 @@ class RecordRouting:
     def send_many(
         self,
         topic: str,
-        source: RecordSource,
+        source: RecordInput,
         first: i64,
         partition: i64,
         timestamp_ms: i64,
         deliveries: Deliveries,
-    ) -> tuple[i64, ProducerRecord | None]:
+    ) -> tuple[i64, SerializedRecord | None]:
         """Take in records from the one at `first` on, until one has to wait: its index, and itself;
         their number and None if none has to. `partition` and `timestamp_ms` are for those that have
         none of their own. Raises `KafkaError`; those before were taken in."""
@@ -178,7 +178,7 @@ class RecordRouting:
                 time_ms = timestamp_ms
             key, value, headers = source.key(index), source.value(index), source.headers(index)
             if queues is not None and chosen < queues.partition_count:
-                chosen = self._choose(queues, chosen, key, value, headers)
+                chosen = self._choose_partition(queues, chosen, key, value, headers)
                 result, place = accumulator.append(
                     queues, chosen, time_ms, key, value, headers, None, None
                 )
@@ -188,16 +188,16 @@ class RecordRouting:
                     continue
             elif accumulator.closed is not None:
                 raise accumulator.closed
-            return index, ProducerRecord(topic, chosen, time_ms, key, value, headers, None)
+            return index, SerializedRecord(topic, chosen, time_ms, key, value, headers, None)
         return index, None
 
-    def append(self, record: ProducerRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
+    def append(self, record: SerializedRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
         """Take in a record whose topic is known, with the memory it was given; None if it needs
-        some. Memory is given only to a record that has its partition (`_choose` decides and
+        some. Memory is given only to a record that has its partition (`_choose_partition` decides and
         refuses before), so nothing but the accumulator can raise then, and it gives it back."""
         queues = self.accumulator.topics[record.topic]
         key, value, headers = record.key, record.value, record.headers
-        record.partition = self._choose(queues, record.partition, key, value, headers)
+        record.partition = self._choose_partition(queues, record.partition, key, value, headers)
         result, index = self.accumulator.append(
             queues,
             record.partition,
@@ -210,12 +210,12 @@ class RecordRouting:
         )
         return None if result is None else FutureRecordMetadata(result, index, record.timestamp_ms)
 
-    def knows_topic(self, record: ProducerRecord) -> bool:
+    def knows_topic(self, record: SerializedRecord) -> bool:
         """Whether a record that could not be taken in lacks memory; otherwise it is metadata."""
         queues = self.accumulator.topics.get(record.topic)
         return queues is not None and record.partition < queues.partition_count
 
-    def cannot_take(self, record: ProducerRecord) -> BufferFull:
+    def buffer_full_error(self, record: SerializedRecord) -> BufferFull:
         """For who does not want to wait."""
         if not self.knows_topic(record):
             return BufferFull(
@@ -238,13 +238,13 @@ NOW: Final = -1
 
 
 @final
-class Intake:
+class SendPath:
     """Of one producer. Any thread."""
 
     def __init__(
-        self, routing: RecordRouting, key: Serializer, value: Serializer, clock: Clock
+        self, router: RecordRouter, key: Serializer, value: Serializer, clock: Clock
     ) -> None:
-        self._routing = routing
+        self._router = router
         self._key = key
         self._value = value
         self._clock = clock
@@ -258,7 +258,7 @@ class Intake:
         partition: int | None,
         timestamp: datetime | int | None,
         callback: DeliveryCallback | None,
-    ) -> FutureRecordMetadata | ProducerRecord:
+    ) -> FutureRecordMetadata | SerializedRecord:
         """The record's future; or the record, serialized, if it has to wait. Raises `KafkaError`,
         `ValueError` for a partition or time that cannot be, `TypeError` for a topic that is no
         text."""
@@ -275,26 +275,26 @@ class Intake:
         chosen: i64 = ANY_PARTITION
         if partition is not None:
             chosen = checked_partition(partition)
-        timestamp_ms = self._clock.wall_ms() if timestamp is None else milliseconds(timestamp)
-        return self._routing.send(
+        timestamp_ms = self._clock.wall_ms() if timestamp is None else timestamp_ms_of(timestamp)
+        return self._router.send(
             name, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
         )
 
     def source(
         self, topic: object, values: Sequence[object], keys: Sequence[object] | None, headers: Any
-    ) -> RecordSource:
+    ) -> RecordInput:
         """Many objects to send; `headers` are those of every record."""
         pairs = headers_of(headers) if headers else NO_HEADER_LIST
         name = text_of("topic", topic)
-        return ListSource(name, values, keys, self._key, self._value, pairs)
+        return ListInput(name, values, keys, self._key, self._value, pairs)
 
-    def many(
+    def bulk(
         self,
         topic: object,
-        sources: Iterable[RecordSource],
+        sources: Iterable[RecordInput],
         partition: int | str | None,
         timestamp: datetime | int | str | None,
-    ) -> ManySend:
+    ) -> BulkSend:
         """All records of some sources, to be sent step by step. A partition or timestamp of text is
         the name of a column of the sources' own."""
         chosen: i64 = ANY_PARTITION
@@ -302,27 +302,27 @@ class Intake:
             chosen = checked_partition(partition)
         timestamp_ms: i64 = NOW
         if timestamp is not None and not isinstance(timestamp, str):
-            timestamp_ms = milliseconds(timestamp)
+            timestamp_ms = timestamp_ms_of(timestamp)
         name = text_of("topic", topic)
-        return ManySend(self._routing, self._clock, name, iter(sources), chosen, timestamp_ms)
+        return BulkSend(self._router, self._clock, name, iter(sources), chosen, timestamp_ms)
 
 
 @final
-class ManySend:
+class BulkSend:
     """Many records on their way in: `step` until it gives None, waiting for what it gives."""
 
     def __init__(
         self,
-        routing: RecordRouting,
+        router: RecordRouter,
         clock: Clock,
         topic: str,
-        sources: Iterator[RecordSource],
+        sources: Iterator[RecordInput],
         partition: i64,
         timestamp_ms: i64,
     ) -> None:
         self.deliveries = Deliveries()
         """Of all that is in."""
-        self._routing = routing
+        self._router = router
         self._clock = clock
         self._topic = topic
         self._sources = sources
@@ -330,16 +330,16 @@ class ManySend:
         self._timestamp_ms = timestamp_ms
         self._now_ms: i64 = NOW
         self._next: i64 = 0
-        self._source: RecordSource | None = None
+        self._source: RecordInput | None = None
 
-    def step(self) -> ProducerRecord | None:
+    def step(self) -> SerializedRecord | None:
         """Take in as many as there is room for; the one that has to wait, None when all are in.
 
         Raises what a record of its kind is refused with; those before it are in.
         """
-        source = self._begun() if self._source is None else self._source
+        source = self._next_input() if self._source is None else self._source
         while source is not None:
-            self._next, record = self._routing.send_many(
+            self._next, record = self._router.send_many(
                 self._topic,
                 source,
                 self._next,
@@ -349,10 +349,10 @@ class ManySend:
             )
             if record is not None:
                 return record
-            source = self._begun()
+            source = self._next_input()
         return None
 
-    def _begun(self) -> RecordSource | None:
+    def _next_input(self) -> RecordInput | None:
         """The next source, none of which is in."""
         self._source = next(self._sources, None)
         self._next = 0
@@ -360,7 +360,7 @@ class ManySend:
         self._now_ms = self._clock.wall_ms() if given == NOW else given
         return self._source
 
-    def waited(self, future: FutureRecordMetadata) -> None:
+    def add_queued(self, future: FutureRecordMetadata) -> None:
         """The one that had to wait is in."""
         self.deliveries.add_future(future)
         self._next += 1
@@ -373,7 +373,7 @@ def checked_partition(partition: int) -> int:
     return partition
 
 
-def milliseconds(timestamp: object) -> int:
+def timestamp_ms_of(timestamp: object) -> int:
     """A time of the user's in ms since 1970. Raises `SerializationError`."""
     if isinstance(timestamp, datetime):
         timestamp = round(timestamp.timestamp() * 1000)

@@ -35,7 +35,7 @@ from odradek.client.errors import (
 from odradek.client.net.alarm import Alarm
 from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.client.net.network_client import ConnectionListener
-from odradek.client.producer.batch_completion import Completion
+from odradek.client.producer.batch_completion import BatchCompletion
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
 from odradek.client.producer.producer_batch import ProducerBatch
@@ -65,7 +65,7 @@ class Sender(ConnectionListener):
         self.metrics = metrics
         self.in_flight: dict[ProducerBatch, None] = {}
         """The batches that requests carry, in the order in which they were sent."""
-        self._completion = Completion(accumulator, self.manager, metrics, settings.retries)
+        self._completion = BatchCompletion(accumulator, self.manager, metrics, settings.retries)
         self._engine = engine
         self._client = engine.client
         self._metadata = engine.metadata
@@ -106,7 +106,7 @@ class Sender(ConnectionListener):
         now_ms = self._engine.env.clock.monotonic_ms()
         self.accumulator.pool.serve()
         if self.manager is not None:
-            self._care_for_sequences(self.manager)
+            self._resolve_sequences(self.manager)
         delay_ms = self._send_data(now_ms)
         # An alarm that rings too early finds nothing, and is cheaper than setting it every time.
         if self.accumulator.has_undrained or self.in_flight:
@@ -160,13 +160,13 @@ class Sender(ConnectionListener):
         self._client.send(
             node_id,
             produce.request(),
-            lambda call: self._ended(call, produce),
+            lambda call: self._request_ended(call, produce),
             expects_response=settings.acks != 0,
         )
 
     # Answers.
 
-    def _ended(self, call: ClientRequest, produce: ProduceBatches) -> None:
+    def _request_ended(self, call: ClientRequest, produce: ProduceBatches) -> None:
         now_ms = self._engine.env.clock.monotonic_ms()
         for batch in produce.batches:
             batch.in_flight = False
@@ -174,20 +174,20 @@ class Sender(ConnectionListener):
             if self._keeps_order:
                 self.accumulator.mute(batch.topic_partition, False)
         if call.error is not None:
-            self._unanswered(call, produce, now_ms)
+            self._handle_failure(call, produce, now_ms)
         elif call.response is None:
             for batch in produce.batches:
-                self._completion.ended(batch, WRITTEN_UNSEEN, now_ms)
+                self._completion.request_ended(batch, WRITTEN_UNSEEN, now_ms)
         else:
-            self._answered(call, produce, now_ms)
+            self._handle_response(call, produce, now_ms)
         self.run_soon()
 
-    def _unanswered(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
+    def _handle_failure(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
         error = call.error
         assert error is not None
         if call.was_sent:
             for batch in produce.batches:
-                batch.answer_is_lost()
+                batch.response_lost()
         if isinstance(error, ClientClosed | UnsupportedVersion):
             for batch in produce.batches:
                 self._completion.abort(batch, error)
@@ -195,10 +195,10 @@ class Sender(ConnectionListener):
         timed_out = isinstance(error, RequestTimeout)
         code = ErrorCode.REQUEST_TIMED_OUT if timed_out else ErrorCode.NETWORK_EXCEPTION
         for batch in produce.batches:
-            self._completion.ended(batch, Outcome(code, text=str(error)), now_ms)
+            self._completion.request_ended(batch, Outcome(code, text=str(error)), now_ms)
         self._metadata.request_update()
 
-    def _answered(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
+    def _handle_response(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
         response = call.response
         self.metrics.request_latency.record(now_ms - call.sent_ms, now_ms)
         self.metrics.produce_throttle_time.record(response.throttle_time_ms, now_ms)
@@ -208,7 +208,7 @@ class Sender(ConnectionListener):
         refresh = False
         for batch, outcome in produce.outcomes(response):
             refresh = refresh or outcome.error.refresh_metadata
-            self._completion.ended(batch, outcome, now_ms)
+            self._completion.request_ended(batch, outcome, now_ms)
         if refresh:
             self._metadata.request_update()
 
@@ -233,8 +233,8 @@ class Sender(ConnectionListener):
 
     # The producer id.
 
-    def _care_for_sequences(self, manager: TransactionManager) -> None:
-        manager.resolve()
+    def _resolve_sequences(self, manager: TransactionManager) -> None:
+        manager.maybe_resolve_sequences()
         if manager.needs_producer_id and not self._obtaining:
             self._obtaining = True
             spawn(self._obtain_producer_id(manager)).add_callback(lambda _: self.run_soon())

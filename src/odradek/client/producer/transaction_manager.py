@@ -92,8 +92,8 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-NOTHING: Final[i64] = -1
-NOWHERE: Final[i64] = 1 << 62
+NO_ORDINAL: Final[i64] = -1
+AFTER_ALL: Final[i64] = 1 << 62
 """Behind all ordinals."""
 
 
@@ -108,41 +108,41 @@ class ProducerIdAndEpoch(NamedTuple):
         return self.producer_id > NO_PRODUCER_ID
 
 
-NONE: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @final
 class TxnPartitionEntry:
-    """Where one partition stands. `written`, `doubtful`, `arriving` and `missing` are ordinals of
+    """Where one partition stands. `last_written`, `last_doubtful`, `last_arriving` and `first_missing` are ordinals of
     batches of the present epoch."""
 
     def __init__(self, identity: ProducerIdAndEpoch) -> None:
         self.identity = identity
         self.next_sequence: i64 = 0
-        self.drained: i64 = 0
+        self.drained_batches: i64 = 0
         """Batches that got a sequence number so far."""
         self.in_flight: list[ProducerBatch] = []
         """Drained and not done, in order; those that wait to be sent again too."""
-        self.written: i64 = NOTHING
+        self.last_written: i64 = NO_ORDINAL
         """The last one that is known to be written."""
-        self.doubtful: i64 = NOTHING
+        self.last_doubtful: i64 = NO_ORDINAL
         """The last one that was given up, or split, although it may be written."""
-        self.arriving: i64 = NOTHING
+        self.last_arriving: i64 = NO_ORDINAL
         """The last of these of which the broker may yet get, or have, a copy, although it said that
         it misses something."""
-        self.missing: i64 = NOWHERE
+        self.first_missing: i64 = AFTER_ALL
         """The first one that is not written, and will not be."""
 
     @property
     def is_unresolved(self) -> bool:
-        return self.doubtful > self.written
+        return self.last_doubtful > self.last_written
 
     @property
     def has_gap(self) -> bool:
-        return self.missing != NOWHERE
+        return self.first_missing != AFTER_ALL
 
     @property
-    def is_settled(self) -> bool:
+    def cannot_be_written(self) -> bool:
         """Whether nothing is in flight that may have been written, or under way."""
         return all(batch.is_unwritten and not batch.in_flight for batch in self.in_flight)
 
@@ -172,45 +172,45 @@ class TxnPartitionEntry:
 
     # What became of batches.
 
-    def was_written(self, batch: ProducerBatch) -> None:
+    def batch_written(self, batch: ProducerBatch) -> None:
         """And so was all that is in front of it."""
-        if batch.ordinal > self.written:
-            self.written = batch.ordinal
+        if batch.ordinal > self.last_written:
+            self.last_written = batch.ordinal
 
-    def gave_up(self, batch: ProducerBatch) -> None:
+    def batch_failed(self, batch: ProducerBatch) -> None:
         """It is done and was not acknowledged."""
-        if batch.ordinal > self.missing:
+        if batch.ordinal > self.first_missing:
             return  # Nothing behind a gap is written.
         if not batch.in_doubt:
-            self.missing = batch.ordinal
+            self.first_missing = batch.ordinal
             return
-        if batch.ordinal > self.doubtful:
-            self.doubtful = batch.ordinal
-        if (batch.may_arrive or batch.in_flight) and batch.ordinal > self.arriving:
-            self.arriving = batch.ordinal
+        if batch.ordinal > self.last_doubtful:
+            self.last_doubtful = batch.ordinal
+        if (batch.may_arrive or batch.in_flight) and batch.ordinal > self.last_arriving:
+            self.last_arriving = batch.ordinal
 
-    def has_gone_on(self, batch: ProducerBatch) -> bool:
+    def written_past(self, batch: ProducerBatch) -> bool:
         """Whether something behind a batch that may be there is written."""
-        return batch.may_arrive and batch.ordinal < self.written
+        return batch.may_arrive and batch.ordinal < self.last_written
 
-    def may_follow(self, batch: ProducerBatch) -> bool:
+    def may_still_be_written(self, batch: ProducerBatch) -> bool:
         """Whether a batch that the broker refused, for something in front of it is missing, may be
         written yet under the number that it has."""
-        if self.missing < batch.ordinal:
+        if self.first_missing < batch.ordinal:
             return False
         if self.next_to_send_again is not batch:
             return True
-        return batch.may_arrive and self.written < self.arriving <= batch.ordinal
+        return batch.may_arrive and self.last_written < self.last_arriving <= batch.ordinal
 
-    def is_missing_from(self, batch: ProducerBatch) -> None:
+    def mark_unwritten_from(self, batch: ProducerBatch) -> None:
         """It will never be written under the number that it has, nor what is behind it."""
-        if batch.ordinal < self.missing:
-            self.missing = batch.ordinal
+        if batch.ordinal < self.first_missing:
+            self.first_missing = batch.ordinal
         for behind in self.in_flight:
             if behind.ordinal >= batch.ordinal:
                 behind.is_unwritten = True
 
-    def start_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
+    def start_sequences_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
         """All that is in flight, and what comes, belongs to this epoch, from 0 on."""
         sequence: i64 = 0
         for batch in self.in_flight:
@@ -218,14 +218,16 @@ class TxnPartitionEntry:
             sequence += batch.count
         self.identity = identity
         self.next_sequence = sequence
-        self.written = self.doubtful = self.arriving = NOTHING
-        self.missing = NOWHERE
+        self.last_written = self.last_doubtful = self.last_arriving = NO_ORDINAL
+        self.first_missing = AFTER_ALL
 
 
 EPOCH_MAX: Final = 32767
 REMEMBERED_BATCHES: Final[i64] = 5
 """How many batches of a producer a broker knows again."""
-MISSED: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+SEQUENCE_ERRORS: Final = frozenset(
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
+)
 """The broker misses something in front of a batch. It does not have that either: one that had been
 written would be a duplicate."""
 
@@ -235,12 +237,12 @@ class TransactionManager:
     """Of one idempotent producer."""
 
     def __init__(self) -> None:
-        self.identity: ProducerIdAndEpoch = NONE
+        self.identity: ProducerIdAndEpoch = NO_PRODUCER
         self.fatal_error: KafkaError | None = None
         self.epoch_bumps = 0
         """How often the epoch was bumped or the id given up."""
         self._partitions: dict[TopicPartition, TxnPartitionEntry] = {}
-        self._troubled: dict[TopicPartition, None] = {}
+        self._unresolved: dict[TopicPartition, None] = {}
         """Those unresolved or with a gap."""
 
     # The producer id.
@@ -276,23 +278,23 @@ class TransactionManager:
             return False
         if not entry.in_flight:
             return True
-        if entry.identity != self.identity or entry.written == NOTHING:
+        if entry.identity != self.identity or entry.last_written == NO_ORDINAL:
             return False
-        return entry.drained - entry.in_flight[0].drained_as < REMEMBERED_BATCHES
+        return entry.drained_batches - entry.in_flight[0].drain_index < REMEMBERED_BATCHES
 
-    def drained(self, batch: ProducerBatch) -> None:
+    def assign_sequence(self, batch: ProducerBatch) -> None:
         """It will be sent: give it its sequence number, unless it has one."""
         if batch.has_sequence:
             return
         entry = self.entry(batch.topic_partition)
         if entry.identity != self.identity:
-            entry.start_at_beginning(self.identity)
+            entry.start_sequences_at_beginning(self.identity)
         batch.set_producer_state(
             entry.identity.producer_id, entry.identity.epoch, entry.next_sequence
         )
         entry.next_sequence = (entry.next_sequence + batch.count) & SEQUENCE_MASK
-        batch.drained_as = entry.drained
-        entry.drained += 1
+        batch.drain_index = entry.drained_batches
+        entry.drained_batches += 1
         entry.add_in_flight(batch)
 
     # What became of it.
@@ -302,7 +304,7 @@ class TransactionManager:
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
         if entry.has_identity_of(batch):
-            entry.was_written(batch)
+            entry.batch_written(batch)
 
     def handle_failed_batch(self, batch: ProducerBatch) -> None:
         """It failed for good. Perhaps it was written (`in_doubt`); otherwise it was not, and what
@@ -310,8 +312,8 @@ class TransactionManager:
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
         if batch.has_sequence and entry.has_identity_of(batch):
-            entry.gave_up(batch)
-            self._troubled[batch.topic_partition] = None
+            entry.batch_failed(batch)
+            self._unresolved[batch.topic_partition] = None
 
     def replace_by_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """It was too large: these go out in its place, with its sequence numbers."""
@@ -323,53 +325,53 @@ class TransactionManager:
         sequence = batch.base_sequence
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
-            part.drained_as = batch.drained_as
+            part.drain_index = batch.drain_index
             part.may_arrive = part.may_be_written = batch.may_arrive
             sequence = (sequence + part.count) & SEQUENCE_MASK
             entry.add_in_flight(part)
         if batch.may_arrive:
-            entry.gave_up(batch)
-            self._troubled[batch.topic_partition] = None
+            entry.batch_failed(batch)
+            self._unresolved[batch.topic_partition] = None
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
         """Whether the batch may succeed when it is sent again; takes note of what the error
         tells."""
-        if error not in MISSED:
+        if error not in SEQUENCE_ERRORS:
             return error.retriable
         if error == ErrorCode.UNKNOWN_PRODUCER_ID and log_start_offset == -1:
             return True  # An old broker: too little is known.
         entry = self.entry(batch.topic_partition)
-        if entry.has_gone_on(batch):
+        if entry.written_past(batch):
             return False
-        if not batch.is_unwritten and not entry.may_follow(batch):
-            entry.is_missing_from(batch)
-            self._troubled[batch.topic_partition] = None
+        if not batch.is_unwritten and not entry.may_still_be_written(batch):
+            entry.mark_unwritten_from(batch)
+            self._unresolved[batch.topic_partition] = None
         return True
 
-    def resolve(self) -> None:
+    def maybe_resolve_sequences(self) -> None:
         """Get partitions out of trouble where all is known, bumping the epoch if there is a gap."""
-        if not self._troubled or not self.identity.is_valid:
+        if not self._unresolved or not self.identity.is_valid:
             return
         gaps: list[TopicPartition] = []
-        for partition in list(self._troubled):
+        for partition in list(self._unresolved):
             entry = self.entry(partition)
             if not entry.has_gap and not entry.is_unresolved:
-                del self._troubled[partition]
+                del self._unresolved[partition]
                 continue
             if not entry.has_gap and not entry.in_flight:
-                entry.missing = entry.doubtful  # Nothing is left that could tell.
-            if entry.has_gap and entry.is_settled:
+                entry.first_missing = entry.last_doubtful  # Nothing is left that could tell.
+            if entry.has_gap and entry.cannot_be_written:
                 gaps.append(partition)
         identity = self.identity
         if any(self.entry(partition).identity == identity for partition in gaps):
-            self.identity = identity = self._bumped()
+            self.identity = identity = self._bump_epoch()
         if not identity.is_valid:
             return  # They go on when there is a new id.
         for partition in gaps:
-            self.entry(partition).start_at_beginning(identity)
-            del self._troubled[partition]
+            self.entry(partition).start_sequences_at_beginning(identity)
+            del self._unresolved[partition]
 
-    def _bumped(self) -> ProducerIdAndEpoch:
+    def _bump_epoch(self) -> ProducerIdAndEpoch:
         self.epoch_bumps += 1
         producer_id, epoch = self.identity
-        return NONE if epoch >= EPOCH_MAX else ProducerIdAndEpoch(producer_id, epoch + 1)
+        return NO_PRODUCER if epoch >= EPOCH_MAX else ProducerIdAndEpoch(producer_id, epoch + 1)

@@ -1,32 +1,23 @@
-"""The last offset of every key in a stretch of log: what compaction compares records with.
+"""The records of a batch that compaction retains, by Kafka's rules, and the offset map they use.
 
-Exact where Kafka's is probabilistic: a key of up to 32 bytes stands for itself, a longer one is
-stood for by its BLAKE2b digest of 256 bits, marked so that it is no key's own text. The memory is
-bounded by the number of entries: `full` says when to stop adding. One batch more than that may
-still go in, since a pass must get on by at least one batch.
+A **record** is retained if
 
-`latest_offset` is how far the map knows the log; about records behind it the map says nothing.
+    its offset is above `OffsetMap.latest_offset`, the last offset that the map covers, or
+    it is the last of its key up to there, and has a value or is a tombstone still in its horizon
 
-Which records of a batch compaction keeps: Kafka's rules, and what they write.
+A tombstone is retained until the delete horizon of its batch, `delete.retention.ms` after the first
+pass that read it, so that readers which began before it can see the deletion. A record without a
+key, from a time when the topic was not compacted, is removed.
 
-A **record** stays if
+A **batch** without retained records is removed, but its header is retained if it is
 
-    it is behind what the map of keys knows, or
-    it is the last of its key up to there, and has a value or is a tombstone that may not go yet
+    the last batch of a known producer, whose next sequence must follow it
+    the end of a new segment: every closed segment must end just before the next one begins, which
+    distinguishes a compacted segment from one that has lost its end
 
-A tombstone stays until the delete horizon of its batch, which is `delete.retention.ms` after the
-pass that first met it; until then every reader that began before it has time to see the deletion.
-A record without a key (of a time when the topic was not compacted) goes.
-
-A **batch** all of whose records go, goes; but it stays as a bare header if it
-
-    is the last one of a producer that is remembered: its sequence is what the next one must follow
-    ends a new segment: every closed segment ends just before the next one begins, which is how a
-    segment that lost its end is told from one that was compacted
-
-**Control batches** stay, and records of **transactional batches** take no key's place: which
-transactions were committed is known only to a transaction coordinator, and until there is one,
-nothing may go on the word of a record that was perhaps never to be seen.
+**Control batches** are retained, and records of **transactional batches** replace no others: there
+is no transaction coordinator yet that knows which transactions were committed, and an aborted
+record must not remove another.
 """
 
 from __future__ import annotations
@@ -38,17 +29,25 @@ from typing import Final
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import empty_batch, rebuild_batch
-from odradek.protocol.records import RecordCursor
+from odradek.protocol.records import NO_TIMESTAMP, RecordCursor
 
 ENTRY_BYTES = 200
-"""What an entry takes at most in memory: the key's copy, its offset, its place in a dict that has
-just grown."""
+"""The most memory an entry takes: the key's copy, its offset, its place in a dict that has just
+grown."""
 LONGEST_OWN_KEY = 32
 DIGEST_MARK = b"\0"
 
 
 class OffsetMap:
-    """Key -> offset, for one pass over one log."""
+    """The last offset of each key in the dirty part of a log, for one pass.
+
+    Unlike Kafka's it is exact up to 32 bytes of key: such a key is stored itself, a longer one as
+    its 256-bit BLAKE2b digest with a mark that no short key has. The number of entries limits the
+    memory: add no more batches once it is `full`. One batch may exceed the capacity, since a pass
+    must advance by at least one batch.
+
+    `latest_offset`: the map covers the log up to here.
+    """
 
     __slots__ = ("_offsets", "capacity", "latest_offset")
 
@@ -65,11 +64,11 @@ class OffsetMap:
         return len(self._offsets) >= self.capacity
 
     def put(self, key: bytes, offset: int) -> None:
-        """`key` was written at `offset`, which is after all that were put before."""
+        """Set the last offset of `key`; offsets must ascend."""
         self._offsets[_entry(key)] = offset
 
     def get(self, key: bytes) -> int:
-        """The last offset of `key`; -1: it is not in the map."""
+        """Return the last offset of `key`, or -1."""
         return self._offsets.get(_entry(key), -1)
 
 
@@ -80,11 +79,11 @@ def _entry(key: bytes) -> bytes:
 
 
 LATEST_HORIZON_MS: Final = (1 << 61) - 1
-"""Of the timestamps that a batch can have; a horizon beyond is none."""
+"""The largest timestamp of a batch; a horizon beyond it is not set."""
 
 
 def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
-    """The records of a batch, with the timestamps they themselves have.
+    """Return a cursor over the records of a batch, with the timestamps of the records.
 
     Raises `InvalidRecords`, `CorruptCompression`, `SectionTooLarge`.
     """
@@ -95,9 +94,9 @@ def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
 
 
 def add_keys(data: bytes, header: RecordBatchHeader, start_offset: int, into: OffsetMap) -> int:
-    """Put the keys of a batch's records from `start_offset` on into the map; how many there were.
+    """Add the keys of a batch's records from `start_offset` on to the map.
 
-    Raises what `cursor_over` does.
+    Returns how many records the batch has. Raises what `cursor_over` does.
     """
     if header.is_control or header.is_transactional or header.count == 0:
         return 0
@@ -110,7 +109,7 @@ def add_keys(data: bytes, header: RecordBatchHeader, start_offset: int, into: Of
 
 
 class BatchRetention:
-    """The rules of one pass; counts what it saw."""
+    """The rules of one pass, and counts of the records it read and retained."""
 
     def __init__(
         self,
@@ -119,7 +118,7 @@ class BatchRetention:
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """`last_offsets`: of each producer's last batch, by producer id. Times are wall time."""
+        """`last_offsets`: by producer id, of its last batch. Times are wall time."""
         self._offset_map = offset_map
         self._last_offsets = last_offsets
         self._now_ms = now_ms
@@ -130,7 +129,7 @@ class BatchRetention:
         self.batches_changed = 0
 
     def retained(self, data: bytes, header: RecordBatchHeader, *, ends_segment: bool) -> bytes:
-        """What is to be written of the batch; empty: nothing. Raises what `cursor_over` does."""
+        """Return the bytes to write for a batch, or nothing. Raises what `cursor_over` does."""
         self.records_read += header.count
         if header.is_control:
             self.records_kept += header.count
@@ -155,11 +154,11 @@ class BatchRetention:
     def _split_records(
         self, data: bytes, header: RecordBatchHeader
     ) -> tuple[list[tuple[int, int]], bool, int, bytes]:
-        """Where the records are that stay, whether there is a tombstone among them, the largest of
-        their timestamps, and the section they are in.
+        """Return the positions of the retained records, True if a tombstone is among them, their
+        largest timestamp, and the section they are in.
         """
         kept: list[tuple[int, int]] = []
-        tombstones, max_timestamp = False, record_batch.NO_TIMESTAMP
+        tombstones, max_timestamp = False, NO_TIMESTAMP
         cursor = cursor_over(data, header)
         keeps_tombstones = not header.has_delete_horizon or self._now_ms < header.base_timestamp
         start = cursor.end_of_record

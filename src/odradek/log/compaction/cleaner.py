@@ -1,44 +1,40 @@
-"""Which part of a compacted log may be cleaned, and how much that is worth.
+"""One pass of compaction over one log: what it may clean (`LogToClean`) and the pass (`Cleaner`).
 
-    |<------ clean ------>|<----------- dirty ----------->|<------- not yet ------->|
+    |<------ clean ------>|<----------- dirty ----------->|<----- uncleanable ----->|
     log start             first dirty offset              first uncleanable offset  log end
 
-*Clean* is what earlier passes have seen: no key is there twice. The first dirty offset is recorded
-in `cleaner-offset-checkpoint`. A pass compares the dirty part with itself and with the clean one.
+*Clean*: earlier passes have seen it, so no key is in it twice. The first dirty offset is recorded
+in `cleaner-offset-checkpoint`.
 
-Not yet: the active segment; what is not committed; what a recovery would read again (from the
-recovery point on); segments with a record younger than `min.compaction.lag.ms`. Whole segments
-only.
+*Uncleanable*: the active segment; what is not committed; what a recovery would read again (from the
+recovery point on); segments with a record younger than `min.compaction.lag.ms`. A pass cleans whole
+segments only.
 
-A log is worth a pass if the dirty part is more than `min.cleanable.dirty.ratio` of what could be
-cleaned, or if its oldest segment has waited longer than `max.compaction.lag.ms`.
+A log is worth a pass if the dirty part is more than `min.cleanable.dirty.ratio` of the cleanable
+part, or if its oldest dirty segment has waited longer than `max.compaction.lag.ms`.
 
-The segments that a pass of compaction reads, and which of them become one.
+**A pass.** Afterwards no key is twice in the cleaned part.
 
-They are taken down when a pass begins, on the owner thread, for the log goes on meanwhile.
+    map      read the dirty part, oldest first, until its end or until the offset map is full
+    clean    read everything up to there in groups of neighbouring segments that fit into one; write
+             the records that `batch_retention` retains to a new segment
+    swap     replace each group by its new segment (`segment_swap`)
 
-One pass of compaction over one log: afterwards no key is twice in the part that was cleaned.
-
-    map      read the dirty part, oldest first, until its end or until the map of keys is full
-    clean    read everything up to there, group by group of neighbouring segments that fit into one,
-             keep of each batch what `batch_retention` says, and write it to a new segment
-    swap     put each new segment in the place of its group (`segment_swap`)
-
-Groups are replaced in order and one at a time, so wherever a pass ends, what was removed is still
-said later in the log. Offsets, order and leader epochs are as they were; there are gaps.
+Groups are replaced in order and one at a time, so wherever a pass ends, the log still has a later
+record for each removed one. Offsets, order and leader epochs do not change; there are gaps.
 
 A pass is a generator of steps, which a worker takes one by one (`next`). It yields either the bytes
-that were read and written since the last step, for whoever paces it, or a function of the log for
-the owner thread, after which it goes on on a worker. Between two steps it may be dropped: what is
-half done is removed, or completed, when the log is cleaned or opened again. A step reads at most
-one piece of the log and looks at a few thousand records, or at one batch with more; the memory of a
-pass is the map, two pieces and the largest batch.
+that were read and written since the last step, for a throttle, or a function that the owner thread
+calls with the log before the next step. A pass may be dropped between two steps: unfinished files
+are removed, or completed, when the log is cleaned or opened again. A step reads at most one chunk
+of the log and looks at a few thousand records, or at one batch with more. The memory of a pass is
+the offset map, two chunks and the largest batch.
 
-Every batch is verified before it is rewritten: damage must not get a new checksum. `BadBatch` and
-the like mean that this log cannot be cleaned; nothing of it has been touched.
+Every batch is verified before it is rewritten, so that damage does not get a new checksum.
+`UNCLEANABLE` errors mean that this log cannot be cleaned; nothing of it was changed.
 
-Files are read and written through objects of this pass's own, since those of the log belong to the
-owner thread.
+The pass reads and writes files through its own objects, since those of the log belong to the owner
+thread. The segments to read are listed on the owner thread when the pass begins.
 """
 
 from __future__ import annotations
@@ -62,13 +58,15 @@ from odradek.protocol.records import InvalidRecords
 
 @dataclass(slots=True, frozen=True)
 class LogToClean:
-    """What a pass over `log` would do. Bytes are of whole segments; one that the last pass was cut
-    short in counts as clean and as cleanable, as in Kafka.
+    """The part of `log` that a pass would clean (Kafka's class of that name).
+
+    Bytes are of whole segments. A segment in which the last pass stopped counts as clean and as
+    cleanable, as in Kafka.
     """
 
     log: Log
     segments: list[Segment]
-    """Those before the first uncleanable offset, clean ones included."""
+    """The segments before the first uncleanable offset, including the clean ones."""
     first_dirty_offset: int
     first_uncleanable_offset: int
     clean_bytes: int
@@ -88,9 +86,10 @@ class LogToClean:
 
 
 def log_to_clean(log: Log, clean_offset: int | None, now_ms: int) -> LogToClean:
-    """What there is to clean; `clean_offset` is the recorded first dirty offset, if there is one.
+    """Return the part of a log that a pass would clean.
 
-    `now_ms`: wall time that does not jump. Raises `LogDamaged`, `OSError`.
+    `clean_offset`: the recorded first dirty offset, or None. `now_ms`: wall time that does not
+    jump. Raises `LogDamaged`, `OSError`.
     """
     first_dirty = clean_offset if clean_offset is not None else log.log_start_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
@@ -115,7 +114,7 @@ def log_to_clean(log: Log, clean_offset: int | None, now_ms: int) -> LogToClean:
 
 
 def _before(log: Log, offset: int) -> list[Segment]:
-    """The inactive segments that end at or before `offset`."""
+    """Return the inactive segments that end at or before `offset`."""
     inactive = log.segments.items[:-1]
     return [s for n, s in enumerate(inactive) if log.segments.end_of(n) <= offset]
 
@@ -135,7 +134,7 @@ def _waited_too_long(segments: list[Segment], now_ms: int, lag_ms: int) -> bool:
 
 @dataclass(slots=True, frozen=True)
 class SourceSegment:
-    """A segment as it was when the pass began; `end_offset` is where the next one begins."""
+    """A segment when the pass began; `end_offset` is the base offset of the next one."""
 
     segment: Segment
     path: str
@@ -145,7 +144,7 @@ class SourceSegment:
 
 
 def source_segments(plan: LogToClean) -> list[SourceSegment]:
-    """The segments of a plan, each with its end."""
+    """Return the segments of a plan, each with its end."""
     ends = [segment.base_offset for segment in plan.segments[1:]]
     return [
         SourceSegment(segment, segment.file.path, segment.size, segment.base_offset, end)
@@ -156,7 +155,7 @@ def source_segments(plan: LogToClean) -> list[SourceSegment]:
 def group_segments(
     sources: list[SourceSegment], segment_bytes: int
 ) -> Iterator[list[SourceSegment]]:
-    """Neighbours that together are no larger than one segment, as many as go together."""
+    """Yield groups of neighbouring segments, each as large as one segment may be."""
     group: list[SourceSegment] = []
     for source in sources:
         if group and (
@@ -180,7 +179,7 @@ Step = int | OwnerStep
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What a pass did, for the broker's log and tests. Bytes are of segments."""
+    """What a pass read and wrote, for log lines and tests. Bytes are of segments."""
 
     map_bytes_read: int = 0
     bytes_read: int = 0
@@ -192,7 +191,7 @@ class CleanerStats:
 
 
 class Cleaner:
-    """A pass. Take `steps` to their end; then `end_offset` is the new first dirty offset."""
+    """A pass. When all `steps` were taken, `end_offset` is the new first dirty offset."""
 
     def __init__(
         self,
@@ -203,8 +202,9 @@ class Cleaner:
         now_ms: int,
         chunk_bytes: int,
     ) -> None:
-        """Owner thread: what the worker needs of the log is read here, and the log is marked as
-        being cleaned; whoever takes the steps ends that. `offset_map` is empty; `now_ms` is wall time
+        """Read what the worker needs of the log and mark the log as being cleaned. Owner thread.
+
+        The caller that takes the steps ends the mark. `offset_map` is empty; `now_ms` is wall time
         that does not jump.
         """
         plan.log.cleaning = True
@@ -221,16 +221,16 @@ class Cleaner:
         )
         self.stats = CleanerStats()
         self.deletions: list[Deletion] = []
-        """Files that were replaced, to be removed when their delay is over."""
+        """Replaced segments, whose files are removed after their delay."""
 
     @property
     def end_offset(self) -> int:
-        """Where the clean part ends after the pass."""
+        """The end of the clean part after the pass."""
         return self._offset_map.latest_offset + 1
 
     def steps(self) -> Generator[Step, None, None]:
-        """Raises `UNCLEANABLE` errors, `LogDirFailure`, `OSError` for what could not be read or had
-        no room.
+        """Run the pass. Raises `UNCLEANABLE` errors, `LogDirFailure`, and `OSError` for a failed
+        read or a full disk.
         """
         remove_unfinished(self._disk, self._directory)
         yield from self._map_keys()
@@ -240,7 +240,7 @@ class Cleaner:
         self.stats.records_read = self._retention.records_read
         self.stats.records_kept = self._retention.records_kept
 
-    # The map.
+    # The offset map
 
     def _map_keys(self) -> Iterator[Step]:
         start, offset_map = self._first_dirty_offset, self._offset_map
@@ -270,7 +270,7 @@ class Cleaner:
             file, source.size, source.base_offset, source.end_offset, self._chunk_bytes
         )
 
-    # One group.
+    # One group of segments
 
     def _replace(self, group: list[SourceSegment]) -> Iterator[Step]:
         changed = self._retention.batches_changed
@@ -299,7 +299,7 @@ class Cleaner:
                 swap.abort()
             raise
         finally:
-            cleaned.close()  # whatever became of it: nobody else would
+            cleaned.close()  # in any case: the log opens its own
         try:
             swap.mark_deleted()
             yield swap.rename_into_place
@@ -312,7 +312,7 @@ class Cleaner:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """What fails here is judged as an append is."""
+        """Classify errors as those of an append."""
         try:
             yield
         except OSError as error:
@@ -340,7 +340,7 @@ class Cleaner:
         headers: list[RecordBatchHeader],
         end_offset: int,
     ) -> int:
-        """Write what stays of some batches; how many bytes that were."""
+        """Write the retained parts of some batches and return the bytes written."""
         parts: list[Buffer] = []
         notes: list[tuple[RecordBatchHeader, int]] = []
         position = cleaned.size
@@ -363,7 +363,7 @@ class Cleaner:
 
 
 def batches_per_step(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader]]:
-    """Batches with as many records together as one step looks at."""
+    """Split batches into lists with as many records as one step looks at."""
     some: list[RecordBatchHeader] = []
     records = 0
     for header in headers:
@@ -378,7 +378,7 @@ def batches_per_step(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBa
 
 @contextmanager
 def opened(disk: Disk, path: str) -> Iterator[File]:
-    """A file of the worker's own, open all the time."""
+    """Open a file of the worker's own and keep it open."""
     file = disk.open(path)
     try:
         with pinned(file):
@@ -389,7 +389,7 @@ def opened(disk: Disk, path: str) -> Iterator[File]:
 
 @contextmanager
 def pinned(file: File) -> Iterator[None]:
-    """Keep the descriptor, as a worker must."""
+    """Keep the descriptor open, as a worker must."""
     file.pin()
     try:
         yield

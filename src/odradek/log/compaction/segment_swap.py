@@ -1,36 +1,37 @@
-"""The file names of a compacted segment on its way to its place, and what a start makes of them.
+"""Replacing segments by the compacted one, while the log is in use and safe from crashes.
 
-    X.log.cleaned  being written: worth nothing until it is whole
-    X.log.swap     whole and durable: this is what counts from now on, whatever else is there
+The files of a compacted segment X that replaces X and maybe later segments Y:
+
+    X.log.cleaned  being written: ignored until it is complete
+    X.log.swap     complete and durable: it is valid from now on, in place of all other files
     X.log          in its place
-    Y.log.deleted  replaced (X itself, or one after it), for readers that still hold it
+    Y.log.deleted  replaced (X itself, or one after it), for readers that still have it open
 
-and the same for `.index` and `.timeindex`: Kafka's protocol. Of the three the log is renamed last,
-so `.log.swap` without any `.cleaned` of the same name says that all of it is there. `segment_swap`
-takes the steps; `complete_swaps` finishes or undoes them when a log is opened after a crash:
+The same for `.index` and `.timeindex`, as in Kafka. Of the three files the log is renamed last, so
+`.log.swap` without a `.cleaned` of the same base offset means that all of it is durable.
 
-    X.*.cleaned is there   it and X.*.swap go: the old segments are all still there
-    else X.log.swap        old segments in its range of offsets go, and it takes its place
-    else X.*index.swap     its log is in place already: it follows
+`SegmentSwap` takes these steps:
 
-Done twice it changes nothing more, so it may be cut short as well.
+    worker  commit             .cleaned is synced and becomes .swap, then the directory is synced:
+                               from here on a restart completes the swap
+    owner   install            the log has the new segment, read from .swap, for the old ones
+    worker  mark_deleted       the old files become .deleted; the directory is synced
+    owner   rename_into_place  .swap gets its own name, and the new segment is read from there
+    worker  sync_renames       the directory is synced; .deleted files go after
+                               `file.delete.delay.ms`
 
-Putting a compacted segment in the place of those it was made from, while the log is in use.
+So at no moment are the records of both generations valid, or of none. Reads of the old files keep
+them open. The owner's steps change lists and names and do not block.
 
-The steps, by whom, and what is true after each (the names are explained in `swap_files`):
+`complete_swaps` completes or undoes a swap when a log is opened after a crash:
 
-    worker  commit      .cleaned is synced and becomes .swap, then the directory is synced: from
-                        here on a restart goes on forward
-    owner   take_over   the old segments leave the log, the new one is read from .swap
-    worker  retire      the old files become .deleted, directory synced
-    owner   settle      .swap gets its own name, and the new segment is read from there
-    worker  finish      directory synced; the .deleted go after `file.delete.delay.ms`
+    X.*.cleaned exists     remove it and X.*.swap: all old segments still exist
+    else X.log.swap        remove old segments in its range of offsets, and rename it into place
+    else X.*index.swap     its log is in place already: rename it, too
 
-So there is no moment at which the records of both generations count, or of none. Readers that were
-given slices of old files keep them open; nobody else has a path of them. The owner's steps change
-lists and names and wait for nothing.
+It may crash and run again at any point.
 
-The new segment ends with the offset that the last of the old ones ended with: `batch_retention`.
+The new segment ends with the last offset of the last old one: see `batch_retention`.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ LOG_LAST = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 
 
 def rename_files(disk: Disk, directory: str, base_offset: int, source: str, target: str) -> None:
-    """Another suffix for the three files of a segment, the log last."""
+    """Change the suffix of the three files of a segment, the log last."""
     for kind in LOG_LAST:
         path = f"{directory}/{segment_file_name(base_offset, kind)}"
         disk.rename(path + source, path + target)
 
 
 def remove_files(disk: Disk, directory: str, base_offset: int, suffix: str) -> None:
-    """Remove what there is of a segment under names with this suffix, the log first."""
+    """Remove the files of a segment with this suffix that exist, the log first."""
     for kind in reversed(LOG_LAST):
         path = f"{directory}/{segment_file_name(base_offset, kind)}{suffix}"
         if disk.exists(path):
@@ -71,23 +72,23 @@ def remove_files(disk: Disk, directory: str, base_offset: int, suffix: str) -> N
 
 
 def remove_unfinished(disk: Disk, directory: str) -> None:
-    """Remove what a pass that failed could not: nothing in service has these names."""
+    """Remove unfinished files that a failed pass left. No segment in service has such names."""
     names = list(disk.list(directory))
     for name in [*_named(names, SWAP_SUFFIX), *_named(names, CLEANED_SUFFIX)]:
         disk.remove(f"{directory}/{name}")
 
 
 def complete_swaps(disk: Disk, directory: str) -> None:
-    """Bring swaps that were cut short to their end, or undo them. Blocks.
+    """Complete or undo interrupted swaps. Blocks.
 
-    Raises `LogDamaged` if a segment that counts is not sound, `OSError`.
+    Raises `LogDamaged` if a committed segment is not sound; `OSError`.
     """
     names = list(disk.list(directory))
     cleaned, swaps = _named(names, CLEANED_SUFFIX), _named(names, SWAP_SUFFIX)
     if not (cleaned or swaps):
         return
     uncommitted = {_base(name) for name in cleaned}
-    for name in [*swaps, *cleaned]:  # in this order: what is left says the same again
+    for name in [*swaps, *cleaned]:  # in this order: after a crash the rest is undone as well
         if _base(name) in uncommitted:
             disk.remove(f"{directory}/{name}")
     committed = [name for name in swaps if _base(name) not in uncommitted]
@@ -108,7 +109,7 @@ def _base(name: str) -> int:
 
 
 def _remove_replaced(disk: Disk, directory: str, names: list[str], base_offset: int) -> None:
-    """Remove the segments that a committed swap takes the place of."""
+    """Remove the segments that a committed swap replaces."""
     path = f"{directory}/{segment_file_name(base_offset)}{SWAP_SUFFIX}"
     file = disk.open(path)
     end = base_offset
@@ -125,13 +126,13 @@ def _remove_replaced(disk: Disk, directory: str, names: list[str], base_offset: 
 
 
 class LogCleaningAborted(Exception):
-    """The old segments are no longer in the log: it was cut meanwhile."""
+    """The log was truncated during the pass, so the old segments are no longer in it."""
 
 
 class SegmentSwap:
-    """One new segment for some neighbours; each step once, in order.
+    """Replaces neighbouring segments by one; call each step once, in order.
 
-    What fails after `install` leaves a state that only a restart brings to its end.
+    After a failure behind `install` only a restart completes the swap.
     """
 
     def __init__(self, disk: Disk, directory: str, old: list[Segment], cleaned: Segment) -> None:
@@ -158,12 +159,12 @@ class SegmentSwap:
         self._disk.sync_directory(self._directory)
 
     def abort(self) -> None:
-        """Worker: the old segments stay. Instead of `install`, or after it raised."""
+        """Worker: keep the old segments. Instead of `install`, or after it raised."""
         for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
             remove_files(self._disk, self._directory, self._base_offset, suffix)
 
     def install(self, log: Log) -> None:
-        """Owner. Raises `LogCleaningAborted` if there is nothing to take the place of."""
+        """Owner. Raises `LogCleaningAborted` if the old segments are no longer in the log."""
         first = _index(log, self._old[0])
         cut = not log.cleaning or first < 0
         if cut or log.segments.items[first : first + len(self._old)] != self._old:
@@ -199,5 +200,5 @@ class SegmentSwap:
 
 
 def _index(log: Log, segment: Segment) -> int:
-    """Where a segment is in its log; -1: nowhere."""
+    """Return the index of a segment in its log, or -1."""
     return next((n for n, each in enumerate(log.segments.items) if each is segment), -1)

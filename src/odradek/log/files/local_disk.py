@@ -1,14 +1,12 @@
-"""The file descriptors of this process: which files have one, and who gives his up.
+"""The disk of this machine: directories and files by path, and the process's file descriptors.
 
-When more than `max_open` are open, cold ones are closed, so 10,000 partitions live in 1,024
-descriptors. Coldness is judged by the clock algorithm: a use sets a bit (no bookkeeping on the hot
-path), the hand that looks for a victim clears it and takes the first file found without it. A
+**Descriptors.** When more than `max_open` are open, cold ones are closed, so 10,000 partitions live
+in 1,024 descriptors. The victim is found by the clock algorithm: a use sets a bit (no bookkeeping
+on the hot path); the hand that looks for a victim clears it and takes the first file without it. A
 pinned file is never a victim. Only the owner thread closes cold descriptors.
 
-A few descriptors are kept in reserve, for the process may run out of them: a flush on a worker must
-sync a directory whoever took the last one, for what it may not fail at fences the data directory.
-
-Directories and files of this machine, by path.
+A few descriptors are kept in reserve in case the process runs out of them: a flush on a worker must
+be able to open and sync a directory, because a flush that fails fences the data directory.
 """
 
 from __future__ import annotations
@@ -30,16 +28,16 @@ RESERVED_DESCRIPTORS = 4
 
 
 class Descriptors:
-    """Opens and closes for one `LocalDisk`."""
+    """Opens and closes the descriptors of one `LocalDisk`."""
 
     def __init__(self, max_open: int = DEFAULT_MAX_OPEN) -> None:
-        """`max_open`: descriptors kept for files; pinned ones may come on top."""
+        """`max_open`: open descriptors of files; pinned ones may exceed it."""
         assert max_open >= 1
         self.max_open = max_open
         self._files: dict[LocalFile, None] = {}
         self._lock = threading.Lock()
         self._owner = threading.get_ident()
-        self._reserve: list[int] = []  # the first stays: it is what the others are copies of
+        self._reserve: list[int] = []  # the first always stays; the others are copies of it
         while len(self._reserve) <= RESERVED_DESCRIPTORS:
             self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
@@ -48,7 +46,7 @@ class Descriptors:
             os.close(descriptor)
 
     def __len__(self) -> int:
-        """Files that have one now."""
+        """Return how many files have a descriptor."""
         return len(self._files)
 
     def own(self) -> None:
@@ -56,16 +54,14 @@ class Descriptors:
         self._owner = threading.get_ident()
 
     def opened(self, file: LocalFile) -> None:
-        """Called by a file that opened its descriptor; closes cold ones above the limit."""
+        """Count a file that opened its descriptor; close cold ones above the limit."""
         with self._lock:
             self._files[file] = None
             if len(self._files) > self.max_open and threading.get_ident() == self._owner:
                 self._evict(file)
 
     def open(self, path: str, flags: int) -> int:
-        """Open a path; if the process is out of descriptors, at the price of cold files, or of the
-        reserve.
-        """
+        """Open a path; if descriptors run out, close cold files or use the reserve."""
         while True:
             try:
                 return os.open(path, flags, 0o600)
@@ -74,7 +70,7 @@ class Descriptors:
                     raise
 
     def _give_up_one(self) -> bool:
-        """Close the first file that may be closed (only the owner may), or one of the reserve."""
+        """Close the first unpinned file, which only the owner may, or a reserved descriptor."""
         with self._lock:
             if threading.get_ident() == self._owner:
                 for file in self._files:
@@ -88,9 +84,7 @@ class Descriptors:
         return False
 
     def done(self, descriptor: int) -> None:
-        """Close what was open for a moment; or make up the reserve with it, before anybody else can
-        have it.
-        """
+        """Close a descriptor that was used once; a reserve that is short keeps it instead."""
         with self._lock:
             if len(self._reserve) <= RESERVED_DESCRIPTORS:
                 os.dup2(self._reserve[0], descriptor, inheritable=False)
@@ -117,7 +111,7 @@ class Descriptors:
 
 
 def descriptor_budget(share: float = 0.5) -> int:
-    """How many descriptors files may have: a share of the process's limit, at least 16."""
+    """Return how many descriptors files may have: a share of the process's limit, at least 16."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > sys.maxsize:
         soft = 1 << 16
@@ -128,7 +122,7 @@ class LocalDisk:
     """Directories and files of this machine. See `model.env.Disk`."""
 
     def __init__(self, max_open: int = DEFAULT_MAX_OPEN) -> None:
-        """`max_open`: descriptors kept for files; pinned ones may come on top."""
+        """`max_open`: open descriptors of files; pinned ones may exceed it."""
         self._descriptors = Descriptors(max_open)
 
     @property

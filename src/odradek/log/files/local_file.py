@@ -1,12 +1,12 @@
 """A file of this machine: a path, a size and, most of the time, no descriptor.
 
-The first use opens it; `Descriptors` closes it again when it is cold, unless it is pinned. What is
-closed while it is pinned goes with the last pin.
+The first use opens it; `Descriptors` closes it when it is cold, unless it is pinned. `close` on a
+pinned file closes it with the last `unpin`.
 
 A descriptor's position is the end of the file as this object knows it, so an append is one `write`
-or `writev`. Short writes are continued; after an error the file is cut back to its old size before
-the error is raised, and if even that fails, before the next append. `sync` is `fdatasync`
-(`F_FULLFSYNC` on macOS, where `fsync` does not reach the platter).
+or `writev`. Short writes are continued. After an error the file is truncated to its old size before
+the error is raised; if that fails, too, before the next append. `sync` is `fdatasync`
+(`F_FULLFSYNC` on macOS, where `fsync` does not reach the medium).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_DESCRIPTOR: Final = -1
 
 
 def with_path(error: OSError, path: str) -> OSError:
-    """The same error with the path in it (calls on descriptors leave it out)."""
+    """Return the same error with the path, which errors of calls on descriptors do not have."""
     return OSError(error.errno or errno.EIO, error.strerror or str(error), path)
 
 
@@ -42,7 +42,7 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 class LocalFile:
-    """A file that is open when it needs to be. See `model.env.File`."""
+    """A file that opens its descriptor when it needs one. See `model.env.File`."""
 
     __slots__ = (
         "_descriptor",
@@ -128,7 +128,7 @@ class LocalFile:
         return self._size
 
     def _append_rest(self, descriptor: int, parts: Sequence[Buffer], total: int) -> None:
-        """Continue after a short write, or write more parts than one call takes."""
+        """Continue after a short write, or write more parts than one call accepts."""
         written = os.lseek(descriptor, 0, os.SEEK_CUR) - self._size
         rest = memoryview(b"".join(parts))
         while written < total:
@@ -172,7 +172,7 @@ class LocalFile:
             raise with_path(error, self._path) from error
 
     def pin(self) -> int:
-        self._pins += 1  # before the descriptor is looked at: from here on it is no victim
+        self._pins += 1  # before the descriptor is read: a pinned file is not closed
         descriptor = self._descriptor
         if descriptor >= 0:
             return descriptor
@@ -190,16 +190,14 @@ class LocalFile:
             self.close()
 
     def close(self) -> None:
-        """Give the descriptor back, with the last pin if it is pinned; a later use opens it
-        again.
-        """
+        """Close the descriptor, with the last `unpin` if pinned. A later use opens it again."""
         self._done_with = self._pins > 0
         if not self._done_with:
             self._descriptors.closed(self)
             self.close_descriptor()
 
     def close_descriptor(self) -> None:
-        """Called by `Descriptors` for its victim."""
+        """Close the descriptor; called by `Descriptors` for a cold file."""
         descriptor, self._descriptor = self._descriptor, NO_DESCRIPTOR
         if descriptor >= 0:
             os.close(descriptor)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.poll_loop import PollLoop, RecordBuffer
 from odradek.client.consumer.arguments import consumer_arguments
-from odradek.client.consumer.consumer import ConsumerCore
+from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.record import Record
 from odradek.client.engine import Engine
 from odradek.client.waiter import Waiter, spawn

@@ -1,1 +1,5 @@
-"""TODO."""
+"""The application at its consumer: `poll_loop`, `calls` (everything but records), `dead_letters`,
+`missing_topics`, `poll_tracker`.
+
+Tests: unit/client/consumer, clients/consumer
+"""

@@ -1,8 +1,9 @@
-"""What an application may ask of its consumer besides records, for both faces.
+"""ConsumerCalls: what an application can ask of its consumer besides records.
 
-Each is a coroutine that awaits waiters, run on the engine's thread by `spawn`; a face has a method
-of the same name that blocks on it, or awaits it. Arguments are as users give them: see `arguments`.
-Timeouts are in seconds, by default `default.api.timeout.ms`: see `timeouts`.
+Each call is a coroutine that awaits waiters; `spawn` runs it on the engine's thread. The blocking
+and the asyncio consumer have a method of the same name that blocks on it or awaits it. `arguments`
+describes the forms that arguments can have. Timeouts are in seconds; the default is
+`default.api.timeout.ms`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from odradek.client.arguments import (
 )
 from odradek.client.consumer.arguments import Offsets, Target, assignment_of, offsets_of, target_of
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.consumer import ConsumerCore
+from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.runner import NEEDS_GROUP
 from odradek.client.errors import InvalidGroupId
-from odradek.client.list_offsets import EARLIEST, LATEST, milliseconds
+from odradek.client.list_offsets import EARLIEST, LATEST, lookup_timestamp_ms
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
@@ -38,14 +39,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Watermarks(NamedTuple):
-    """The first offset there is, and the one behind the last that can be read."""
+    """The first offset of a partition, and the offset behind the last readable record."""
 
     low: int
     high: int
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A record that was looked up by time."""
+    """The offset, timestamp and leader epoch of a record that was looked up by time."""
 
     offset: int
     timestamp_ms: int
@@ -53,12 +54,12 @@ class OffsetAndTimestamp(NamedTuple):
 
     @property
     def timestamp(self) -> datetime:
-        """In UTC."""
+        """The timestamp as a `datetime` in UTC."""
         return EPOCH + timedelta(milliseconds=self.timestamp_ms)
 
 
 class ConsumerCalls:
-    """Of one consumer. The engine's thread only."""
+    """The calls of one consumer. Runs on the engine's thread."""
 
     def __init__(self, consumer: ConsumerCore) -> None:
         self._consumer = consumer
@@ -70,10 +71,10 @@ class ConsumerCalls:
             return self._consumer.config.default_api_timeout_ms
         return limit_ms(timeout)
 
-    # What is wanted.
+    # Subscription and assignment.
 
     async def subscribe(self, topics: str | Iterable[str] | re.Pattern[str]) -> None:
-        """Topics by name, or all whose name a pattern matches as a whole."""
+        """Subscribe to topics by name, or to all topics whose whole name matches a pattern."""
         if not isinstance(topics, re.Pattern):
             self._consumer.subscribe(checked_topics(topics))
         elif isinstance(topics.pattern, str):
@@ -82,7 +83,7 @@ class ConsumerCalls:
             raise TypeError(f"{topics!r} is a pattern of bytes. What to do: give one of text")
 
     async def subscription(self) -> list[str]:
-        """The topics subscribed to, sorted."""
+        """Return the topics subscribed to, sorted."""
         return sorted(self._subscriptions.subscription)
 
     async def assign(
@@ -90,18 +91,18 @@ class ConsumerCalls:
         partitions: Iterable[PartitionLike]
         | Mapping[PartitionLike, int | tuple[int | None, int | None] | None],
     ) -> None:
-        """Read exactly these partitions, without sharing them with a group. A mapping says where
-        to begin; with a pair of offsets also where to stop (that one excluded). Reading ends when
-        every partition has an end and was read up to it.
+        """Read exactly these partitions, without sharing them with a group. A mapping gives the
+        offset at which to begin, or a pair of offsets: where to begin and where to stop
+        (exclusive). Reading ends when every partition has an end and was read up to it.
         """
         self._consumer.assign(*assignment_of(partitions))
 
     async def assignment(self) -> list[TopicPartition]:
-        """The partitions this consumer has now, sorted."""
+        """Return the assigned partitions, sorted."""
         return sorted(self._subscriptions.assigned_partitions)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The numbers of a topic's partitions."""
+        """Return the partition numbers of a topic."""
         engine = self._consumer.engine
         waiter = engine.wait_for_topic(topic)
         found = await self._queries.within(
@@ -109,7 +110,7 @@ class ConsumerCalls:
         )
         return list(found.partitions)
 
-    # Moving.
+    # Positions.
 
     async def seek(self, partitions: PartitionLike | Iterable[PartitionLike], to: Target) -> None:
         """Go on at an offset, at the "start", at the "end", or at the first record that is not
@@ -120,7 +121,7 @@ class ConsumerCalls:
         for partition in moved:
             self._subscriptions.state(partition)
         if isinstance(target, datetime):
-            at = milliseconds(target)
+            at = lookup_timestamp_ms(target)
             found = await self._queries.list_offsets(dict.fromkeys(moved, at), self._ms(None))
             missing = [partition for partition in moved if found[partition].offset < 0]
             ends = await self._queries.list_offsets(dict.fromkeys(missing, LATEST), self._ms(None))
@@ -133,35 +134,35 @@ class ConsumerCalls:
                 self._consumer.seek(partition, target)
 
     async def pause(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
-        """Hand out nothing of these until `resume`; what was fetched is kept."""
+        """Return no records of these partitions until `resume`; fetched records are kept."""
         self._consumer.pause([p for each in partitions for p in partitions_of(each)])
 
     async def resume(self, *partitions: PartitionLike | Iterable[PartitionLike]) -> None:
-        """Go on with these."""
+        """Return records of these partitions again."""
         self._consumer.resume([p for each in partitions for p in partitions_of(each)])
 
     async def paused(self) -> list[TopicPartition]:
-        """Those that are paused, sorted."""
+        """Return the paused partitions, sorted."""
         return sorted(self._subscriptions.paused_partitions)
 
-    # Asking.
+    # Queries.
 
     async def position(self, partition: PartitionLike, timeout: float | None = None) -> int:
-        """The offset of the next record to hand out."""
+        """Return the offset of the next record to return."""
         return await self._queries.position(partition_of(partition), self._ms(timeout))
 
     async def watermarks(
         self, partition: PartitionLike, timeout: float | None = None, *, cached: bool = False
     ) -> Watermarks:
-        """The first offset, and the one behind the last; `cached`: as of the last fetch, if there
-        was one.
+        """Return the first offset and the offset behind the last readable record; with `cached` as
+        of the last fetch, if there was one.
         """
         wanted = partition_of(partition)
         known = self._queries.known_watermarks(wanted) if cached else None
         return Watermarks(*(known or await self._queries.watermarks(wanted, self._ms(timeout))))
 
     async def lag(self, partition: PartitionLike, timeout: float | None = None) -> int:
-        """How many offsets there are from the position to the end."""
+        """Return the number of offsets between the position and the end."""
         return await self._queries.lag(partition_of(partition), self._ms(timeout))
 
     async def offsets_for_times(
@@ -169,10 +170,10 @@ class ConsumerCalls:
         times: ByPartition[datetime | int],
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record that is not older than a moment (or milliseconds since 1970), for each
-        partition; None where there is none.
+        """Return the first record that is not older than a time (a `datetime`, or milliseconds
+        since 1970), for each partition; None where there is none.
         """
-        wanted = {each: milliseconds(at) for each, at in by_partition(times).items()}
+        wanted = {each: lookup_timestamp_ms(at) for each, at in by_partition(times).items()}
         found = await self._queries.list_offsets(wanted, self._ms(timeout))
         return {
             partition: OffsetAndTimestamp(*listed) if listed.offset >= 0 else None
@@ -182,13 +183,13 @@ class ConsumerCalls:
     async def beginning_offsets(
         self, partitions: PartitionLike | Iterable[PartitionLike], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each."""
+        """Return the first offset of each partition."""
         return await self._ends(partitions, EARLIEST, timeout)
 
     async def end_offsets(
         self, partitions: PartitionLike | Iterable[PartitionLike], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset behind the last that can be read, of each."""
+        """Return the offset behind the last readable record of each partition."""
         return await self._ends(partitions, LATEST, timeout)
 
     async def _ends(
@@ -198,10 +199,10 @@ class ConsumerCalls:
         found = await self._queries.list_offsets(wanted, self._ms(timeout))
         return {partition: listed.offset for partition, listed in found.items()}
 
-    # Committing.
+    # Commits.
 
     async def commit(self, what: Any, timeout: float | None, asynchronous: bool) -> Offsets:
-        """Commit, and say what was committed; `asynchronous`: without waiting for it."""
+        """Commit and return the committed offsets; `asynchronous` does not wait for the commit."""
         offsets = self.consumed() if what is None else offsets_of(what)
         if asynchronous:
             self._consumer.group.commit(offsets).add_callback(log_failure)
@@ -210,7 +211,7 @@ class ConsumerCalls:
         return offsets
 
     def consumed(self) -> Offsets:
-        """What the application is done with."""
+        """Return the offsets that the application has consumed."""
         return {
             partition: OffsetAndMetadata(at.offset, "", at.offset_epoch)
             for partition, at in self._subscriptions.consumed.items()
@@ -221,7 +222,7 @@ class ConsumerCalls:
         partitions: PartitionLike | Iterable[PartitionLike] | None = None,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed for partitions, by default those assigned."""
+        """Return the group's committed offsets for partitions, by default the assigned ones."""
         if self._consumer.config.group_id is None:
             raise InvalidGroupId(f"nothing is committed without a group. What to do: {NEEDS_GROUP}")
         wanted = (
@@ -233,6 +234,6 @@ class ConsumerCalls:
 
 
 def log_failure(waiter: Waiter[None]) -> None:
-    """Nobody waits for it: it is worth a line."""
+    """Log the error of a commit that nobody waits for."""
     if waiter.error is not None:
         log.warning("an asynchronous commit failed: %s", waiter.error)

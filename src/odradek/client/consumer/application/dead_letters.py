@@ -1,25 +1,25 @@
-"""Dead letters: records that cannot be decoded, on their way to a topic of their own.
+"""DeadLetters: writes records that cannot be decoded to a dead letter topic.
 
     Consumer(..., value="json", on_decode_error="dlq:orders-broken")
 
-    fill ─► set aside ─► poll: sent, acknowledged ─► what is behind them is handed out
-                           └─► DeadLetterFailed: everything stays where it is, and the next poll
-                               tries again
+    fill ─► set aside ─► poll: sent, acknowledged ─► the records behind them are returned
+                           └─► DeadLetterFailed: the position stays, and the next poll tries again
 
 A dead letter is the record as it came: key, value, headers and timestamp (unless that is before
-1970), with headers added that say where it was and what was wrong, by the names that Kafka Connect
-gives them: `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or
-VALUE_CONVERTER), `.exception.class.name` and `.exception.message`. The producer is made when the
-first is to be sent, with the consumer's settings of connections, and closed with the consumer. It
-has `default.api.timeout.ms` to know the topic, for which a poll waits however little time it was
-given, and as long again to deliver: for that it waits up to its own timeout, and the next one goes
-on waiting.
+1970). Headers with the names of Kafka Connect tell where the record was and what was wrong:
+`__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or VALUE_CONVERTER),
+`.exception.class.name` and `.exception.message`.
 
-No position passes a dead letter that was not acknowledged, so none is lost; one may be written
-twice, where a consumer ends between its acknowledgement and the next commit. There are never more
-at once than are decoded ahead, or than an Arrow batch has rows.
+The producer is made for the first dead letter, with the consumer's connection settings, and closed
+with the consumer. It has `default.api.timeout.ms` to find the topic; a poll waits for that,
+whatever its own timeout. It has as long again to deliver; a poll waits for that up to its own
+timeout, and the next poll goes on waiting.
 
-The application's thread or task only.
+No position passes a dead letter that is not acknowledged, so none is lost. One may be written twice
+if the consumer ends between its acknowledgement and the next commit. There are at most as many at
+once as records are decoded ahead, or as an Arrow batch has rows.
+
+Runs on the application's thread or task.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ PREFIX = "__connect.errors."
 STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 
 LeftS = Callable[[], float | None]
-"""How many seconds are left; None: any number."""
+"""Returns the seconds that are left; None: no limit."""
 
 
 def no_limit() -> None:
-    """Any number of seconds."""
+    """No time limit."""
 
 
 class DeadLetterProducer(Protocol):
-    """A face's producer of dead letters."""
+    """The producer of dead letters, which the blocking and the asyncio API implement."""
 
     async def enqueue(
         self,
@@ -59,32 +59,34 @@ class DeadLetterProducer(Protocol):
         headers: list[Header],
         timestamp: int | None,
     ) -> FutureRecordMetadata:
-        """Wait until it is queued. Raises as producers do."""
+        """Wait until the record is queued. Raises as producers do."""
         ...
 
     async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
-        """Until its outcome is known, or time is over."""
+        """Wait until the outcome is known, or the timeout is over."""
         ...
 
     async def close(self, timeout_s: float | None) -> None:
-        """There will be no more; what is not acknowledged in time is given up."""
+        """Close the producer; records not acknowledged in time are dropped."""
         ...
 
 
 class DeadLetters:
-    """Of one consumer, to `topic`."""
+    """The dead letters of one consumer, written to `topic`."""
 
     def __init__(self, topic: str, producer: DeadLetterProducer) -> None:
         self.topic = topic
         self.column_letters: list[DecodeError] = []
-        """What a decoder of columns could make nothing of."""
+        """The errors of column values that could not be decoded."""
         self._producer = producer
         self._sent: dict[DecodeError, FutureRecordMetadata] = {}
-        """Those whose outcome nobody has waited for to its end."""
+        """Records sent whose outcome was not awaited to its end."""
 
     async def publish(self, letters: list[DecodeError], left_s: LeftS = no_limit) -> bool:
-        """Write them to the topic, and take out of the list what is acknowledged; False if time is
-        over before all are. Raises `DeadLetterFailed` for the first that cannot be written.
+        """Write the records to the topic and remove acknowledged ones from the list. False if the
+        time is over before all are acknowledged.
+
+        Raises `DeadLetterFailed` for the first one that cannot be written.
         """
         self._sent = {error: self._sent[error] for error in letters if error in self._sent}
         failure: tuple[DecodeError, KafkaError] | None = None
@@ -97,7 +99,7 @@ class DeadLetters:
                     break
         in_time = True
         for error, sent in list(self._sent.items()):
-            if in_time:  # Else there is none left to wait for the others.
+            if in_time:  # No time is left to wait for the others.
                 await self._producer.wait(sent, left_s())
                 in_time = sent.done()
             if not sent.done():
@@ -116,7 +118,7 @@ class DeadLetters:
         record = error.record
         assert record is not None
         if record.topic == self.topic:
-            raise DeadLetterFailed("it is a dead letter itself, and would go round in circles")
+            raise DeadLetterFailed("the record is itself from the dead letter topic")
         timestamp_ms = record.timestamp_ms
         return await self._producer.enqueue(
             self.topic,
@@ -132,7 +134,7 @@ class DeadLetters:
         failed = DeadLetterFailed(
             f"{record.topic_partition} at offset {record.offset}: the record cannot be decoded "
             f"({error.__cause__!r}), nor written to the dead letter topic {self.topic}: "
-            f"{str(reason).rstrip('.')}. Nothing is lost: the consumer stands before it. "
+            f"{str(reason).rstrip('.')}. Nothing is lost: the position stays before it. "
             f"What to do: {DeadLetterFailed.advice}"
         )
         failed.record = record
@@ -140,14 +142,16 @@ class DeadLetters:
         return failed
 
     async def close(self, timeout_s: float | None) -> None:
-        """The consumer closes, within so many seconds. What is still under way is behind its
-        position, and is sent again by who goes on there.
+        """Close the producer within `timeout_s`. Records in flight are behind the position and are
+        sent again by the consumer that goes on there.
         """
         await self._producer.close(timeout_s)
 
 
 def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]:
-    """Those of the record, and where it was and what was wrong, as Kafka Connect says it."""
+    """Return the record's headers and the headers that describe the error, as Kafka Connect names
+    them.
+    """
     reason = error.__cause__ or error
     reported = {
         "topic": record.topic,
@@ -157,7 +161,7 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
         "exception.class.name": f"{type(reason).__module__}.{type(reason).__qualname__}",
         "exception.message": str(reason),
     }
-    # What no text can say (lone surrogates, of a careless deserializer) must not be in the way.
+    # Lone surrogates in an exception's text must not prevent the dead letter.
     encoded = [(PREFIX + name, text.encode(errors="replace")) for name, text in reported.items()]
     return [*record.headers, *encoded]
 
@@ -165,14 +169,16 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
 def dead_letters(
     made: ConsumerArguments, producer: Callable[[dict[str, Any]], DeadLetterProducer]
 ) -> DeadLetters | None:
-    """Of a consumer made so, by its face's producer; None if none are wanted."""
+    """Return the dead letters of a consumer, None if it has no dead letter topic. `producer` makes
+    the API's producer.
+    """
     topic = made.dead_letter_topic
     return None if topic is None else DeadLetters(topic, producer(producer_settings(made.config)))
 
 
 def producer_settings(config: ConsumerConfig) -> dict[str, Any]:
-    """For the producer of a consumer's dead letters: the same cluster, and calls that take as long
-    as the consumer's may.
+    """Return the settings of the dead letter producer: the consumer's cluster, and its timeout for
+    calls.
     """
     shared = {
         name: layer.values[name]
@@ -186,6 +192,6 @@ def producer_settings(config: ConsumerConfig) -> dict[str, Any]:
         "linger.ms": 0,
         "max.block.ms": limit_ms,
         "delivery.timeout.ms": max(limit_ms, config.request_timeout_ms),
-        # What could be fetched can be sent, if the topic takes it.
+        # Large enough for every record that could be fetched, if the topic accepts it.
         "max.request.size": ProducerConfig.declared["buffer.memory"].default,
     }

@@ -1,14 +1,15 @@
-"""Missing: what the application has to be told because nobody else will.
+"""MissingTopics: reports a cluster or a topic that stays missing to the application.
 
-A consumer waits for a cluster that cannot be reached, and for a topic that is not there, since both
-may be only a moment late. But a name may also be wrong, and a program that waits for ever does not
-say so. So what is still missing after `default.api.timeout.ms` is raised by the application's poll,
-once in each such time; the consumer goes on trying all the while.
+A consumer waits for a cluster that it cannot reach and for a topic that does not exist, because
+both may appear a moment later. But the name may be wrong, and a program that waits for ever does
+not say so. So the application's poll raises an error for whatever is still missing after
+`default.api.timeout.ms`, once in each such interval; the consumer goes on trying.
 
-Only of what the application wants: when it wants something else (`changed`), what it was not yet
-told of other topics is taken back. A leader has an eye on them for its group for a while longer.
+Only topics that the application wants are reported. When its subscription changes, errors of other
+topics that it has not raised yet are taken back; a group's leader may need the metadata of these
+topics a while longer.
 
-The engine's thread only.
+Runs on the engine's thread.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 
 CLUSTER = ""
-"""Stands for the cluster among the names of what is missing."""
+"""Stands for the cluster among the names of missing topics."""
 MAX_REPORTED = 100
-"""As many of those told last can be taken back."""
+"""How many of the last errors can be taken back."""
 
 
 class MissingTopics:
-    """Looks at every image of the cluster (`look`), and at the clock."""
+    """Checks every metadata update, and the time."""
 
     def __init__(
         self,
@@ -50,14 +51,14 @@ class MissingTopics:
         self._reported: deque[tuple[str, KafkaError]] = deque(maxlen=MAX_REPORTED)
         self._wanted: frozenset[str] = frozenset()
         self._unwanted: frozenset[str] = frozenset()
-        """Topics that the application wanted before, while metadata of them is still needed."""
+        """Topics that the application no longer wants and whose metadata is still needed."""
         self._alarm = Alarm(engine.timer, self.check)
 
     def close(self) -> None:
         self._alarm.cancel()
 
     def subscription_changed(self) -> list[KafkaError]:
-        """The application wants other topics than before: what it is not to be told any more."""
+        """Take the new subscription; return the errors that are no longer to be raised."""
         subscriptions = self._subscriptions
         wanted = subscriptions.subscription
         if subscriptions.type is SubscriptionType.USER_ASSIGNED:
@@ -72,14 +73,14 @@ class MissingTopics:
 
     @property
     def _topics(self) -> frozenset[str]:
-        """What the application is told of."""
+        """The topics to report."""
         subscriptions = self._subscriptions
         topics = subscriptions.metadata_topics
         self._unwanted = (self._unwanted & topics) - subscriptions.subscription
         return topics - self._unwanted
 
     def check(self) -> None:
-        """See what is missing now, and tell what has been so for long enough."""
+        """Find what is missing now, and report what has been missing for the timeout."""
         now_ms = self._engine.now_ms
         image = self._engine.metadata.image
         missing = self._missing(image)
@@ -94,7 +95,7 @@ class MissingTopics:
         self._report_refusals(image)
 
     def _missing(self, image: ClusterImage) -> dict[str | TopicPartition, Callable[[], KafkaError]]:
-        """What is not there, and how to say so."""
+        """Return what is missing, each with a function that makes its error."""
         if not image.version:
             return {CLUSTER: self._no_cluster}
         subscriptions = self._subscriptions
@@ -113,7 +114,7 @@ class MissingTopics:
         return found
 
     def _no_cluster(self) -> KafkaError:
-        trouble = self._engine.metadata.trouble
+        trouble = self._engine.metadata.last_error
         why = f": {trouble}" if trouble else f". What to do: {Disconnected.advice}"
         return Disconnected(f"no broker was reached within {self._timeout_ms} ms{why}")
 
@@ -125,7 +126,7 @@ class MissingTopics:
         )
 
     def _report_refusals(self, image: ClusterImage) -> None:
-        """Topics that trying again will not bring, once for each image that says so."""
+        """Report topics with an error that retrying does not cure, once per metadata update."""
         for topic in self._topics:
             info = image.topics.get(topic)
             if info is None or not info.error or info.error.retriable:

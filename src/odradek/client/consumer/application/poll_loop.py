@@ -1,39 +1,25 @@
-"""Driver: what the two faces of a consumer differ in, for what is written once for both.
+"""PollLoop: the application's loop in a poll, which returns records, waits, and runs callbacks.
 
-Its methods are coroutines. The blocking face's never suspend: they block. The asyncio one's are
-awaited.
-
-Gathering: what a call wants to have together before it returns.
-
-    while not gathering.is_full and there is time:
-        gathering.add()             what is there now
-        wait for more               this is what faces differ in
-
-One for records, one for columns. If the wait is broken off (Ctrl-C, a cancelled task) the face
-has the positions moved back to where they were: `FetchCollector.undo`.
-
-The application's thread only.
-
-Reading: the application at its consumer. It takes records, waits for them, sees to the rest.
-
-    poll, gather ─► attention? ─► raise an error, or the group's turn: callbacks ─┐
+    poll, fill ─► attention? ─► raise an error, or run the group's callbacks ─────┐
          ▲              │ no                                                      │
          │              ▼                                                         │
-         │          take what is there ─► enough ─► return                        │
+         │          take available records ─► enough ─► return                    │
          │              │ not enough                                              │
          └── woken ◄── sleep until the engine has something, or time is over ◄────┘
 
-Written once for both faces, as coroutines over a `PollDriver`. The blocking one's never suspend: its
-methods block, so a coroutine runs to its end in one go (`run_now`). The asyncio one's are awaited.
+The blocking and the asyncio API share this code. It is written as coroutines over a `PollDriver`,
+which each API implements. The methods of the blocking driver block instead of suspending, so its
+coroutines run to their end in one go (`run_now`). asyncio awaits them.
 
-`close` may come from anywhere: from another thread or task, or from inside a listener, or a handler
-of a signal that comes while one is called. Whoever closes makes the listener's last calls, and the
-call that was under way ends with `ClientClosed`.
+`close` may be called from anywhere: another thread or task, a listener, or a signal handler that
+runs during a listener call. The caller of `close` makes the listener's last calls, and the poll
+that was under way raises `ClientClosed`.
 
-What is shared with the engine: the collector's queue, the deques of errors and of what the group
-has for the application, and the driver's signal.
+Shared with the engine: the collector's queue, the deques of errors and of the group's requests to
+the application, and the driver's signal. Everything else belongs to the application's thread.
 
-The application's thread only.
+A `PollBuffer` collects what one call returns together: records, or columns. When the call is
+interrupted (Ctrl-C, a cancelled task), `FetchCollector.undo` returns the positions to go back to.
 """
 
 from __future__ import annotations
@@ -44,7 +30,7 @@ from typing import Any, Protocol, TypeVar
 
 from odradek.client.consumer.application.dead_letters import DeadLetters
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
-from odradek.client.consumer.consumer import ConsumerCore
+from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.fetch.completed_fetch import ColumnRun
 from odradek.client.consumer.group.member import CallListener
@@ -59,56 +45,54 @@ T = TypeVar("T")
 
 
 class PollDriver(Protocol):
-    """What the faces differ in."""
+    """What the blocking and the asyncio API implement differently."""
 
     @property
     def running(self) -> bool:
-        """Whether the engine is still there."""
+        """True while the engine runs."""
         ...
 
     def time(self) -> float:
-        """Seconds of a monotonic clock."""
+        """Return the seconds of a monotonic clock."""
         ...
 
     def signal(self) -> None:
-        """Wake the application. From any thread."""
+        """Wake the application. Any thread."""
         ...
 
     def clear(self) -> None:
-        """Forget signals given before."""
+        """Forget the signals given before."""
         ...
 
     async def sleep(self, timeout_s: float | None) -> None:
-        """Until there is a signal, or time is over."""
+        """Sleep until a signal, or until the timeout; None: no timeout."""
         ...
 
     async def call(self, action: Callable[[], T]) -> T:
-        """Do something on the engine's thread."""
+        """Run a function on the engine's thread and return its result."""
         ...
 
     async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function of the application's."""
+        """Call a function of the application."""
         ...
 
 
 MAX_ARROW_BYTES = 256 * 1024 * 1024
-"""Of data in one Arrow batch: far below the 2 GiB that its offsets can say."""
+"""Limit of the data in one Arrow batch, far below the 2 GiB that its 32-bit offsets can address."""
 
 
 def limit_of(name: str, given: int, least: int = 1) -> int:
-    """How much is to be gathered at most. Raises `ValueError`: fewer than `least` would be waited
-    for in vain, or would not be waited for at all, again and again.
-    """
+    """Return `given` if it is at least `least`; else raise `ValueError`."""
     if given < least:
         raise ValueError(f"{name} cannot be {given}. What to do: give {least} or more")
     return given
 
 
 class PollBuffer(Protocol):
-    """What faces need of one."""
+    """What one call collects before it returns."""
 
     def add(self) -> None:
-        """Take what is there. Raises what fetches raise, when there is nothing before it."""
+        """Add available records. Raises the error of a failed fetch if the buffer is empty."""
         ...
 
     @property
@@ -138,12 +122,12 @@ class RecordBuffer:
         return not self.records
 
     def batch(self) -> Batch[Any, Any]:
-        """What was gathered."""
+        """Return the collected records as a batch."""
         return Batch(self.records, self._collector.consumed_offsets())
 
 
 class ColumnBuffer:
-    """Up to `limit` rows."""
+    """Up to `limit` rows as columns."""
 
     def __init__(self, collector: FetchCollector, limit: int, with_headers: bool = True) -> None:
         self.columns = RecordColumns(with_headers)
@@ -163,16 +147,19 @@ class ColumnBuffer:
         return self.columns.count == 0
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit for the rows."""
+        """Return the offsets to commit for the rows."""
         return self._collector.consumed_offsets()
 
 
 CURRENT_CALL: ContextVar[CallListener | None] = ContextVar("odradek_listener_call", default=None)
-"""Inside which call of a listener this is: the thread's, or the task's and those it has made."""
+"""The listener call in which the present thread or task runs; tasks that it starts inherit it."""
 
 
 class PollLoop:
-    """One consumer's. `who` is what callbacks are given as the consumer."""
+    """The poll loop of one consumer.
+
+    Callbacks receive `consumer`, the API object.
+    """
 
     def __init__(
         self,
@@ -191,17 +178,21 @@ class PollLoop:
         self._core = core
 
     def _deadline(self, timeout: float | None) -> float | None:
-        """When so many seconds are over; never, if they are negative or None."""
+        """Return the time `timeout` seconds from now; None (no deadline) if it is
+        negative or None.
+        """
         return None if timeout is None or timeout < 0 else self._driver.time() + timeout
 
     def _left(self, deadline: float | None) -> float | None:
-        """How many seconds there are until then."""
+        """Return the seconds left until the deadline."""
         return None if deadline is None else max(0.0, deadline - self._driver.time())
 
     # Records.
 
     async def poll(self, timeout: float | None) -> Record[Any, Any] | None:
-        """The next record, within so many seconds; None also when there will never be one."""
+        """Return the next record; None after `timeout` seconds, or if everything assigned was read
+        to its end.
+        """
         deadline = self._deadline(timeout)
         self.collector.mark_consumed()
         while True:
@@ -217,8 +208,8 @@ class PollLoop:
                 return None
 
     async def fill(self, buffer: PollBuffer, timeout: float | None) -> bool:
-        """Gather until there is enough, or time is over, or something else is to be seen to; False
-        if there will never be more.
+        """Fill the buffer until it is full, the timeout is over, or something else needs attention.
+        False if no more records will come.
         """
         deadline = self._deadline(timeout)
         self.collector.mark_consumed()
@@ -237,7 +228,9 @@ class PollLoop:
                     except DeadLetterFailed:
                         if buffer.is_empty:
                             raise
-                        return True  # What is before them counts; the next call tries again.
+                        return (
+                            True  # The records before them are returned; the next call tries again.
+                        )
                 elif self.collector.attention or self.closed:
                     if not buffer.is_empty:
                         return True
@@ -248,7 +241,9 @@ class PollLoop:
             raise
 
     async def convert(self, use: Callable[[], T]) -> T:
-        """Make something of what was gathered, which counts as handed out only if it can be."""
+        """Return `use()`, which converts the collected records; if it raises, they do not count as
+        returned.
+        """
         letters = self.dead_letters
         try:
             made = use()
@@ -257,12 +252,14 @@ class PollLoop:
             return made
         except BaseException:
             if letters is not None:
-                letters.column_letters.clear()  # They come again, with the rows they are from.
+                letters.column_letters.clear()  # They come again with their rows.
             await self._rewind()
             raise
 
     async def _publish(self, letters: list[DecodeError], deadline: float | None) -> bool:
-        """See to what was set aside; False if that takes longer. Raises `DeadLetterFailed`."""
+        """Publish undecodable records; False if the time is over first. Raises
+        `DeadLetterFailed`.
+        """
         assert self.dead_letters is not None
         self._core.group.set_waiting(True)
         try:
@@ -272,26 +269,28 @@ class PollLoop:
 
     @property
     def on_decode_error(self) -> Callable[[DecodeError], object] | None:
-        """What who decodes columns tells of each value that cannot be decoded; None: it raises."""
+        """What to call for each column value that cannot be decoded; None: the decoder raises."""
         if self.dead_letters is not None:
             return self.dead_letters.column_letters.append
         return self.collector.deserializers.on_error
 
     async def _rewind(self) -> None:
-        """What was gathered does not count: the wait was broken off, or it cannot be decoded."""
+        """Move the positions back: the records collected do not count as returned."""
         places = self.collector.undo()
         if places and self._driver.running:
             await self._driver.call(lambda: self._core.move_back(places))
             self.collector.refresh()
 
     def _clear(self) -> None:
-        """Forget signals given before; but who closes may be waiting for one too."""
+        """Forget old signals, except that a closed loop stays signalled for the caller of
+        `close`.
+        """
         self._driver.clear()
         if self.closed:
             self._driver.signal()
 
     async def _sleep(self, deadline: float | None) -> bool:
-        """Until something may be there; False if time is over, or nothing will ever be there."""
+        """Wait until something may be available; False if the time is over, or nothing can come."""
         if self._core.is_exhausted:
             return False
         left = self._left(deadline)
@@ -306,10 +305,10 @@ class PollLoop:
             self._core.group.set_waiting(False)
         return True
 
-    # All else.
+    # Errors and callbacks.
 
     async def _handle_attention(self) -> None:
-        """See to what there is for the application but records. Raises what is to be raised."""
+        """Raise pending errors and run the group's callbacks, if there are any."""
         collector = self.collector
         if self.closed:
             raise ClientClosed("the consumer is closed")
@@ -319,19 +318,21 @@ class PollLoop:
         if errors:
             raise errors.popleft()
         collector.attention = False
-        if errors:  # One came just now.
+        if errors:  # An error arrived in between.
             collector.attention = True
         await self._driver.call(self._core.group.poll)
-        collector.refresh()  # What is about to be given up is not handed out any more.
+        collector.refresh()  # Partitions about to be revoked return no records.
         await self._run_callbacks()
 
     async def _run_callbacks(self, *, closing: bool = False) -> None:
-        """What the group has for the application. When it closes, that is for who does so."""
+        """Run the group's requests to the application. While it closes, only the caller of `close`
+        does.
+        """
         group = self._core.group
         while closing or not self.closed:
             try:
                 effect = group.for_application.popleft()
-            except IndexError:  # Also if who closes, in another thread, has just taken the last.
+            except IndexError:  # Another thread, which closes, may have taken the last.
                 return
             if not isinstance(effect, CallListener):
                 raise effect.error
@@ -340,7 +341,7 @@ class PollLoop:
                 raise raised
 
     async def _call_back(self, effect: CallListener) -> BaseException | None:
-        """Call the listener, and let the group know; what it raised."""
+        """Call the listener and report the outcome to the group; return what it raised."""
         raised: BaseException | None = None
         self.collector.refresh()
         callback = self.listener.callback(effect.event)
@@ -352,10 +353,10 @@ class PollLoop:
             raised = error
         try:
             if self._closing_call is effect or not self._driver.running:
-                if raised is not None:  # The group is not there any more to tell of it.
+                if raised is not None:  # The group no longer runs: nobody to report to.
                     raise raised
                 return None
-            # Ctrl-C and the like are raised here, once, and are no outcome for the group to tell.
+            # KeyboardInterrupt and the like are raised here, once; the group must not repeat it.
             outcome = raised if isinstance(raised, Exception) else None
             await self._driver.call(lambda: self._core.group.callback_returned(outcome))
         finally:
@@ -366,8 +367,11 @@ class PollLoop:
     async def run_with_callbacks(
         self, make: Callable[[], Waiter[None]], *, closing: bool = False
     ) -> None:
-        """Begin something on the engine's thread in which callbacks may run, and see it to its end;
-        what else there is to raise is raised then. To have closed is as good an end as any.
+        """Start an operation on the engine's thread that may call the listener, and run it to its
+        end.
+
+        Errors of the group's requests are raised at the end. Ends early, without an error, if the
+        consumer is closed meanwhile.
         """
 
         def begin() -> Waiter[None]:
@@ -383,9 +387,9 @@ class PollLoop:
                 await self._run_callbacks(closing=closing)
             except Exception as error:
                 failure = failure or error
-                continue  # There may be more behind it.
+                continue  # More requests may follow.
             if self.closed and not closing:
-                self._driver.signal()  # It may have been meant for who closes.
+                self._driver.signal()  # The signal may be for the caller of close.
                 break
             if not waiter.done:
                 if not self._driver.running:
@@ -398,13 +402,12 @@ class PollLoop:
             raise failure
 
     async def close(self, timeout: float) -> None:
-        """Take leave of the group within so many seconds, and end the engine's part. Whoever waits
-        in a poll meanwhile is told at once.
+        """Leave the group within `timeout` seconds and stop the engine. A poll that is waiting
+        raises `ClientClosed` at once.
         """
         deadline = self._deadline(max(0.0, timeout))
-        inside = self._closing_call = (
-            CURRENT_CALL.get()
-        )  # That is told to the group by nobody else.
+        # The group must not wait for this call: nobody reports its return.
+        inside = self._closing_call = CURRENT_CALL.get()
         self.closed = True
         self.collector.attention = True
         self._driver.signal()
@@ -431,4 +434,4 @@ def run_now(coroutine: Coroutine[Any, None, T]) -> T:
         found: T = end.value
         return found
     coroutine.close()
-    raise RuntimeError("a coroutine of the blocking face suspended")
+    raise RuntimeError("a coroutine of the blocking API suspended")

@@ -1,9 +1,9 @@
-"""Presence: lets the group know that the application polls.
+"""PollTracker: tells the group that the application polls, at a twentieth of max.poll.interval.ms.
 
-A poll that finds a record enters nothing and looks at no clock, it only counts
-(`FetchCollector.polls`). Every so often the count is looked at here: if it is another one, the
-application was there. So the end of `max.poll.interval.ms` may be noticed a twentieth of it late,
-and never early.
+A poll that finds a record does not enter the engine and reads no clock; it only increments
+`FetchCollector.polls`. The tracker compares this count at intervals: if it changed, the application
+has polled. So the end of max.poll.interval.ms may be noticed a twentieth of it late, and never
+early.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from odradek.client.net.alarm import Alarm
 from odradek.timing.timer import SystemTimer
 
 CHECKS_PER_INTERVAL = 20
-"""In one max.poll.interval.ms."""
+"""Number of checks in one max.poll.interval.ms."""
 
 
 class PollTracker:
-    """Calls `seen` when the application has polled since it last looked."""
+    """Calls `on_poll` if the application has polled since the last check."""
 
     def __init__(
         self,

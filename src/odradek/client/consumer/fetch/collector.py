@@ -1,22 +1,23 @@
-"""From fetches to the application: whose turn it is, and how far the application has come.
+"""FetchCollector: hands the fetched records to the application and moves its positions.
 
-    engine's thread:   incoming.append(fetch)
-    application's:     incoming ─► position.fetches, in order ─► the ring of positions ─► records
+    engine's thread         incoming.append(fetch)
+    application's thread    incoming ─► position.fetches, in order ─► ring of positions ─► records
 
-The positions that have something take turns, one fetch each: a partition with a long backlog does
-not starve the others. One that is withheld leaves the ring and keeps what it has; what was fetched
-for an older generation of its position is thrown away when it is met.
+The positions that have fetches form a ring and are served one fetch each, so a partition with a
+long backlog does not starve the others. A position that is paused or about to be revoked leaves the
+ring and keeps its fetches. A fetch of an older generation of its position is dropped when the
+collector reaches it.
 
-Records that were set aside (`CompletedFetch.undecoded`) hold up everything: no position passes one
-before it was seen to.
+Records that were set aside (`CompletedFetch.undecoded`) block all further records: no position
+moves past one before the caller has handled it.
 
-Positions move as records are handed out. What the application was handed is `consumed` when it
-comes back (`settle`, or the next record): see `position`. If it is interrupted while it waits for
-more than one record, `undo` tells where to go back to.
+The position moves with each record that is returned. Returned records become `consumed` when the
+application comes back (`mark_consumed`, or the next record): see `position`. If a call that
+collects several records is interrupted, `undo` returns the positions to go back to.
 
-`incoming` alone is shared with the engine; everything else belongs to the application's thread.
+Only `incoming` is shared with the engine; everything else belongs to the application's thread.
 
-A compiled leaf: `next_record` is called for every record.
+Compiled: `next_record` is called for every record.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from odradek.client.errors import DecodeError
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
 
-AHEAD: Final[i64] = 500
-AHEAD_OF_CALLS: Final[i64] = 16
-"""How many records are decoded before they are wanted: fewer where a user's function does it."""
+DECODE_AHEAD: Final[i64] = 500
+DECODE_AHEAD_OF_CALLS: Final[i64] = 16
+"""How many records are decoded ahead; the smaller number applies when a user's function decodes."""
 
 
 @final
 class FetchCollector:
-    """Hands out what `incoming` brings. `released` is called when room for more was made."""
+    """Returns the records of `incoming`. `released` is called when buffered bytes were freed."""
 
     def __init__(
         self,
@@ -53,27 +54,34 @@ class FetchCollector:
     ) -> None:
         self.deserializers = deserializers
         self.attention = False
-        """The engine has something else for the application: no records until it has looked."""
+        """The engine has something for the application besides records: return none until it has
+        looked.
+        """
         self.set_aside: list[DecodeError] | None = None
-        """What is in the way of further records, to be seen to and taken out of here: there is
-        nothing to be handed out before."""
+        """Records that could not be decoded and block all others. The caller handles them and
+        removes them from this list.
+        """
         self.polls: i64 = 0
-        """How often the application asked for records: the engine watches whether it is there."""
+        """How often the application asked for records; `PollTracker` watches it."""
         self._incoming = incoming
         self._released = released
-        self._ahead: i64 = AHEAD if deserializers.at_once else AHEAD_OF_CALLS
+        self._ahead: i64 = DECODE_AHEAD if deserializers.at_once else DECODE_AHEAD_OF_CALLS
         self._ring: deque[Position] = deque()
-        self._holding: dict[Position, bool] = {}
+        self._in_ring: dict[Position, bool] = {}
         """The positions that have fetches, and whether they are in the ring."""
         self._current: CompletedFetch | None = None
-        """Whose records are handed out: the first of the first position in the ring."""
-        self._unsettled: dict[Position, tuple[int, int]] = {}
-        """Where positions stood, offset and epoch, before the application was handed more."""
+        """The fetch whose records are being returned: the first fetch of the first position in the
+        ring.
+        """
+        self._unconsumed: dict[Position, tuple[int, int]] = {}
+        """The offset and epoch of each position before the application received records that it has
+        not consumed yet.
+        """
 
-    # Handing out.
+    # Returning records.
 
     def next_record(self) -> Record[Any, Any] | None:
-        """The next record, or None if there is none yet. Raises what fetches raise."""
+        """Return the next record; None if there is none yet. Raises the error of a failed fetch."""
         self.polls += 1
         if self.attention:
             return None
@@ -96,8 +104,9 @@ class FetchCollector:
         return self.next_record()
 
     def take(self, into: Records, limit: int) -> None:
-        """Add records that are there already until there are `limit`. Raises what fetches raise
-        when `into` is empty; else that waits for the next call.
+        """Append available records to `into` until it has `limit`.
+
+        Raises the error of a failed fetch if `into` is empty; else the next call raises it.
         """
         self.polls += 1
         while len(into) < limit:
@@ -122,7 +131,9 @@ class FetchCollector:
     def take_columns(
         self, columns: RecordColumns, runs: list[ColumnRun], max_count: int, max_data_bytes: int
     ) -> None:
-        """Add what is there already until there are so many rows or bytes. Raises as `take`."""
+        """Append available records to `columns` up to a number of rows or bytes. Raises as `take`
+        does.
+        """
         self.polls += 1
         self._current = self.set_aside = None
         while columns.count < max_count and columns.data_bytes <= max_data_bytes:
@@ -147,53 +158,53 @@ class FetchCollector:
     # Between calls of the application.
 
     def mark_consumed(self) -> None:
-        """The application is back: it is done with what it was handed."""
-        if self._unsettled:
-            for position in self._unsettled:
+        """Mark all returned records as consumed: the application has come back for more."""
+        if self._unconsumed:
+            for position in self._unconsumed:
                 position.mark_consumed()
-            self._unsettled.clear()
+            self._unconsumed.clear()
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where the positions are that the application was handed something of since the last
-        `settle`: what it may commit when it is done with that.
-        """
+        """Return the offsets to commit for the records returned since the last `mark_consumed`."""
         return {
             position.topic_partition: OffsetAndMetadata(position.offset, "", position.leader_epoch)
-            for position in self._unsettled
+            for position in self._unconsumed
         }
 
     def undo(self) -> list[tuple[Position, int, int]]:
-        """What the application was handed since the last `settle` does not count: where its
-        positions, by offset and epoch, have to be moved.
+        """Return the positions, with offset and epoch, to go back to as if no record had been
+        returned since the last `mark_consumed`.
         """
-        found = [(position, *before) for position, before in self._unsettled.items()]
-        self._unsettled.clear()
+        found = [(position, *before) for position, before in self._unconsumed.items()]
+        self._unconsumed.clear()
         return found
 
     def refresh(self) -> None:
-        """Positions were paused, resumed, revoked, moved, or lost: look anew at what is held."""
+        """Sort the fetches anew after positions were paused, resumed, revoked, moved or lost."""
         self._current = self.set_aside = None
         self._take_incoming()
         self._ring.clear()
-        for position in list(self._holding):
+        for position in list(self._in_ring):
             fetches = position.fetches
             while fetches and fetches[0].generation != position.generation:
                 self._release(fetches.popleft())
             if not fetches:
-                del self._holding[position]
+                del self._in_ring[position]
             elif position.withheld:
-                self._holding[position] = False
+                self._in_ring[position] = False
                 for fetch in fetches:
                     fetch.compact()
             else:
-                self._holding[position] = True
+                self._in_ring[position] = True
                 self._ring.append(position)
 
     # The ring.
 
     def _ready_fetch(self, limit: i64, with_failures: bool) -> CompletedFetch | None:
-        """The fetch whose turn it is, with records decoded; None if nothing is there, or what was
-        set aside is in the way, or, without them, a failure.
+        """Return the next fetch with decoded records.
+
+        None if nothing is available, if records that were set aside block it, or, unless
+        `with_failures`, if the next fetch failed.
         """
         self._current = self.set_aside = None
         while True:
@@ -214,7 +225,7 @@ class FetchCollector:
                 self._finish(fetch)
 
     def _front_fetch(self) -> CompletedFetch | None:
-        """The fetch whose turn it is, decoded or not."""
+        """Return the next fetch, decoded or not."""
         self._take_incoming()
         ring = self._ring
         while ring:
@@ -226,32 +237,32 @@ class FetchCollector:
                 return fetches[0]
             ring.popleft()
             if fetches:
-                self._holding[position] = False
+                self._in_ring[position] = False
             else:
-                del self._holding[position]
+                del self._in_ring[position]
         return None
 
     def _take_incoming(self) -> None:
-        """What the engine brought, to its positions."""
+        """Move the fetches of `incoming` to their positions."""
         incoming = self._incoming
         while incoming:
             fetch = incoming.popleft()
             position = fetch.position
             position.fetches.append(fetch)
-            if position not in self._holding:
-                self._holding[position] = True
+            if position not in self._in_ring:
+                self._in_ring[position] = True
                 self._ring.append(position)
 
     def _finish(self, fetch: CompletedFetch) -> None:
-        """All of it was handed out: the next position's turn."""
+        """The fetch is used up: go on with the next position."""
         position = fetch.position
         self._note_position(fetch)
-        # Behind the last record there may be offsets without one: markers, compacted records.
+        # Offsets behind the last record may have none: control batches, compacted records.
         position.offset = max(position.offset, min(fetch.next_offset, position.end))
         self._drop(fetch)
 
     def _take_failure(self, fetch: CompletedFetch) -> None:
-        """The turn of something that went wrong has come."""
+        """Drop a failed fetch and raise its error, if it has one."""
         assert fetch.failure is not None
         self._drop(fetch)
         error = fetch.failure()
@@ -269,9 +280,9 @@ class FetchCollector:
         self._released()
 
     def _note_position(self, fetch: CompletedFetch) -> None:
-        """The application is about to get something of this fetch."""
+        """Remember where the position was before the application receives records of this fetch."""
         position = fetch.position
-        if position not in self._unsettled:
-            self._unsettled[position] = (position.offset, position.leader_epoch)
+        if position not in self._unconsumed:
+            self._unconsumed[position] = (position.offset, position.leader_epoch)
         if fetch.count and position.leader_epoch != fetch.leader_epoch:
             position.leader_epoch = position.consumed_epoch = fetch.leader_epoch

@@ -1,37 +1,31 @@
-"""FetchedBatches: the batches that a fetch brought of one partition, walked one after the other.
+"""CompletedFetch: the records that one Fetch response has for one partition.
+
+    response ─► CompletedFetch ─► incoming (application's thread) ─► fill ─► records
+                                                                  └─► fill_columns
+
+The engine makes one per partition of a response and reads only the headers of its batches.
+Checksums, decompression, records and objects follow on the application's thread, when this fetch is
+the next one and for as many records as the application asks for.
+
+`FetchedBatches` walks the batches:
 
     data[start:end]    batch │ control │ batch │ less than a batch
-                         └── next ─► cursor over its records, and the source they share
+                         └── next ─► a cursor over its records, and what they share (`BatchInfo`)
 
-Passed over are batches that end before the position or begin at its end, control batches, and with
-read_committed the batches of aborted transactions: a transaction of a producer is void from the
-offset that the broker names for it up to the producer's next abort marker.
+It skips batches that end before the position or begin at its end, control batches, and with
+read_committed the batches of aborted transactions: a producer's records are aborted from the offset
+that the broker names up to the producer's next abort marker. It checks and decompresses a batch
+only when it reaches it, and does not move past a corrupt one.
 
-Each is checked and decompressed when its turn has come. At one that is damaged the walk stays.
+An error leaves the fetch where it is. Records before the error are returned first; the next calls
+raise it again until the application seeks past it.
 
-A compiled leaf; the application's thread only.
+If the deserializers say so (`set_aside`), records that cannot be decoded go to `undecoded` and
+`fill` skips them. The fetch is not finished until the caller has emptied `undecoded`.
 
-What a fetch brought of one partition, on its way to the application.
+A failed fetch has no batches but a `failure`, which `FetchCollector` raises when it reaches it.
 
-    response ─► CompletedFetch ─► handed to the application's thread ─► fill ─► records ─► ...
-                                                                        └─► fill_columns
-
-The engine makes one per partition of a response and looks only at the headers of the first and
-last batch. Everything else happens on the application's thread, when it is the fetch's turn and
-for as many records as are wanted: checksums, decompression, the records themselves, and objects.
-
-Passed over are records before the position and from its end on, and whole batches that are not for
-applications: see `fetched_batches`.
-
-An error leaves this where it stands. Records before it are handed out first, and asking again
-raises it again, until the application seeks past it.
-
-Where the deserializers say so, records that cannot be decoded are `undecoded`: kept, and passed
-over by `fill`. The fetch is not done before somebody has seen to them and taken them out.
-
-A failed fetch has no batches but a `failure`, which `FetchCollector` deals with in its turn.
-
-A compiled leaf.
+Compiled; runs on the application's thread.
 """
 
 from __future__ import annotations
@@ -59,15 +53,15 @@ from odradek.protocol.record_batch import (
 from odradek.protocol.record_columns import RecordColumns
 from odradek.protocol.records import InvalidRecords, RecordCursor
 
-DAMAGES: Final = (CorruptBatch, CorruptCompression, InvalidRecords, SectionTooLarge)
-"""What walking, and reading records, may raise because of the batch's bytes."""
+CORRUPTION_ERRORS: Final = (CorruptBatch, CorruptCompression, InvalidRecords, SectionTooLarge)
+"""Raised while walking batches and reading records, for corrupt bytes."""
 
 
 @final
 class FetchedBatches:
-    """Those in `data[start:end]`, of which the last is followed by `next_offset`.
+    """The batches in `data[start:end]`. `next_offset` is the offset behind the last.
 
-    `aborted` are the transactions to pass over, or None to read everything there is.
+    `aborted` has the aborted transactions to skip; None reads everything.
     """
 
     def __init__(
@@ -81,11 +75,12 @@ class FetchedBatches:
         check_crcs: bool,
     ) -> None:
         self.cursor: RecordCursor | None = None
-        """Over the records of the batch whose turn it is; None between batches."""
+        """Over the records of the current batch; None between batches."""
         self.batch: BatchInfo | None = None
-        """What the records of that batch share, and of those before it, if it is the same."""
+        """What the records of the current batch share; kept while following batches share the same.
+        """
         self.after: i64 = next_offset
-        """The offset behind that batch."""
+        """The offset behind the current batch."""
         self._position = position
         self._data = data
         self._start = start
@@ -94,9 +89,9 @@ class FetchedBatches:
         self._check_crcs = check_crcs
         self._transactions = aborted
         self._aborted: list[AbortedTransaction] = []
-        """Those that begin further on, the next one last."""
+        """The aborted transactions that begin further on; the next one is the last."""
         self._aborting: set[int] = set()
-        """The producers whose transactions are void here."""
+        """The producer ids whose transactions are aborted at this place."""
         self._begin_transactions()
 
     def _begin_transactions(self) -> None:
@@ -105,7 +100,9 @@ class FetchedBatches:
             self._aborted = sorted(self._transactions, key=_first_offset, reverse=True)
 
     def next(self) -> RecordCursor | None:
-        """The next batch that has something for the application, if any; raises `DAMAGES`."""
+        """Return a cursor over the next batch that has records for the application; None at the
+        end. Raises `CORRUPTION_ERRORS`.
+        """
         data = self._data
         first, last = self._position.offset, self._position.end
         while self._end - self._at >= HEADER_BYTES:
@@ -126,7 +123,7 @@ class FetchedBatches:
         return None
 
     def _is_wanted(self, header: RecordBatchHeader) -> bool:
-        """Whether the batch has records for applications. To be asked of all batches in order."""
+        """True if the batch has records for applications. Call it for every batch, in order."""
         if self._transactions is None:
             return not header.is_control
         aborted = self._aborted
@@ -151,34 +148,34 @@ class FetchedBatches:
             self.batch = BatchInfo(topic, partition, epoch, kind)
 
     def stop(self) -> None:
-        """Nothing from here on is wanted."""
+        """Skip everything from here on."""
         self.cursor = None
         self._at = self._end
 
     def rewind(self) -> None:
-        """Begin again: positions say what was handed out."""
+        """Begin again; the position says which records to skip."""
         self.cursor = None
         self._at = self._start
         self._begin_transactions()
 
     def compact(self) -> None:
-        """Keep no more of the response alive than these batches: they have to wait."""
+        """Drop the rest of the response: this fetch has to wait."""
         if self._end - self._start < len(self._data):
             self._data = self._data[self._start : self._end]
             self._at -= self._start
             self._end -= self._start
             self._start = 0
 
-    def damaged(self, damage: Exception) -> KafkaError:
-        """The error for the batch that cannot be read."""
+    def corrupt_batch_error(self, error: Exception) -> KafkaError:
+        """Return the error for the corrupt batch."""
         position = self._position
         partition = position.topic_partition
-        behind = self.after
+        next_offset = self.after
         if self.cursor is None:
-            behind = RecordBatchHeader(self._data, self._at).next_offset
+            next_offset = RecordBatchHeader(self._data, self._at).next_offset
         return InvalidRecord(
-            f"{partition}: a batch at offset {position.offset} is damaged: {damage}. What to do: "
-            f"to go on behind it, seek({partition!r}, {behind})",
+            f"{partition}: a batch at offset {position.offset} is damaged: {error}. What to do: "
+            f"to go on behind it, seek({partition!r}, {next_offset})",
             ErrorCode.CORRUPT_MESSAGE,
         )
 
@@ -192,7 +189,7 @@ Records = list[Record[Any, Any]]
 
 @final
 class ColumnRun:
-    """Rows of columns that come from one batch, or from several alike."""
+    """`count` consecutive rows of columns whose records share `batch`."""
 
     def __init__(self, batch: BatchInfo, count: int) -> None:
         self.batch = batch
@@ -201,9 +198,10 @@ class ColumnRun:
 
 @final
 class CompletedFetch:
-    """The batches in `data[start:end]`, of which the last is followed by `next_offset`.
+    """The batches in `data[start:end]` of one partition. `next_offset` is the offset behind the
+    last.
 
-    `aborted` are the transactions to pass over, or None to read everything there is.
+    `aborted` has the aborted transactions to skip; None reads everything.
     """
 
     def __init__(
@@ -221,36 +219,39 @@ class CompletedFetch:
         self.size = end - start
         self.next_offset = next_offset
         self.records: Records = []
-        """Decoded, to be handed out up to `count`; `index` is the next of them."""
+        """Decoded records. `index` is the next one to return; those up to `count` may be returned.
+        """
         self.index: i64 = 0
         self.count: i64 = 0
         self.leader_epoch: i64 = NO_EPOCH
-        """Of all of `records`."""
+        """The leader epoch of all `records`."""
         self.undecoded: list[DecodeError] = []
-        """What was set aside among `records`: `count` is how many come before."""
+        """Records that could not be decoded. They lie behind the first `count` of `records`."""
         self.failure: Callable[[], KafkaError | None] | None = None
-        """Instead of batches: called when its turn has come; what it returns is raised."""
+        """Set instead of batches: called when the collector reaches this fetch; raises what it
+        returns.
+        """
         self._batches = FetchedBatches(position, data, start, end, next_offset, aborted, check_crcs)
         self._at_unread_record = False
-        """The record the cursor stands on was not handed out."""
+        """True while the record under the cursor has not been added to `records`."""
 
     def fill(self, limit: int, deserializers: Deserializers) -> bool:
-        """Decode up to `limit` more into `records`, all of one leader's epoch, or set them aside;
+        """Decode up to `limit` more records of one leader epoch into `records` or `undecoded`;
         False at the end.
 
-        Raises `DecodeError`, or `InvalidRecord` for a damaged batch: when nothing comes before it.
+        Raises `DecodeError`, or `InvalidRecord` for a corrupt batch, if no record comes before it.
         """
         records: Records = []
         try:
             self._decode(records, limit, deserializers)
-        except DAMAGES as damage:
+        except CORRUPTION_ERRORS as error:
             if not records and not self.undecoded:
-                raise self._batches.damaged(damage) from None
+                raise self._batches.corrupt_batch_error(error) from None
         except Exception:
             if not records and not self.undecoded:
                 raise
         finally:
-            # Also when something quite different came up, say Ctrl-C in a deserializer.
+            # Also for other exceptions, such as KeyboardInterrupt in a deserializer.
             self.records = records
             self.index = 0
             if not self.undecoded:
@@ -258,7 +259,7 @@ class CompletedFetch:
         return len(records) > 0 or len(self.undecoded) > 0
 
     def resume_after_undecoded(self) -> bool:
-        """What was set aside has been seen to: whether there are records behind it."""
+        """Go on behind the records in `undecoded`; True if there are decoded records."""
         self.count = len(self.records)
         return self.index < self.count
 
@@ -286,7 +287,7 @@ class CompletedFetch:
         limit: i64,
         deserializers: Deserializers,
     ) -> None:
-        """The rest of the batch, as far as it is wanted."""
+        """Decode the rest of the current batch, up to `limit`."""
         first, last = self.position.offset, self.position.end
         key, value = deserializers.key, deserializers.value
         topic = batch.topic
@@ -312,7 +313,7 @@ class CompletedFetch:
             except Exception as error:
                 if not self.undecoded:
                     self.count = len(records)
-                self._undecodable(batch, cursor, headers, field, error, deserializers)
+                self._handle_undecodable(batch, cursor, headers, field, error, deserializers)
                 self._at_unread_record = False
                 continue
             records.append(
@@ -331,10 +332,10 @@ class CompletedFetch:
     def fill_columns(
         self, columns: RecordColumns, runs: list[ColumnRun], max_count: i64, max_data_bytes: i64
     ) -> bool:
-        """Add records to the columns until there are so many; False at the end. Moves the
-        position.
+        """Add records to the columns up to a number of rows or bytes and move the position; False
+        at the end.
 
-        Raises `InvalidRecord` for a damaged batch, behind the records before it.
+        Raises `InvalidRecord` for a corrupt batch, after the records before it were added.
         """
         if self.index < len(self.records) or self.undecoded:
             self._rewind()
@@ -350,9 +351,9 @@ class CompletedFetch:
                         return False
                 if columns.append(cursor, first, last, max_count, max_data_bytes):
                     batches.cursor = None
-            except DAMAGES as damage:
+            except CORRUPTION_ERRORS as error:
                 if columns.count == before:
-                    raise batches.damaged(damage) from None
+                    raise batches.corrupt_batch_error(error) from None
             added = columns.count - before
             if added > 0:
                 assert cursor is not None
@@ -374,18 +375,18 @@ class CompletedFetch:
             runs.append(ColumnRun(batch, added))
 
     def compact(self) -> None:
-        """It has to wait: keep no more of the response alive than is needed."""
+        """Drop the parts of the response that this fetch does not need: it has to wait."""
         self._batches.compact()
 
     def _rewind(self) -> None:
-        """Records were decoded ahead that are wanted in another form: begin again."""
+        """Drop the decoded records and begin again: the application now wants columns."""
         self.records = []
         self.undecoded = []
         self.index = self.count = 0
         self._at_unread_record = False
         self._batches.rewind()
 
-    def _undecodable(
+    def _handle_undecodable(
         self,
         batch: BatchInfo,
         cursor: RecordCursor,
@@ -394,7 +395,7 @@ class CompletedFetch:
         reason: Exception,
         deserializers: Deserializers,
     ) -> None:
-        """Raises the `DecodeError` for a record, sets it aside, or gives it to who wanted that."""
+        """Raise the `DecodeError` of a record, or set it aside, or pass it to `on_error`."""
         data = cursor.data
         key: bytes | None = None
         value: bytes | None = None

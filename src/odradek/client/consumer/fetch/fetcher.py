@@ -1,37 +1,41 @@
-"""What a Fetch was answered, partition by partition.
-
-    records                          a CompletedFetch for the application; fetching stands behind it
-    the leader moved or is gone,     metadata is asked for (leaders named in the answer are taken at
-    the topic is being created       once, KIP-951); tried again after a back-off
-    OFFSET_OUT_OF_RANGE, a           decided when the application has come so far
-    diverging epoch
-    not authorized, damaged, unknown raised in turn; tried again after a back-off
-
-An answer for a position that has moved meanwhile is dropped. The engine's thread only.
-
-Fetcher: keeps one fetch per node under way, and what they bring on its way to the application.
+"""Fetcher: keeps one Fetch request per broker in flight and queues the fetched records.
 
     pump ─► per leader with room: FetchSession ─► Fetch ─► FetchResponseHandler ─► pump again ─┐
-     ▲                                                                                 │
-     └── positions, a node is ready, room was made, a back-off is over                 ▼
-                                                CompletedFetches ─► incoming ─► the application
+     ▲                                                                                         │
+     └── new position, broker ready, room in the buffer, back-off over                         ▼
+                                                 CompletedFetch ─► incoming ─► the application
 
-The next fetch leaves while the application wakes up to what the last one brought, so broker and
-network work while it decodes. What is kept for the application is bounded: each node that leads
-partitions has a share of `prefetch.max.bytes`, and is not asked for more while less than a fetch
-fits it. The bound is overshot by one batch per node at most. What was fetched takes room until it
-is handed out, also of a partition that is fetched no more; only one that nobody reads (paused)
-takes none, and keeps what was fetched for it before.
+The next fetch leaves while the application wakes up for the last response, so the broker and the
+network work while the application decodes.
 
-Room is made on the application's thread, at any moment of this one. No room that is made may be
-overlooked, or nobody would ever fetch again. So each side first says and then looks:
+The buffered bytes are bounded. Each broker that leads partitions has a share of
+`prefetch.max.bytes`; the fetcher sends it no further request while less than a whole fetch fits
+into that share. Each broker can exceed the bound by one batch. Fetched bytes count until the
+application has received the records, also for a partition that is no longer fetched. A paused
+partition does not count, and keeps what was fetched for it.
 
-    engine's thread      starved = True       then counts what is held
-    application's        holds less           then looks whether starved, and has `pump` called
+The application's thread frees room in the buffer, at any moment of the engine's thread. No such
+moment may be missed, or fetching would stop for ever. Each side therefore writes first and reads
+afterwards:
 
-Whichever comes first, one of the two sees the other.
+    engine's thread        starved = True       then counts the buffered bytes
+    application's thread   frees bytes          then reads `starved` and schedules `pump`
 
-The engine's thread only, but `incoming`.
+In either order one of the two sees the other.
+
+What becomes of a partition's result (`FetchResponseHandler`):
+
+    records                          a CompletedFetch for the application; fetching goes on behind
+    the leader moved or is gone,     request a metadata update (leaders that the response names are
+    the topic is being created       used at once, KIP-951); try again after a back-off
+    OFFSET_OUT_OF_RANGE, a           decide when the application has reached this offset
+    diverging epoch                  (`DeferredErrors`)
+    not authorized, corrupt, other   raise when the application has reached this offset; try again
+                                     after a back-off
+
+A result for a position that has moved since is dropped.
+
+Everything runs on the engine's thread; only `incoming` is shared. The module is compiled.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ from odradek.protocol.record_batch import CorruptBatch, batches
 
 log = logging.getLogger(__name__)
 
-PASSING = frozenset(
+RETRIED_ERRORS = frozenset(
     {
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -74,11 +78,11 @@ PASSING = frozenset(
         ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-"""Errors after which the same is tried again, beside those that ask for new metadata."""
+"""Errors that are tried again, beside those that request a metadata update."""
 
 
 class FetchResponseHandler:
-    """Takes answers for a `Fetcher`."""
+    """Processes fetch responses for a `Fetcher`."""
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class FetchResponseHandler:
     def partitions(
         self, session: FetchSession, response: FetchResponse
     ) -> dict[TopicPartition, PartitionData]:
-        """What the answer is about."""
+        """Return the results of a response by partition."""
         return {
             TopicPartition(
                 session.name_of(topic.topic, topic.topic_id) or f"? {topic.topic_id}",
@@ -115,7 +119,7 @@ class FetchResponseHandler:
         answered: dict[TopicPartition, PartitionData],
         response: FetchResponse,
     ) -> None:
-        """The answer to `asked`, as `partitions` gave it."""
+        """Process `answered`, the results by partition, of the request `requested`."""
         changes: list[LeaderChange] = []
         for partition, data in answered.items():
             state = self._subscriptions.get(partition)
@@ -135,7 +139,7 @@ class FetchResponseHandler:
 
     @staticmethod
     def _is_current(state: PartitionState, wanted: PartitionFetch) -> bool:
-        """Whether that is still what is to be fetched next."""
+        """True if the result still belongs to the offset that is fetched next."""
         return (
             state.state is FetchState.FETCHING
             and not state.deferred
@@ -162,7 +166,7 @@ class FetchResponseHandler:
             for header in batches(records.data, records.start, records.end):
                 last = header
                 if not header.is_control:
-                    # Of the first batch, some may be before what was asked for.
+                    # The first batch may begin before the fetch offset.
                     count += min(header.count, max(0, header.next_offset - state.fetch.offset))
         except CorruptBatch as error:
             corrupt = error
@@ -182,7 +186,7 @@ class FetchResponseHandler:
             self._incoming.append(fetch)
             self._subscriptions.move_to_end(state.topic_partition)
         elif corrupt is None:
-            self._deferred.back_off(state)  # Less than a batch came: no broker of today does that.
+            self._deferred.back_off(state)  # Less than a batch: no current broker does that.
         if corrupt is not None:
             where = f"reading {state.topic_partition} at offset {state.fetch.offset}"
             self._deferred.defer_error(
@@ -193,7 +197,7 @@ class FetchResponseHandler:
         what = f"reading {state.topic_partition} at offset {state.fetch.offset}"
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._deferred.out_of_range(state)
-        elif code.refresh_metadata or code in PASSING:
+        elif code.refresh_metadata or code in RETRIED_ERRORS:
             level = logging.DEBUG if code.retriable else logging.WARNING
             log.log(level, "%s: %s, will try again", what, code.name)
             self._deferred.back_off(state)
@@ -207,22 +211,23 @@ RequestedPartitions = dict[TopicPartition, PartitionFetch]
 
 
 class NodeFetches:
-    """One node: the session with it, and the fetch under way."""
+    """One broker: its fetch session and the request in flight."""
 
     __slots__ = ("failures", "requested", "retry_ms", "session")
 
     def __init__(self, node_id: int) -> None:
         self.session = FetchSession(node_id)
         self.requested: RequestedPartitions | None = None
-        """What is under way, if anything is."""
+        """The partitions of the request in flight; None if there is none."""
         self.failures = 0
         self.retry_ms = 0
-        """Not to be asked before."""
+        """Send no fetch before this time."""
 
 
 class Fetcher(ConnectionListener):
-    """Fetches what is assigned, as far as positions are known. `arrived` is called when `incoming`
-    has something for the application.
+    """Fetches the assigned partitions whose position is known.
+
+    `arrived` is called when `incoming` has something for the application.
     """
 
     def __init__(
@@ -235,8 +240,10 @@ class Fetcher(ConnectionListener):
         arrived: Callable[[], object],
     ) -> None:
         self.starved = False
-        """There was no room for some fetch, or it is being looked for: `pump` when some was made.
-        Set here, before looking; taken back by who makes room, and here when there was enough."""
+        """True while a fetch lacks room, or while `pump` is looking for room: who frees bytes then
+        has `pump` called. Set here before counting; cleared by the side that frees room, and here
+        if there was enough room.
+        """
         self._engine = engine
         self._subscriptions = subscriptions
         self._config = config
@@ -255,10 +262,10 @@ class Fetcher(ConnectionListener):
     def node_ready(self, node_id: int) -> None:
         self.pump()
 
-    # Asking.
+    # Requests.
 
     def pump(self) -> None:
-        """Begin every fetch that there is a position, a leader and room for."""
+        """Send every fetch that has a position, a leader and room."""
         if self._closed:
             return
         self.starved = True
@@ -282,8 +289,8 @@ class Fetcher(ConnectionListener):
             self._alarm.set_for(wake_ms)
 
     def _by_leader(self) -> tuple[dict[int, list[PartitionState]], dict[int, int], int]:
-        """What can be fetched, and how many bytes are kept for the application, by the node to ask;
-        and when there may be more to fetch.
+        """Return the fetchable partitions by leader, the buffered bytes by leader, and the time
+        when more partitions become fetchable.
         """
         metadata = self._engine.metadata
         now_ms = self._engine.now_ms
@@ -291,7 +298,7 @@ class Fetcher(ConnectionListener):
         leaders: dict[int, list[PartitionState]] = {}
         kept: dict[int, int] = {}
         wake_ms = NEVER_MS
-        lost = False
+        leader_missing = False
         for state in self._subscriptions.states:
             node_id = state.leader.node_id
             if state.buffered_bytes > 0 and not state.position.withheld:
@@ -303,15 +310,15 @@ class Fetcher(ConnectionListener):
             elif node_id in nodes:
                 leaders.setdefault(node_id, []).append(state)
             else:
-                lost = True
-        if lost and not metadata.update_requested:
+                leader_missing = True
+        if leader_missing and not metadata.update_requested:
             metadata.request_update()
         return leaders, kept, wake_ms
 
     def _send_fetch(
         self, node: NodeFetches, states: list[PartitionState], share: int, kept_bytes: int
     ) -> bool:
-        """Begin a fetch, if the node is ready; False if there is no room for one."""
+        """Send a fetch if the broker is ready; False if there is no room for one."""
         config = self._config
         room = share - kept_bytes
         if room < min(config.max_partition_fetch_bytes, share // 2):
@@ -360,7 +367,7 @@ class Fetcher(ConnectionListener):
             forgotten_topics_data=forgotten,
         )
 
-    # Answers.
+    # Responses.
 
     def _fetch_ended(
         self, node: NodeFetches, requested: RequestedPartitions, call: ClientRequest
@@ -391,11 +398,11 @@ class Fetcher(ConnectionListener):
             node.failures = 0
             self._response_handler.handle(requested, answered, response)
         else:
-            log.debug("broker %d: %s; fetching anew", node.session.node_id, problem)
+            log.debug("broker %d: %s; beginning a new fetch session", node.session.node_id, problem)
             self._back_off(node)
 
     def _failed(self, node: NodeFetches, requested: RequestedPartitions, error: KafkaError) -> None:
-        """No answer came. A lost connection is made again, and metadata asked for, by others."""
+        """Handle a failed request. The network client reconnects and requests metadata."""
         self._back_off(node)
         if isinstance(error, Disconnected | KafkaTimeout):
             log.debug("fetching from broker %d failed: %s", node.session.node_id, error)
@@ -406,15 +413,15 @@ class Fetcher(ConnectionListener):
                 self._deferred.defer_error(state, error)
 
     def _back_off(self, node: NodeFetches) -> None:
-        """The first failure costs no time: sessions end, connections break."""
+        """Set the time of the next attempt. The first failure costs no time: it is often only a
+        session that ended or a connection that was closed.
+        """
         wait_ms = self._engine.backoff.backoff_ms(node.failures - 1) if node.failures else 0
         node.failures += 1
         node.retry_ms = self._engine.now_ms + wait_ms
 
-    # The end.
-
     def close(self) -> None:
-        """Fetch no more, and tell the nodes that their sessions are over; nothing is waited for."""
+        """Stop fetching and end the sessions on the brokers, without waiting for the answers."""
         self._closed = True
         self._alarm.cancel()
         for node in self._nodes.values():

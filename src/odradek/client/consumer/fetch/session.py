@@ -1,25 +1,26 @@
-"""FetchSession: this side of an incremental fetch session with one node (KIP-227).
+"""Fetch sessions of the consumer (KIP-227): the client's side, one session per broker.
 
-    no session ── full fetch (id 0, epoch 0) ──► session, epoch 1 ── what changed ──► epoch 2 ...
+    no session ── full fetch (id 0, epoch 0) ──► session, epoch 1 ── changes ──► epoch 2 ...
         ▲                                             │
-        └── the node does not know the session, or the answer was not one of it ──┘
+        └── the broker does not know the session, or the response does not fit it ──┘
 
-A full fetch names every partition. The node answers with the id of a session in which it remembers
-them, or 0 if it makes none; then every fetch is full. In a session a fetch names the partitions
-that are new or stand elsewhere than the node thinks, and those that it should forget; the node
-answers with those that have something to tell.
+A full fetch names every partition. The broker answers with the id of a session that remembers them,
+or with 0 if it makes no session; then every fetch is full. A fetch in a session names the
+partitions that are new or have another fetch offset, and the partitions that the broker should
+forget. The response contains only partitions that have news.
 
-Epochs count requests and wrap to 1; 0 begins a session and -1 ends it. A request that failed may
-have been seen or not, so the session cannot go on: the next fetch is full and closes the old one.
+The epoch counts the requests of a session and wraps around to 1; 0 begins a session and -1 ends it.
+When a request fails, the client does not know whether the broker saw it, so the session cannot go
+on: the next fetch is full and closes the old session.
 
-Topics are named by id, as long as every topic of the session has one and the node understands
-version 13; a node does not take ids and names in one session, so a change begins a new one. A topic
-that was created anew has another id: the session forgets the old one.
+Topics are named by id if every topic of the session has an id and the broker supports version 13. A
+session cannot mix ids and names, so a change between them begins a new session. A topic that was
+deleted and created again has another id, and the session forgets the old one.
 
-Ids are compared by their numbers: `UUID` compares and hashes in interpreted code, and every fetch
-would do it for each partition.
+Ids are compared by their integer values: `UUID` compares and hashes in interpreted code, and each
+fetch does so once per partition.
 
-Deciding only; `Fetcher` sends and receives.
+This module only decides; `Fetcher` sends and receives. It is compiled.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ LAST_VERSION_BY_NAME: Final = 12
 
 
 class PartitionFetch(NamedTuple):
-    """What a fetch asks of one partition. Two that are equal need not be said twice."""
+    """What a fetch request asks of one partition. A session sends it again only when it changed."""
 
     topic_id: UUID
     fetch_offset: int
@@ -57,27 +58,27 @@ class PartitionFetch(NamedTuple):
 
 
 class FetchSession:
-    """The session with `node_id`, if there is one."""
+    """The fetch session with `node_id`, if there is one."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.session_id = NO_SESSION
         self.epoch = NEW
         self.partitions: dict[TopicPartition, PartitionFetch] = {}
-        """What the node was last told about each."""
+        """What the broker was last told about each partition."""
         self._names: dict[int, str] = {}
         self._by_id = False
 
     @property
     def is_full(self) -> bool:
-        """Whether the next fetch names every partition."""
+        """True if the next fetch names every partition."""
         return self.epoch == NEW
 
     def next_request(
         self, wanted: Mapping[TopicPartition, PartitionFetch], version: int
     ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """What to name in the next fetch, which is of that version, and what to take back, so that
-        all of `wanted` and nothing else is fetched.
+        """Return the topics to name in the next fetch of this version, and the topics to forget, so
+        that the broker fetches exactly `wanted`.
         """
         by_id = version > LAST_VERSION_BY_NAME
         if version < FIRST_VERSION_WITH_FETCHED_EPOCH:
@@ -87,14 +88,14 @@ class FetchSession:
         self._by_id = by_id
         known = {} if self.is_full else self.partitions
         named = {p: w for p, w in wanted.items() if known.get(p) != w}
-        gone = {
+        forgotten = {
             p: w
             for p, w in known.items()
             if p not in wanted or wanted[p].topic_id.int != w.topic_id.int
         }
         self.partitions = dict(wanted)
         self._names = {w.topic_id.int: p.topic for p, w in wanted.items()}
-        return self._fetch_topics(named), self._forgotten_topics(gone)
+        return self._fetch_topics(named), self._forgotten_topics(forgotten)
 
     def _fetch_topics(self, named: Mapping[TopicPartition, PartitionFetch]) -> list[FetchTopic]:
         topics: dict[tuple[str, int], FetchTopic] = {}
@@ -116,10 +117,10 @@ class FetchSession:
         return list(topics.values())
 
     def _forgotten_topics(
-        self, gone: Mapping[TopicPartition, PartitionFetch]
+        self, forgotten: Mapping[TopicPartition, PartitionFetch]
     ) -> list[ForgottenTopic]:
         topics: dict[tuple[str, int], ForgottenTopic] = {}
-        for partition, wanted in gone.items():
+        for partition, wanted in forgotten.items():
             key = (partition.topic, wanted.topic_id.int)
             topic = topics.get(key)
             if topic is None:
@@ -129,18 +130,18 @@ class FetchSession:
         return list(topics.values())
 
     def _topic_key(self, topic: str, topic_id: UUID) -> tuple[str, UUID]:
-        """A topic as the session names it."""
+        """Return the name and the id with which this session names a topic."""
         return ("", topic_id) if self._by_id else (topic, ZERO_UUID)
 
     def name_of(self, topic: str, topic_id: UUID) -> str | None:
-        """The topic that a response means; None for one that was not asked for."""
+        """Return the name of a topic in a response; None if the session did not ask for it."""
         return self._names.get(topic_id.int) if self._by_id else topic or None
 
     def handle_response(
         self, response: FetchResponse, named: Iterable[TopicPartition]
     ) -> str | None:
-        """An answer came, about the partitions `named`. None if its partitions are to be read;
-        else why they are not, and the next fetch is a full one.
+        """Take a response about the partitions `named`. Return None if its partitions can be used;
+        else return the problem, and the next fetch is full.
         """
         code = response.error_code
         if code != ErrorCode.NONE:
@@ -173,18 +174,18 @@ class FetchSession:
         return None
 
     def failed(self) -> None:
-        """No answer came; the node may have seen the request."""
+        """The request failed; the broker may have seen it."""
         self.reset()
 
     def reset(self) -> None:
-        """The next fetch is full; it closes the session there was."""
+        """Make the next fetch a full one, which closes the present session."""
         self.epoch = NEW
 
     def _begin(self, session_id: int) -> None:
         self.session_id, self.epoch = session_id, NEW
 
     def closing_request(self) -> FetchRequest | None:
-        """What ends the session, so that the node may forget it; None if there is none."""
+        """Return the request that ends the session on the broker; None if there is no session."""
         if self.session_id == NO_SESSION:
             return None
         return FetchRequest(
@@ -197,5 +198,5 @@ class FetchSession:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after one of a session."""
+    """Return the session epoch after `epoch`."""
     return 1 if epoch >= EPOCH_MAX else epoch + 1

@@ -1,51 +1,41 @@
-"""Requests to the coordinator that are worth trying again: commits, and asking what was committed.
+"""Commits: OffsetCommit and OffsetFetch, on demand and at intervals, tried until they succeed.
 
-    start ─► coordinator known? ─► sent ─┬─ read: a value ──────────────────────────► over
+    start ─► coordinator known? ─► sent ─┬─ read: a value ──────────────────────────► ended
                   │ no: look for it      ├─ retriable error, and there is a deadline: again
                   └──────────────────────┤   after a back-off
-                                         └─ another error, or no deadline ──────────► over
+                                         └─ another error, or no deadline ──────────► ended
 
-A request without a deadline is tried once. Each is over exactly once, and its waiter is done then.
-One may have to wait for others (`waits_for`), and what it asks for may come about without it
-(`is_settled`).
+A `CoordinatorRequest` with a deadline is tried until it succeeds, fails for good, or the time is
+over; one without is tried once. Each request ends exactly once, and completes its waiter.
 
-What the answer to OffsetCommit says to the member, and to who wanted the commit.
+Offsets never go back: a `Commit` that is tried again waits for later commits of the same
+partitions, and drops the partitions that a later commit has committed.
 
-    code of a partition                      the member           who committed
+A subscribed consumer commits with the generation in which it is an active member; if it is not
+active, it may not commit, because other members may own its partitions. For the same reason a
+commit fails when the generation in which it began is over. A consumer with a manual assignment
+commits from outside the group.
+
+Automatic commits take the consumed offsets: at intervals, before partitions are revoked, and when
+the consumer closes. One that fails is logged and tried again on the next occasion.
+
+What an OffsetCommit error means to the member and to the caller; the first error decides that does
+not concern one topic only:
+
+    error of a partition                     the member           the caller gets
     COORDINATOR_LOAD_IN_PROGRESS and other                        a retriable error
     COORDINATOR_NOT_AVAILABLE,               looks for the        a retriable error
       NOT_COORDINATOR, REQUEST_TIMED_OUT       coordinator
-    REBALANCE_IN_PROGRESS                    joins again          RebalanceInProgress: poll first
-    UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION    loses its            CommitFailed; if it joins again
-                                               generation           already, RebalanceInProgress
+    REBALANCE_IN_PROGRESS                    rejoins              RebalanceInProgress: poll first
+    UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION    loses its            CommitFailed; RebalanceInProgress
+                                               generation           if it is rejoining already
     FENCED_INSTANCE_ID                                            FencedInstance
-    TOPIC_AUTHORIZATION_FAILED                                    with all such topics
+    TOPIC_AUTHORIZATION_FAILED                                    the error with all such topics
     any other                                                     that error
 
-The first that is no matter of one topic decides.
-
-Commits: offsets to the coordinator, when asked to and at intervals.
-
-A commit with a deadline is one that somebody blocks on; it is tried until it succeeds, fails for
-good, or time is over. One without is sent once.
-
-Offsets never go back: a commit that is tried again waits for later ones of the same partitions, and
-leaves out those of which a later one was confirmed.
-
-Signed with the generation while the member is active in it. Who is subscribed and is not active may
-not commit: what it has may be somebody else's by now. For the same reason a commit ends with the
-generation in which it was begun: it is not signed again in a later one. Who assigned itself commits
-from outside.
-
-Automatic commits take what the application is done with: at intervals, before partitions are
-given up, and when the consumer closes. An automatic commit that fails is tried again at the next
-occasion, and is only worth a line in the log.
-
-Committed offsets: asking the coordinator how far the group has read.
-
-Only stable offsets are wanted (KIP-447): where a transaction that commits offsets is open, the
-answer is UNSTABLE_OFFSET_COMMIT and the question is put again, for reading on from older offsets
-would be reading twice.
+Only stable offsets are fetched (KIP-447): while a transaction that commits offsets is open, the
+response is UNSTABLE_OFFSET_COMMIT and the request is tried again, because reading on from the older
+offsets would read records twice.
 """
 
 from __future__ import annotations
@@ -92,7 +82,7 @@ from odradek.protocol.api.offset_fetch import OffsetFetchResponse
 
 
 class CoordinatorRequest(ABC):
-    """One request, through all its attempts."""
+    """One request to the coordinator, through all its attempts."""
 
     def __init__(self, deadline_ms: int | None) -> None:
         self.deadline_ms = deadline_ms
@@ -100,44 +90,45 @@ class CoordinatorRequest(ABC):
         self.waiter: Waiter[Any] = Waiter()
         self.attempts = 0
         self.retry_ms = NEVER_MS
-        """When to send it again; never, while it is under way."""
+        """When to send it again; never while it is in flight."""
         self.last_error: KafkaError | None = None
-        """What the last attempt failed with."""
+        """The error of the last attempt."""
 
     @abstractmethod
     def build(self) -> RequestBuilder | KafkaError:
-        """The request as it is now; or why it cannot be made."""
+        """Return the request as it is now, or the error why it cannot be made."""
 
     @abstractmethod
     def read(self, call: GroupCall, response: Any) -> Any:
-        """What the answer says: a value, or a `KafkaError`."""
+        """Return the value of the response, or a `KafkaError`."""
 
     @abstractmethod
     def timeout_error(self) -> KafkaError:
-        """What to say when the deadline has passed."""
+        """Return the error for a request whose deadline has passed."""
 
     def timeout_reason(self, advice: str) -> str:
-        """For the end of what `late` says: what was in the way, and what to do about that; `advice`
-        if nothing is known to have been."""
+        """Return the end of the timeout error's message: the last error with its advice, or
+        `advice` if there is none.
+        """
         why = "" if self.last_error is None else f"; last: {self.last_error}"
         return why if ADVICE_MARK in why else f"{why}{ADVICE_MARK}{advice}"
 
     def must_wait_for(self, other: CoordinatorRequest) -> bool:
-        """Whether it must not be sent while that one is under way."""
+        """True if this request must not be sent while `other` is in flight."""
         return False
 
     @property
     def is_superseded(self) -> bool:
-        """Whether what it asks for has come about without it."""
+        """True if nothing is left to request: later requests have done it."""
         return False
 
     def ended(self, error: KafkaError | None) -> None:
-        """It is over."""
+        """The request has ended, with `error` or with success."""
         return
 
 
 class CoordinatorRequests:
-    """Those under way, in the order in which they were started."""
+    """The requests that have not ended, in the order in which they were started."""
 
     def __init__(self, member: GroupMember, lookup: CoordinatorLookup) -> None:
         self.member = member
@@ -145,7 +136,7 @@ class CoordinatorRequests:
         self._open: dict[CoordinatorRequest, None] = {}
 
     def __contains__(self, request: CoordinatorRequest) -> bool:
-        """Whether it is not over yet."""
+        """True if the request has not ended."""
         return request in self._open
 
     def __len__(self) -> int:
@@ -155,12 +146,12 @@ class CoordinatorRequests:
         return iter(self._open)
 
     def start(self, request: CoordinatorRequest) -> None:
-        """Send it as soon as may be."""
+        """Send the request as soon as possible."""
         self._open[request] = None
         self._send(request)
 
     def _send(self, request: CoordinatorRequest) -> None:
-        """Send it, or look for the coordinator first."""
+        """Send the request, or look for the coordinator first."""
         request.retry_ms = NEVER_MS
         if request.is_superseded:
             self.end(request)
@@ -169,7 +160,7 @@ class CoordinatorRequests:
             request.retry_ms = self.member.now_ms + self.member.backoff.backoff_ms(0)
             return
         if self.member.coordinator is None:
-            self.lookup.start(lambda error: self._looked(request, error))
+            self.lookup.start(lambda error: self._lookup_ended(request, error))
             return
         builder = request.build()
         if isinstance(builder, KafkaError):
@@ -181,8 +172,8 @@ class CoordinatorRequests:
 
         self.member.send(self.member.coordinator, builder, answered)
 
-    def _looked(self, request: CoordinatorRequest, error: KafkaError | None) -> None:
-        """The coordinator was found, or was not."""
+    def _lookup_ended(self, request: CoordinatorRequest, error: KafkaError | None) -> None:
+        """The lookup of the coordinator has ended."""
         if request in self._open:
             if error is None:
                 self._send(request)
@@ -206,7 +197,7 @@ class CoordinatorRequests:
             self.end(request, value)
 
     def _failed(self, request: CoordinatorRequest, error: KafkaError) -> None:
-        """Try again if there is time, and it may help."""
+        """Try again if the deadline permits and the error is retriable; else end the request."""
         if request.deadline_ms is None or not error.retriable:
             self.end(request, error=error)
             return
@@ -218,19 +209,19 @@ class CoordinatorRequests:
     def end(
         self, request: CoordinatorRequest, value: Any = None, error: KafkaError | None = None
     ) -> None:
-        """It is over."""
+        """End the request and complete its waiter."""
         self._open.pop(request, None)
         self.member.effects.append(Resolve(request.waiter, value, error))
         request.ended(error)
 
     def abandon(self, error: KafkaError) -> None:
-        """End all: there is nobody to wait for them any more."""
+        """End all requests with `error`."""
         for request in list(self._open):
             self.end(request, error=error)
 
     @property
     def next_ms(self) -> int:
-        """When something is due."""
+        """When a retry or a deadline is due."""
         due_ms = NEVER_MS
         for request in self._open:
             due_ms = min(due_ms, request.retry_ms)
@@ -239,7 +230,7 @@ class CoordinatorRequests:
         return due_ms
 
     def ticked(self) -> None:
-        """Time went by."""
+        """Send what is due and end what is late."""
         now_ms = self.member.now_ms
         for request in list(self._open):
             if request.deadline_ms is not None and request.deadline_ms <= now_ms:
@@ -254,7 +245,7 @@ GENERATION_LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 def commit_error(
     member: GroupMember, call: GroupCall, response: OffsetCommitResponse
 ) -> KafkaError | None:
-    """The error of a commit, None if all is kept; what it means to the member is done."""
+    """Return the error of a commit, None if it succeeded; update the member as the table says."""
     denied: dict[str, None] = {}
     what = f"committing offsets of group {member.config.group_id}"
     for partition, code in commit_errors(response):
@@ -277,7 +268,7 @@ def commit_error(
 def generation_error(
     member: GroupMember, call: GroupCall, code: ErrorCode, what: str
 ) -> KafkaError:
-    """The coordinator does not know the member as whom it signed."""
+    """Return the error for a commit that the coordinator rejected for its generation."""
     unchanged = member.generation == call.generation
     if not unchanged and member.state is MemberState.PREPARING_REBALANCE:
         return rebalance_error(member)
@@ -290,18 +281,17 @@ def generation_error(
 
 
 def stale_message(member: GroupMember) -> str:
-    """For the message."""
     return (
-        f"group {member.config.group_id} was rebalanced and the partitions belong to others now, "
-        f"so their offsets are not this consumer's to commit. What to do: {CommitFailed.advice}"
+        f"group {member.config.group_id} was rebalanced and other members may own its partitions "
+        f"now, so this consumer may not commit their offsets. What to do: {CommitFailed.advice}"
     )
 
 
 def rebalance_error(member: GroupMember) -> KafkaError:
-    """The commit comes between two generations."""
+    """Return the error for a commit between two generations."""
     return RebalanceInProgress(
-        f"group {member.config.group_id} is being rebalanced, and offsets cannot be committed "
-        f"until that is over. What to do: poll, then commit again",
+        f"group {member.config.group_id} is being rebalanced; offsets cannot be committed until "
+        f"the rebalance is over. What to do: poll, then commit again",
         ErrorCode.REBALANCE_IN_PROGRESS,
     )
 
@@ -312,19 +302,19 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class Commit(CoordinatorRequest):
-    """One commit under way. The value of its waiter is None."""
+    """One commit. The value of its waiter is None."""
 
     def __init__(self, commits: Commits, offsets: Offsets, deadline_ms: int | None) -> None:
         super().__init__(deadline_ms)
         self.commits = commits
         self.offsets = dict(offsets)
         self.signature = commits.signature()
-        """As whom it was begun; or why it could not be."""
+        """The generation in which it began, or the error why it could not."""
         self.began_ms = commits.member.now_ms
         self.number = commits.started
-        """Among all commits, in the order in which they were started."""
+        """Its number among all commits, in the order in which they were started."""
         self.error: KafkaError | None = None
-        """Why it failed, once it is over."""
+        """Its error, once it has ended."""
 
     def build(self) -> RequestBuilder | KafkaError:
         commits = self.commits
@@ -345,7 +335,7 @@ class Commit(CoordinatorRequest):
         return not self.offsets.keys().isdisjoint(other.offsets)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
-        """A later commit saw to these."""
+        """Drop partitions that a later commit has committed."""
         for partition in partitions:
             self.offsets.pop(partition, None)
 
@@ -362,10 +352,10 @@ class Commit(CoordinatorRequest):
 
     def timeout_error(self) -> KafkaError:
         if isinstance(self.last_error, UnknownTopicOrPartition):
-            return self.last_error  # It was deleted while its offsets were being committed.
+            return self.last_error  # The topic was deleted during the commit.
         return ApiTimeout(
-            f"the coordinator of group {self.commits.member.config.group_id} did not confirm in "
-            f"time that {len(self.offsets)} offsets are committed; they may be all the same"
+            f"the coordinator of group {self.commits.member.config.group_id} did not confirm the "
+            f"commit of {len(self.offsets)} offsets in time; they may still be committed"
             f"{self.timeout_reason('commit again, with more time')}"
         )
 
@@ -385,15 +375,15 @@ class Commits:
         self.member = member
         self.subscriptions = subscriptions
         self.requests = CoordinatorRequests(member, lookup)
-        """Those that are not over."""
+        """The commits that have not ended."""
         self.auto_commit_ms = member.now_ms + member.config.auto_commit_interval_ms
         """When the next automatic commit is due."""
         self.started = 0
-        """How many commits there were."""
+        """How many commits were started."""
         self._auto: Commit | None = None
 
     def commit(self, offsets: Offsets, deadline_ms: int | None = None) -> Commit:
-        """Commit; `waiter` of the result is done when that is over."""
+        """Commit offsets; the result's `waiter` is done when the commit has ended."""
         return self._start(Commit(self, offsets, deadline_ms))
 
     def _start(self, commit: Commit) -> Commit:
@@ -409,7 +399,7 @@ class Commits:
         return commit
 
     def signature(self) -> Generation | KafkaError:
-        """As whom to commit; or why that is not possible."""
+        """Return the generation to commit with, or the error why committing is impossible."""
         if not self.subscriptions.is_auto_assigned:
             return Generation()
         member = self.member
@@ -424,13 +414,13 @@ class Commits:
         )
 
     def confirmed(self, commit: Commit) -> None:
-        """The coordinator has it: earlier ones that are still tried must not take it back."""
+        """Remove committed partitions from earlier commits, which must not set them back."""
         for other in self.requests:
             if isinstance(other, Commit) and other.number < commit.number:
                 other.remove(commit.offsets)
 
     def ended(self, commit: Commit) -> None:
-        """A commit is over."""
+        """Log a failed automatic commit and schedule the next."""
         if commit is not self._auto:
             return
         self._auto = None
@@ -447,7 +437,7 @@ class Commits:
     # Automatic commits.
 
     def auto_commit(self, deadline_ms: int | None = None) -> Commit:
-        """Commit what the application is done with."""
+        """Commit the consumed offsets."""
         self.restart_interval()
         consumed = {
             partition: OffsetAndMetadata(position.offset, "", position.offset_epoch)
@@ -457,12 +447,12 @@ class Commits:
         return self._start(self._auto)
 
     def restart_interval(self) -> None:
-        """The next automatic commit is a full interval away."""
+        """Make the next automatic commit due after a full interval."""
         self.auto_commit_ms = self.member.now_ms + self.member.config.auto_commit_interval_ms
 
     @property
     def _may_auto_commit(self) -> bool:
-        """Whether an automatic commit would make sense: one at a time, and as an active member."""
+        """True if an automatic commit is possible: none is under way, and the member is active."""
         if not self.member.config.enable_auto_commit or self._auto is not None:
             return False
         if not self.subscriptions.consumed:
@@ -473,12 +463,12 @@ class Commits:
 
     @property
     def next_ms(self) -> int:
-        """When something of this is due."""
+        """When an automatic commit or a retry is due."""
         auto_ms = self.auto_commit_ms if self._may_auto_commit else NEVER_MS
         return min(auto_ms, self.requests.next_ms)
 
     def ticked(self) -> None:
-        """Time went by."""
+        """Do what is due now."""
         self.requests.ticked()
         if self._may_auto_commit and self.auto_commit_ms <= self.member.now_ms:
             self.auto_commit()
@@ -488,7 +478,9 @@ CommittedOffsets = dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class CommittedOffsetsRequest(CoordinatorRequest):
-    """One question. The value of its waiter is `Found`: None where nothing was committed."""
+    """One OffsetFetch. The value of its waiter is `CommittedOffsets`: None where nothing was
+    committed.
+    """
 
     def __init__(
         self, member: GroupMember, partitions: Collection[TopicPartition], deadline_ms: int
@@ -509,7 +501,7 @@ class CommittedOffsetsRequest(CoordinatorRequest):
         return self._found(rows)
 
     def _found(self, rows: list[CommittedOffset]) -> CommittedOffsets | KafkaError:
-        """The offsets; or the error, of which one about the whole question weighs most."""
+        """Return the offsets, or the error; an error about the whole request takes precedence."""
         denied: dict[str, None] = {}
         unstable = False
         for partition, code, _ in rows:
@@ -528,9 +520,10 @@ class CommittedOffsetsRequest(CoordinatorRequest):
 
     def timeout_error(self) -> KafkaError:
         return ApiTimeout(
-            f"the coordinator of group {self.member.config.group_id} did not tell in time what is "
-            f"committed for {len(self.partitions)} partitions{self.timeout_reason('ask with more time')}"
+            f"the coordinator of group {self.member.config.group_id} did not return the committed "
+            f"offsets of {len(self.partitions)} partitions in time"
+            f"{self.timeout_reason('ask with more time')}"
         )
 
     def _describe(self) -> str:
-        return f"asking for the committed offsets of group {self.member.config.group_id}"
+        return f"fetching the committed offsets of group {self.member.config.group_id}"

@@ -1,36 +1,35 @@
-"""Closing: how a consumer takes leave of its group.
+"""ConsumerCoordinator: a consumer's side of its group, one state machine without I/O.
 
-    commit ─► all commits are over ─► the listener's last call ─► LeaveGroup ─► answered ─► done
-    └──────────────────── at the deadline the next step is taken all the same ────────────────┘
-
-A listener that is being called is waited for, and its turn ends there: nothing comes of the
-rebalance any more. One that closes by itself is not, nor one that takes longer than the deadline;
-that one is not called once more.
-
-Automatic commits, if on, take a last one. A static member does not send LeaveGroup: its place is
-kept for a session, in case it comes back (`MembershipOperation` says otherwise, KIP-1092). What the
-listener raises is raised by close, after everything has been done.
-
-ConsumerCoordinator: a consumer's group side as one state machine without I/O.
-
-    inputs                                          effects (`group_effects`), in order
-    polled, callback_returned, answered, ticked, ─► Send, Callback, Raise, Resolve, WatchTopics,
+    inputs                                          effects (`member`), in order
+    polled, callback_returned, answered, ticked, ─► Send, CallListener, Raise, Resolve, WatchTopics,
     cluster_seen, subscription_changed, commit,     RequestPoll
     committed, unsubscribe, close                   and `next_ms`: when to call `ticked`
 
-Who does what:
+Its parts:
 
-    GroupMember        state, generation, coordinator; collects the effects
-    CoordinatorLookup  FindCoordinator
-    Rebalance          when to join, and the turns of the application (ListenerCalls)
-    Joining, Leader    JoinGroup, the leader's assignment, SyncGroup
-    GroupTopics        which topics, and whether they changed
-    Membership         Heartbeat, LeaveGroup
-    Commits            OffsetCommit, on demand and automatically
-    CommittedOffsetsRequest     OffsetFetch
-    Closing            the last commit, the last call, the last request
+    GroupMember              state, generation, coordinator; collects the effects
+    CoordinatorLookup        FindCoordinator
+    Membership, Heartbeat    Heartbeat, LeaveGroup
+    GroupJoin, GroupLeader   JoinGroup, the leader's assignment, SyncGroup
+    GroupTopics              the topics of interest, and whether they changed
+    Rebalance, ListenerCalls when to join; the calls of the application's listener
+    Commits                  OffsetCommit, on demand and automatic
+    CommittedOffsetsRequest  OffsetFetch
+    CloseProcedure           the last commit, the last listener call, LeaveGroup
 
-The same inputs give the same effects: time and chance are arguments. Owner thread only.
+The same inputs give the same effects: time and randomness are arguments. Runs on the engine's
+thread.
+
+Closing (`CloseProcedure`):
+
+    commit ─► all commits ended ─► the listener's last call ─► LeaveGroup ─► answered ─► done
+    └────────────── at the deadline the next step is taken anyway ───────────────┘
+
+Close waits for a listener call that is being made, and its rebalance ends there. It does not wait
+if the listener itself called close, or beyond the deadline; the listener is then not called again.
+With automatic commits, close commits once more. A static member sends no LeaveGroup: its place is
+kept for the session timeout in case it comes back (`MembershipOperation` can change that,
+KIP-1092). An exception of the listener is raised by close, after everything has been done.
 """
 
 from __future__ import annotations
@@ -72,16 +71,16 @@ from odradek.model.topics import TopicPartition
 
 
 class MembershipOperation(Enum):
-    """Whether to leave the group when the consumer closes."""
+    """Whether the consumer leaves the group when it closes (KIP-1092)."""
 
     DEFAULT = "default"
-    """Dynamic members leave, static ones stay for a session."""
+    """Dynamic members leave; static members keep their place for the session timeout."""
     LEAVE_GROUP = "leave"
     REMAIN_IN_GROUP = "remain"
 
 
 class ClosePhase(Enum):
-    """How far it is."""
+    """The steps of closing."""
 
     COMMITTING = "committing"
     CALLING = "calling"
@@ -90,7 +89,7 @@ class ClosePhase(Enum):
 
 
 class CloseProcedure:
-    """One close. `waiter` is done when it is."""
+    """One close. `waiter` is done when it has ended."""
 
     def __init__(
         self,
@@ -120,7 +119,7 @@ class CloseProcedure:
         return self.deadline_ms if waits_for_time else NEVER_MS
 
     def advance(self) -> None:
-        """Go on as far as it goes now."""
+        """Take every step that is possible now."""
         late, rebalance = self.member.now_ms >= self.deadline_ms, self.rebalance
         if self.phase is ClosePhase.COMMITTING and rebalance.is_calling_listener:
             if late:
@@ -157,7 +156,7 @@ class CloseProcedure:
 
 
 class ConsumerCoordinator:
-    """One consumer's. Every input takes the time; effects are collected until `take_effects`.
+    """One consumer's coordinator. Every input takes the time; `take_effects` returns the effects.
 
     Raises `ValueError` if the assignors have no rebalance protocol in common.
     """
@@ -188,7 +187,7 @@ class ConsumerCoordinator:
 
     @property
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer was in the group when it was last assigned something."""
+        """This consumer's group metadata as of its last assignment."""
         return self.rebalance.group_metadata
 
     # Inputs.
@@ -242,8 +241,11 @@ class ConsumerCoordinator:
         *,
         up_to_date: bool,
     ) -> None:
-        """The topics that exist, with their partitions. `up_to_date` unless newer ones have been
-        asked for, or some of the topics of interest are not known yet."""
+        """The topics that exist, with their partition counts.
+
+        `up_to_date` unless newer metadata was requested, or some topics of interest are not known
+        yet.
+        """
         self.member.now_ms = now_ms
         self.topics.update(counts, internal, up_to_date=up_to_date)
         self.membership.joining.leader.cluster_seen(up_to_date=up_to_date)
@@ -257,14 +259,14 @@ class ConsumerCoordinator:
         self.member.request_poll()
 
     def commit(self, offsets: Offsets, now_ms: int, deadline_ms: int | None = None) -> Waiter[None]:
-        """Commit, trying until the deadline; without one, once."""
+        """Commit offsets, trying until the deadline; without one, once."""
         self.member.now_ms = now_ms
         return self.commits.commit(offsets, deadline_ms).waiter
 
     def committed(
         self, partitions: Collection[TopicPartition], now_ms: int, deadline_ms: int
     ) -> Waiter[CommittedOffsets]:
-        """What is committed, by partition; None where nothing is."""
+        """Return the committed offsets by partition; None where nothing is committed."""
         self.member.now_ms = now_ms
         question = CommittedOffsetsRequest(self.member, partitions, deadline_ms)
         if partitions:
@@ -274,7 +276,9 @@ class ConsumerCoordinator:
         return question.waiter
 
     def unsubscribe(self, now_ms: int) -> Waiter[None]:
-        """Leave the group, and want nothing; what the listener raised is the waiter's error."""
+        """Leave the group and drop the subscription. An exception of the listener becomes the
+        waiter's error.
+        """
         self.member.now_ms = now_ms
         done: Waiter[None] = Waiter()
         if self.rebalance.is_calling_listener:
@@ -301,8 +305,9 @@ class ConsumerCoordinator:
         operation: MembershipOperation = MembershipOperation.DEFAULT,
         inside: CallListener | None = None,
     ) -> Waiter[None]:
-        """Commit, call the listener, leave; done at the deadline at the latest. `inside`: the call
-        of the listener in which this happens, which is over for us, though it has not returned.
+        """Commit, call the listener and leave, at the latest at the deadline.
+
+        `inside` is the listener call in which the application closes; it counts as returned.
         """
         self.member.now_ms = now_ms
         if self.closing is None:
@@ -316,13 +321,13 @@ class ConsumerCoordinator:
     # Outputs.
 
     def take_effects(self) -> list[Effect]:
-        """What to do now, in order."""
+        """Return the effects to carry out, in order."""
         effects, self.member.effects = self.member.effects, []
         return effects
 
     @property
     def next_ms(self) -> int:
-        """When to call `ticked`, if nothing else happens."""
+        """When to call `ticked`, if no other input comes."""
         parts = (self.lookup, self.membership, self.commits, self.offset_requests)
         due_ms = min(part.next_ms for part in parts)
         return due_ms if self.closing is None else min(due_ms, self.closing.next_ms)

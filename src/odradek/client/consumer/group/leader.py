@@ -1,19 +1,18 @@
-"""The topics a group member has to do with: what its pattern means, and what changed since.
+"""GroupLeader: the leader of a group computes the assignments of all members.
 
-The leader assigned what it knew of the cluster at that moment (`assigned`). When one of the topics
-of the group gets partitions, appears or goes away, that is no longer true, and the leader joins
-again so that everything is assigned anew. The other members do not watch: they need not all see
-the change at once.
+    assign_as_leader ─► watch the topics of all members ─► known ─► assign ─► ready (or failed)
 
-The leader's work: everybody's subscriptions in, everybody's assignments out.
+The leader needs up-to-date metadata of all topics before it assigns, or it would have to assign
+again right after. A static member that comes back as leader is told to skip the assignment: the old
+one stands.
 
-    elected ─► watch the topics of all members ─► known ─► assign ─► ready (or failed)
+The leader checks the assignor's result against the rule of the cooperative protocol: a partition
+must not go to a new owner before the old one has revoked it.
 
-The leader must know of all topics as they are now before it assigns, or it would assign again right
-after. A static member that comes back as leader is told to skip it: the assignment stands.
-
-The result is checked for what the cooperative protocol demands of an assignor: that nobody gets a
-partition which its owner has not given up yet.
+`GroupTopics` keeps the cluster's partition counts. The leader's assignment holds for the counts it
+used (`assigned`). When a topic of the group gets partitions, appears or disappears, the leader
+rejoins so that everything is assigned anew. The other members do not watch, because members need
+not see a change at the same time.
 """
 
 from __future__ import annotations
@@ -38,22 +37,22 @@ from odradek.protocol.consumer_protocol import (
 
 
 class GroupTopics:
-    """The partitions of the topics of interest, as of the last news of the cluster."""
+    """The topics of interest and their partitions, as of the last metadata."""
 
     def __init__(self, member: GroupMember, subscriptions: SubscriptionState) -> None:
         self.member = member
         self.subscriptions = subscriptions
         self.counts: Mapping[str, int] = {}
-        """Partitions by topic, of those that exist."""
+        """Partition counts of the topics that exist."""
         self.assigned: dict[str, int] | None = None
-        """What this member, as leader, assigned; None for other members."""
+        """The counts for which this member assigned as leader; None for other members."""
         self.pattern_is_known = False
-        """Whether the topics that the pattern means were looked up since it was subscribed to."""
+        """True if the topics that match the pattern were looked up since it was subscribed to."""
 
     def update(
         self, counts: Mapping[str, int], internal: Collection[str], *, up_to_date: bool
     ) -> None:
-        """News of the cluster; `up_to_date` unless newer ones have been asked for."""
+        """Take the cluster's topics; `up_to_date` unless newer metadata was requested."""
         self.counts = counts
         if self.subscriptions.type is SubscriptionType.AUTO_PATTERN:
             excluded = internal if self.member.config.exclude_internal_topics else ()
@@ -63,16 +62,16 @@ class GroupTopics:
             self.pattern_is_known = self.pattern_is_known or up_to_date
 
     def watch(self) -> None:
-        """The topics of interest may be others now."""
+        """Request `WatchTopics`: the topics of interest may have changed."""
         self.member.effects.append(WatchTopics())
 
     def snapshot(self) -> dict[str, int]:
-        """The topics of interest that exist, with their partitions."""
+        """Return the partition counts of the topics of interest that exist."""
         topics = self.subscriptions.metadata_topics
         return {topic: count for topic, count in self.counts.items() if topic in topics}
 
     def changed_since_assigned(self) -> bool:
-        """Whether the leader has to assign anew."""
+        """True if the leader has to assign anew."""
         return self.assigned is not None and self.assigned != self.snapshot()
 
 
@@ -80,7 +79,7 @@ log = logging.getLogger(__name__)
 
 
 class AssignorError(Exception):
-    """An assignor did what the rebalance protocol forbids."""
+    """An assignor broke a rule of the rebalance protocol."""
 
 
 class LeaderParts(NamedTuple):
@@ -92,7 +91,7 @@ class LeaderParts(NamedTuple):
 
 
 class GroupLeader:
-    """What a member does for its group while it leads. Idle in between."""
+    """A member's work as leader of its group; idle while it is not."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class GroupLeader:
         self.assignors = {assignor.name: assignor for assignor in parts.assignors}
         self.protocol = parts.protocol
         self.is_leader = False
-        """Since the last rebalance began."""
+        """True since this member last became leader, until the next rebalance."""
         self._ready = ready
         self._failed = failed
         self._join_response: JoinGroupResponse | None = None
@@ -112,7 +111,7 @@ class GroupLeader:
         self._assignments: Mapping[str, Assignment] | None = None
 
     def assign_as_leader(self, response: JoinGroupResponse) -> None:
-        """This member leads the generation; `ready` or `failed` follows."""
+        """Lead the generation of this JoinGroup response; `ready` or `failed` follows."""
         try:
             self._subscriptions = {
                 each.member_id: decode_subscription(each.metadata, each.group_instance_id)
@@ -127,17 +126,17 @@ class GroupLeader:
         self._watch(topic for each in self._subscriptions.values() for topic in each.topics)
 
     def cancel(self) -> None:
-        """The rebalance came to nothing."""
+        """Stop assigning: the rebalance failed."""
         self._join_response = None
 
     def cluster_seen(self, *, up_to_date: bool) -> None:
-        """The topics are known, or known better."""
+        """Assign, if the metadata is up to date and this member is to assign."""
         if self._join_response is None or not up_to_date:
             return
         try:
             encoded = self._make_assignments(self._join_response)
         except Exception as error:
-            log.exception("assignor %s failed", self._join_response.protocol_name)
+            log.exception("assignor %s raised an error", self._join_response.protocol_name)
             self._join_response = None
             self._failed(error)
             return
@@ -147,7 +146,7 @@ class GroupLeader:
             self._ready(encoded)
 
     def _make_assignments(self, joined: JoinGroupResponse) -> dict[str, bytes] | None:
-        """The assignments; None if more topics have to be known first."""
+        """Return the encoded assignments; None if the metadata of more topics is needed first."""
         if joined.skip_assignment:
             return {}
         if self._assignments is None:
@@ -155,7 +154,7 @@ class GroupLeader:
             wanted = {t for each in self._subscriptions.values() for t in each.topics}
             given = {p.topic for each in self._assignments.values() for p in each.partitions}
             if not given <= wanted:
-                # The assignor knows what it does; its changes must be seen as well.
+                # The assignor may assign other topics; their changes matter too.
                 self._watch(wanted | given)
                 return None
         return {member: encode_assignment(got) for member, got in self._assignments.items()}
@@ -164,8 +163,8 @@ class GroupLeader:
         assignor = self.assignors.get(joined.protocol_name or "")
         if assignor is None:
             raise InconsistentGroupProtocol(
-                f"the coordinator chose assignor {joined.protocol_name!r}, of which this member "
-                f"did not speak: {InconsistentGroupProtocol.advice}",
+                f"the coordinator chose assignor {joined.protocol_name!r}, which this member "
+                f"did not offer: {InconsistentGroupProtocol.advice}",
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
         wanted = dict.fromkeys(t for each in self._subscriptions.values() for t in each.topics)
@@ -182,12 +181,13 @@ class GroupLeader:
     def _check_assignments(
         self, assignor: PartitionAssignor, assignments: Mapping[str, Assignment]
     ) -> None:
-        """Raises `AssignorError`. The built-in assignor knows generations, so it may judge better
-        than a look at who claims what."""
+        """Raises `AssignorError`. The built-in cooperative assignor is exempt: it knows
+        generations, this check only knows claims.
+        """
         if not assignments.keys() <= self._subscriptions.keys():
             unknown = sorted(assignments.keys() - self._subscriptions.keys())
             raise AssignorError(
-                f"assignor {assignor.name} assigns to {unknown}, who are no members"
+                f"assignor {assignor.name} assigns to {unknown}, which are not members of the group"
             )
         built_in = isinstance(assignor, CooperativeStickyAssignor)
         if self.protocol is not RebalanceProtocol.COOPERATIVE or built_in:

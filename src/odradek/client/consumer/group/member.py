@@ -1,33 +1,26 @@
-"""What a consumer's membership in its group is set to, as plain values under Kafka's names.
-
-The generation of a group, as one of its members knows it.
-
-What the group side of a consumer asks of the world.
-
-The state machines of membership and commits do nothing themselves. Each input (an answer, the time,
-a poll of the application …) leaves effects, in order, and `group_runner` carries them out:
-
-    Send             a request, to a node or to any; the outcome comes back by `call.answered`
-    Callback         the application's listener is to be called, inside its poll; it is waited for
-    Raise            the application's poll raises
-    Resolve          whoever waits for a commit, for offsets, for the end, has it
-    WatchTopics      these topics are of interest now; `cluster_seen` is to be called with them
-    RequestPoll       the application is needed: wake its poll, or let its next one look in
-
-A member's knowledge of itself: its state, its generation, its coordinator, and what it lacks.
+"""GroupMember: one consumer's state in its group, and the effects that its parts request.
 
                  join sent              joined                 synced
     UNJOINED ───────────────► PREPARING ────────► COMPLETING ────────► STABLE
         ▲                     REBALANCE           REBALANCE              │
-        └──────────── reset: fenced, forgotten, left, poll too late ─────┘
+        └────────── reset: fenced, unknown, left, poll too late ─────────┘
 
-A rebalance does not end STABLE: the member goes on consuming and heartbeating until it joins again,
-which it does when the application next polls (`rejoin_needed`). `Generation` is what requests are
-signed with; one that was reset has lost its number, and its member id too where the coordinator
-has forgotten it.
+A rebalance does not end STABLE: the member goes on consuming and sending heartbeats until it joins
+again, in the application's next poll (`rejoin_needed`). Requests carry the member's `Generation`. A
+reset generation has lost its id, and the member id too if the coordinator has forgotten it.
 
-All parts of the group side share this one object: it holds the time of the current step, collects
-effects, and is the only place where state and generation change.
+All parts of the group's state machine share this one object. It has the time of the current step,
+collects the effects, and is the only place where state and generation change.
+
+The state machine does no I/O. Each input (a response, the time, a poll of the application, ...)
+leaves effects, in order, and `GroupRunner` carries them out:
+
+    Send             send a request to a broker, or to any; `call.answered` takes the outcome
+    CallListener     call the application's rebalance listener in its poll, and wait for it
+    Raise            raise this in the application's poll
+    Resolve          complete the waiter of a commit, a query, an unsubscribe or a close
+    WatchTopics      the topics of interest may have changed: pass them to `cluster_seen`
+    RequestPoll      wake the application's poll, or have its next one look in
 """
 
 from __future__ import annotations
@@ -52,7 +45,7 @@ from odradek.protocol.consumer_protocol import NO_GENERATION
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """The part of a consumer's settings that its group side looks at. Defaults are Kafka's."""
+    """The consumer settings that its group uses, under Kafka's names and with Kafka's defaults."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -60,7 +53,7 @@ class GroupConfig:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
-    """Also the rebalance timeout: how long the group waits for this member to join again."""
+    """Also the rebalance timeout: how long the group waits for this member to rejoin."""
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
     retry_backoff_ms: int = 100
@@ -71,12 +64,14 @@ class GroupConfig:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the group forgets this member when it leaves."""
+        """True if the member is dynamic: the group forgets it when it leaves."""
         return self.group_instance_id is None
 
 
 class Generation(NamedTuple):
-    """Whom the coordinator knows this member as. Without a number it is in no generation."""
+    """The group generation and the member's id in it. Without a generation id the member is in
+    none.
+    """
 
     generation_id: int = NO_GENERATION
     member_id: str = ""
@@ -84,7 +79,7 @@ class Generation(NamedTuple):
 
     @property
     def is_reset(self) -> bool:
-        """Whether what the member had, it has lost."""
+        """True if the member lost its generation."""
         return self.generation_id == NO_GENERATION or not self.member_id
 
 
@@ -100,7 +95,7 @@ class RebalanceEvent(Enum):
 
 
 class GroupCall:
-    """One request under way. `node` is None where any node will do."""
+    """One request in flight. `node` is None if any broker will do."""
 
     __slots__ = ("answered", "builder", "generation", "node", "timeout_ms")
 
@@ -118,12 +113,14 @@ class GroupCall:
         """Takes the response or the error of the connection; exactly one of them is not None."""
         self.timeout_ms = timeout_ms
         self.generation = generation
-        """The member's when it was sent: an answer about an older one says nothing of this one."""
+        """The member's generation when the request was sent. A response to an older one says
+        nothing about the present one.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorNode:
-    """Where the group's coordinator is."""
+    """The broker that coordinates the group."""
 
     id: int
     host: str
@@ -150,14 +147,14 @@ class CallListener:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """The application's poll raises this."""
+    """Raise this in the application's poll."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Somebody has waited enough: for `error`, or else for `value`."""
+    """Complete a waiter with `value`, or fail it with `error`."""
 
     waiter: Waiter[Any]
     value: Any = None
@@ -172,12 +169,12 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class WatchTopics:
-    """The topics of interest may be others now; tell `cluster_seen` as soon as they are known."""
+    """The topics of interest may have changed; call `cluster_seen` as soon as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPoll:
-    """The application is needed."""
+    """Have the application poll."""
 
 
 Effect = Send | CallListener | Raise | Resolve | WatchTopics | RequestPoll
@@ -186,7 +183,7 @@ Effect = Send | CallListener | Raise | Resolve | WatchTopics | RequestPoll
 log = logging.getLogger(__name__)
 
 COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-"""Answers of a broker that is not the coordinator (any more)."""
+"""Errors of a broker that is no longer the coordinator."""
 
 
 class MemberState(Enum):
@@ -211,10 +208,11 @@ class GroupMember:
         self.coordinator: CoordinatorNode | None = None
         self.rejoin_needed = True
         self.rejoin_reason = ""
-        """Told to the coordinator, for its log."""
+        """Sent to the coordinator, for its log."""
         self.needs_prepare = True
-        """Before it joins, what it may not keep has to be given up: once for each rebalance, and
-        again when the generation is lost in the midst of one (KAFKA-12983)."""
+        """True if partitions have to be given up before the member joins: once per rebalance, and
+        again if the generation is lost during one (KAFKA-12983).
+        """
         self.failure: BaseException | None = None
         """What the application's next poll raises."""
         self.poll_requested = False
@@ -225,12 +223,12 @@ class GroupMember:
 
     @property
     def rebalance_in_progress(self) -> bool:
-        """Whether this member has joined and does not have its assignment yet."""
+        """True if this member has joined and has no assignment yet."""
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
     @property
     def stable_generation(self) -> Generation | None:
-        """The generation while the member is active in it."""
+        """The generation while the member is active in it; else None."""
         return self.generation if self.state is MemberState.STABLE else None
 
     # Effects.
@@ -242,7 +240,7 @@ class GroupMember:
         answered: AnswerHandler,
         timeout_ms: int | None = None,
     ) -> GroupCall:
-        """Send a request to a node, or (None) to any."""
+        """Request `Send` to a broker, or to any (None)."""
         if timeout_ms is None:
             timeout_ms = self.config.request_timeout_ms
         call = GroupCall(node, builder, answered, timeout_ms, self.generation)
@@ -250,41 +248,41 @@ class GroupMember:
         return call
 
     def request_poll(self) -> None:
-        """Something waits for the application to poll."""
+        """Request that the application polls, once until it does."""
         if not self.poll_requested:
             self.poll_requested = True
             self.effects.append(RequestPoll())
 
     def fail(self, error: BaseException) -> None:
-        """Let the application know at its next poll (the first of several errors)."""
+        """Have the application's next poll raise an error: the first one, if there are several."""
         if self.failure is None:
             self.failure = error
         self.request_poll()
 
     def raise_failure(self) -> bool:
-        """The application is there: whether it had to be told of a failure."""
+        """Raise the pending error in the present poll; True if there was one."""
         failure, self.failure = self.failure, None
         if failure is None:
             return False
         self.effects.append(Raise(failure))
         return True
 
-    # Changes of state.
+    # State changes.
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again; `rejoin_needed` is looked at after every input."""
-        log.info("group %s: join again: %s", self.config.group_id, reason)
+        """Have the member join again; `rejoin_needed` is checked after every input."""
+        log.info("group %s: rejoining: %s", self.config.group_id, reason)
         self.rejoin_reason = reason
         self.rejoin_needed = True
 
     def request_rejoin_if_necessary(self, reason: str) -> None:
-        """The same, unless there was a reason before."""
+        """Have the member join again, unless it already has a reason to."""
         if not self.rejoin_needed:
             self.request_rejoin(reason)
 
     def reset_generation(self, reason: str, *, forget_member_id: bool) -> None:
-        """The generation is lost. The member id is kept where it may still be known."""
-        log.info("group %s: %s is out of its generation: %s", *self._names, reason)
+        """Drop the generation. The member id is kept if the coordinator may still know it."""
+        log.info("group %s: %s lost its generation: %s", *self._names, reason)
         self.state = MemberState.UNJOINED
         member_id = "" if forget_member_id else self.generation.member_id
         self.generation = Generation(member_id=member_id)
@@ -292,9 +290,11 @@ class GroupMember:
         self.request_rejoin(reason)
 
     def lose_coordinator(self, reason: str, node: CoordinatorNode | None = None) -> None:
-        """The coordinator (if it is still that node) is elsewhere, or not to be reached."""
+        """Forget the coordinator, if it is still `node`: it moved or cannot be reached."""
         if self.coordinator is not None and node in (None, self.coordinator):
-            log.info("group %s: coordinator %s: %s", *self._names[:1], self.coordinator, reason)
+            log.info(
+                "group %s: lost coordinator %s: %s", *self._names[:1], self.coordinator, reason
+            )
             self.coordinator = None
 
     @property

@@ -1,47 +1,35 @@
-"""Finding the group's coordinator, and waiting while there is none.
+"""Membership: finds the coordinator, joins the group, sends heartbeats, and leaves.
 
-    any node ◄── FindCoordinator ──┬─ a node: `found`
-                                   ├─ retriable error, no connection: again after a back-off
-                                   └─ not allowed, or another fatal error: `failed`
+`CoordinatorLookup`, only when asked to, because a consumer that never commits and has no group
+needs no coordinator:
 
-It looks only when asked to: a consumer that never commits and has no group needs no coordinator.
-Who asks is told through `listeners`, once, how one look came out.
+    any broker ◄── FindCoordinator ──┬─ a broker: `found`
+                                     ├─ retriable error, no connection: again after a back-off
+                                     └─ not authorized, or another fatal error: the listeners' error
 
-Heartbeat: three clocks of a group member.
+`GroupJoin`, from JoinGroup to `assignment`, which `Rebalance` takes:
 
-    session     how long the coordinator may stay silent before it is looked for again
-    heartbeat   when the next heartbeat is due; none is sent while one is unanswered
-    poll        how long the application may stay away before the member gives up its place
-
-It sends nothing; `membership` asks what is due. Times are milliseconds of one monotonic clock.
-
-Joining: from JoinGroup to an assignment, whatever the coordinator answers.
-
-    join ─► JoinGroup ─┬─ follower ───────────────────► SyncGroup ─► assignment
-                       ├─ leader ─► `leader` assigns ─► SyncGroup ─► assignment
+    join ─► JoinGroup ─┬─ follower ────────────────────────► SyncGroup ─► assignment
+                       ├─ leader ─► `GroupLeader` assigns ─► SyncGroup ─► assignment
                        ├─ MEMBER_ID_REQUIRED (KIP-394): JoinGroup with the id given
                        ├─ UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS: at once
                        ├─ another retriable error: again after a back-off
                        └─ a fatal error: the application's next poll raises it
 
-A request is signed with the generation at which it was sent. An answer that says that generation is
-no good counts only while it is still the member's; and a member that left while it was joining does
-not follow up what it was made a member of.
+A response that rejects the generation counts only while the member still has the generation of the
+request. A member that left while it was joining does not take up the membership it was given.
 
-`assignment` is the result, until `consumer_coordinator` has brought it home. When to join, and with
-which subscription, is decided there too.
+`Membership`, heartbeats while the member is syncing or stable (`Heartbeat` has the clocks):
 
-Membership: heartbeating and leaving, as the coordinator wants to hear it.
+    REBALANCE_IN_PROGRESS               rejoin when the application polls
+    UNKNOWN_MEMBER_ID,                  the generation is lost, with all assigned partitions
+      FENCED_INSTANCE_ID
+    ILLEGAL_GENERATION                  the same, but the member id is kept
+    no response for the session timeout look for the coordinator again
+    no poll for max.poll.interval.ms    leave the group: other members take the partitions
 
-    heartbeats, while syncing or stable:
-        REBALANCE_IN_PROGRESS          join again when the application polls
-        UNKNOWN_MEMBER_ID, FENCED      the generation is lost, with all that was assigned
-        ILLEGAL_GENERATION             so too, but the member id may still be good
-        silence for the session        look for the coordinator again
-        no poll for max.poll.interval  leave: others shall have the partitions
-
-A static member (KIP-345) leaves silently: the coordinator keeps its place for a session, in which
-it may come back. Joining is `joining`'s.
+A static member (KIP-345) sends no LeaveGroup: the coordinator keeps its place for the session
+timeout, in which it may come back.
 """
 
 from __future__ import annotations
@@ -74,12 +62,12 @@ Outcome = Callable[[KafkaError | None], None]
 
 
 class CoordinatorLookup:
-    """One look at a time. `found` is called with each coordinator that is found."""
+    """Finds the coordinator, one request at a time. `found` is called when it has."""
 
     def __init__(self, member: GroupMember, found: Callable[[], None]) -> None:
         self.member = member
         self.retry_ms = NEVER_MS
-        """When to look again after a look in vain."""
+        """When to try again after a failed lookup."""
         self._found = found
         self._call: GroupCall | None = None
         self._listeners: list[Outcome] = []
@@ -90,15 +78,17 @@ class CoordinatorLookup:
         return self.retry_ms
 
     def start(self, listener: Outcome | None = None) -> None:
-        """Look now, if nobody does and no back-off is under way. `listener` learns how the look
-        under way, or the next one, came out: None, or the error."""
+        """Look for the coordinator, unless a lookup or its back-off is under way.
+
+        `listener` receives the outcome of the present or the next lookup once: None, or the error.
+        """
         if listener is not None:
             self._listeners.append(listener)
         if self._call is None and self.retry_ms == NEVER_MS:
             self._find_coordinator()
 
     def ticked(self) -> None:
-        """Time went by."""
+        """Look again if the back-off is over."""
         if self.retry_ms <= self.member.now_ms:
             self.retry_ms = NEVER_MS
             if self.member.coordinator is None and self._call is None:
@@ -135,7 +125,12 @@ class CoordinatorLookup:
 
 
 class Heartbeat:
-    """The clocks, all wound up at `now_ms`."""
+    """The three clocks of a group member, in ms of one monotonic clock; it sends nothing.
+
+    session      how long the coordinator may be silent before it is looked for again
+    heartbeat    when the next heartbeat is due; none is sent while one is unanswered
+    poll         how long the application may take between polls (max.poll.interval.ms)
+    """
 
     def __init__(
         self,
@@ -148,52 +143,53 @@ class Heartbeat:
         self.heartbeat_interval_ms = heartbeat_interval_ms
         self.max_poll_interval_ms = max_poll_interval_ms
         self.last_poll_ms = now_ms
-        """When the application was last there. A face may write it from the application's thread,
-        so that a poll that needs nothing of the engine need not enter it."""
+        """When the application last polled. The application's thread may write it, so that a poll
+        that needs nothing of the engine need not enter it.
+        """
         self.application_waits = False
-        """The application is inside a poll, waiting. A face writes it as it does `last_poll_ms`."""
+        """True while the application waits inside a poll. Written as `last_poll_ms` is."""
         self.in_flight = False
         self.session_deadline_ms = now_ms + session_timeout_ms
         self.due_ms = now_ms + heartbeat_interval_ms
 
     @property
     def poll_deadline_ms(self) -> int:
-        """When the application has stayed away too long; never while it waits."""
+        """When the application has not polled for too long; never while it waits in a poll."""
         if self.application_waits:
             return NEVER_MS
         return self.last_poll_ms + self.max_poll_interval_ms
 
     def polled(self, now_ms: int) -> None:
-        """The application is there."""
+        """The application polled."""
         self.last_poll_ms = max(self.last_poll_ms, now_ms)
 
     def sent(self, now_ms: int) -> None:
-        """A heartbeat leaves."""
+        """A heartbeat was sent."""
         self.in_flight = True
         self.due_ms = now_ms + self.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
-        """The coordinator answered: it knows that this member is alive."""
+        """The coordinator answered, so it knows that the member is alive."""
         self.in_flight = False
         self.session_deadline_ms = now_ms + self.session_timeout_ms
 
     def failed(self, now_ms: int, backoff_ms: int) -> None:
-        """A heartbeat came to nothing; the next one follows soon."""
+        """A heartbeat failed; the next one follows after `backoff_ms`."""
         self.in_flight = False
         self.due_ms = now_ms + backoff_ms
 
     def restart(self, now_ms: int) -> None:
-        """The member is (again) one of a generation."""
+        """Restart the clocks: the member entered a generation."""
         self.in_flight = False
         self.session_deadline_ms = now_ms + self.session_timeout_ms
         self.due_ms = now_ms + self.heartbeat_interval_ms
 
     def found_coordinator(self, now_ms: int) -> None:
-        """A coordinator that was just found gets its full time."""
+        """Give a newly found coordinator the full session timeout."""
         self.session_deadline_ms = now_ms + self.session_timeout_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether to send one now."""
+        """True if a heartbeat is to be sent now."""
         return not self.in_flight and now_ms >= self.due_ms
 
     def session_expired(self, now_ms: int) -> bool:
@@ -204,13 +200,13 @@ class Heartbeat:
 
     @property
     def next_ms(self) -> int:
-        """When something of this is due."""
+        """When one of the clocks is due."""
         sending_ms = self.session_deadline_ms if self.in_flight else self.due_ms
         return min(sending_ms, self.session_deadline_ms, self.poll_deadline_ms)
 
 
 JOIN_TIMEOUT_LAPSE_MS = 5_000
-"""How much longer than the rebalance timeout the answer to JoinGroup may take."""
+"""How much longer than the rebalance timeout the response to JoinGroup may take."""
 
 REJOIN_AT_ONCE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -221,7 +217,7 @@ REJOIN_AT_ONCE = (
 
 
 class GroupJoin:
-    """One attempt after the other."""
+    """One attempt to join after the other."""
 
     def __init__(self, member: GroupMember, heartbeat: Heartbeat, parts: LeaderParts) -> None:
         self.member = member
@@ -229,11 +225,11 @@ class GroupJoin:
         self.leader = GroupLeader(parts, self._sync, self._failed)
         self.assignment: bytes | None = None
         self.in_progress = False
-        """From JoinGroup until the answer to SyncGroup, or an error."""
+        """True from JoinGroup until the response to SyncGroup, or an error."""
         self.halted = False
-        """A fatal error has to be told first."""
+        """Do not join before the application's poll has raised the fatal error."""
         self.retry_ms = 0
-        """Not to join before."""
+        """Do not join before this time."""
         self._attempts = 0
 
     @property
@@ -242,7 +238,7 @@ class GroupJoin:
         return self.retry_ms if self.retry_ms > self.member.now_ms else NEVER_MS
 
     def abandon(self) -> None:
-        """The member leaves."""
+        """Drop the assignment and stop leading: the member leaves."""
         self.assignment = None
         self.leader.cancel()
 
@@ -275,7 +271,7 @@ class GroupJoin:
         elif response.error_code != ErrorCode.NONE:
             self._error_answered("joining", call, response.error_code)
         elif member.state is not MemberState.PREPARING_REBALANCE:
-            # The member has left meanwhile. What it was made a member of, it does not follow up.
+            # The member left while it was joining: it does not take up this membership.
             self._failed(error_for(ErrorCode.REBALANCE_IN_PROGRESS, self._describe("joining")))
         elif response.protocol_type not in (None, PROTOCOL_TYPE):
             self._failed(
@@ -289,7 +285,7 @@ class GroupJoin:
             self._enter_generation(response)
 
     def _enter_generation(self, response: JoinGroupResponse) -> None:
-        """A member of a new generation, which has no assignment yet."""
+        """Enter the generation that was joined; it has no assignment yet."""
         member = self.member
         member.state = MemberState.COMPLETING_REBALANCE
         member.generation = Generation(
@@ -321,7 +317,7 @@ class GroupJoin:
             member.generation != call.generation
             or member.state is not MemberState.COMPLETING_REBALANCE
         ):
-            # A heartbeat was answered in between: this generation is over for the member.
+            # A heartbeat response in between ended this generation.
             self._failed(error_for(ErrorCode.ILLEGAL_GENERATION, self._describe("syncing")))
         elif response.protocol_type not in (None, PROTOCOL_TYPE) or (
             response.protocol_name not in (None, member.generation.protocol_name)
@@ -344,14 +340,14 @@ class GroupJoin:
             member.request_poll()
 
     def _no_answer(self, call: GroupCall, error: KafkaError | None) -> None:
-        """The coordinator did not answer."""
+        """Handle a request without a response."""
         assert error is not None
         if error.retriable:
             self.member.lose_coordinator(str(error), call.node)
         self._failed(error)
 
     def _error_answered(self, doing: str, call: GroupCall, code: int) -> None:
-        """The coordinator said no."""
+        """Handle an error code of the coordinator."""
         member, known = self.member, error_code(code)
         unchanged = member.generation == call.generation
         if known in COORDINATOR_MOVED:
@@ -363,7 +359,9 @@ class GroupJoin:
         self._failed(error_for(code, self._describe(doing)))
 
     def _failed(self, error: BaseException) -> None:
-        """This attempt is over: again at once, again later, or not before the user knows."""
+        """End this attempt; try again at once, after a back-off, or when the application knows the
+        error.
+        """
         member = self.member
         self.in_progress = False
         self.leader.cancel()
@@ -382,7 +380,6 @@ class GroupJoin:
             member.fail(error)
 
     def _describe(self, doing: str) -> str:
-        """For messages."""
         return f"{doing} group {self.member.config.group_id}"
 
 
@@ -398,11 +395,11 @@ ANSWERS_OF_A_LIVE_COORDINATOR = (
     ErrorCode.REBALANCE_IN_PROGRESS,
     *GENERATION_ERRORS,
 )
-"""Answers after which no new heartbeat is in a hurry."""
+"""Answers that show a live coordinator: the next heartbeat may wait a full interval."""
 
 
 class Membership:
-    """One member's dealings with the coordinator."""
+    """A member's requests to the coordinator."""
 
     def __init__(self, member: GroupMember, lookup: CoordinatorLookup, parts: LeaderParts) -> None:
         config = member.config
@@ -419,23 +416,23 @@ class Membership:
 
     @property
     def rejoin_needed_or_pending(self) -> bool:
-        """Whether the member has to join, is about it, or has not taken its assignment yet."""
+        """True if the member has to join, is joining, or has not taken its assignment yet."""
         joining = self.joining
         return self.member.rejoin_needed or joining.in_progress or joining.assignment is not None
 
     @property
     def sends_heartbeats(self) -> bool:
-        """Whether the coordinator expects heartbeats."""
+        """True if the coordinator expects heartbeats."""
         return self.member.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     @property
     def next_ms(self) -> int:
-        """When time alone will make something due."""
+        """When the passing of time makes something due."""
         sends_heartbeats = self.sends_heartbeats and self.member.coordinator is not None
         return min(self.heartbeat.next_ms if sends_heartbeats else NEVER_MS, self.joining.next_ms)
 
     def ticked(self) -> None:
-        """Time went by."""
+        """Send a heartbeat, give up the coordinator, or leave, as the clocks say."""
         member, heartbeat = self.member, self.heartbeat
         if not self.sends_heartbeats or member.coordinator is None:
             return
@@ -444,7 +441,7 @@ class Membership:
         elif heartbeat.poll_expired(member.now_ms):
             log.warning(
                 "group %s: the application did not poll for max.poll.interval.ms (%d ms), so its "
-                "partitions go to others. Poll more often: take fewer records at a time "
+                "partitions go to other members. Poll more often: take fewer records at a time "
                 "(max.poll.records), do slow work elsewhere, or raise max.poll.interval.ms",
                 member.config.group_id,
                 heartbeat.max_poll_interval_ms,
@@ -457,12 +454,12 @@ class Membership:
             member.send(member.coordinator, builder, self._heartbeat_answered)
 
     def find_coordinator(self) -> None:
-        """Whoever is to send heartbeats needs to know where to."""
+        """Look for a coordinator if the member has to send heartbeats and has none."""
         if self.sends_heartbeats and self.member.coordinator is None:
             self.lookup.start()
 
     def found_coordinator(self) -> None:
-        """There is a coordinator again; it gets the time of a session to answer."""
+        """Give the new coordinator the session timeout to answer."""
         self.heartbeat.found_coordinator(self.member.now_ms)
 
     def _heartbeat_answered(
@@ -488,7 +485,7 @@ class Membership:
             heartbeat.failed(member.now_ms, member.backoff.backoff_ms(0))
 
     def _lose_generation(self, code: ErrorCode) -> None:
-        """A heartbeat was told that the member is none of that generation."""
+        """Handle a heartbeat error that ends the member's generation."""
         known = code is ErrorCode.ILLEGAL_GENERATION
         self.member.reset_generation(f"{code.name} while heartbeating", forget_member_id=not known)
         if code is ErrorCode.FENCED_INSTANCE_ID:
@@ -498,7 +495,7 @@ class Membership:
     # Leaving.
 
     def leave(self, reason: str, *, even_static: bool = False) -> None:
-        """Be no member any more; the coordinator is told, once, unless the member is static."""
+        """Leave the group. Sends LeaveGroup once, unless the member is static."""
         member = self.member
         may_tell = member.coordinator is not None and member.state is not MemberState.UNJOINED
         if may_tell and member.generation.member_id and (member.config.is_dynamic or even_static):
@@ -521,5 +518,4 @@ class Membership:
             log.info("group %s: %s", self.member.config.group_id, error)
 
     def _describe(self, doing: str) -> str:
-        """For messages."""
         return f"{doing} group {self.member.config.group_id}"

@@ -1,51 +1,41 @@
-"""What the application wants to be told of rebalances.
+"""Rebalance: drives a member through rebalances and calls the application's listener.
 
-    on_assign    partitions that it has now, beside those it had
-    on_revoke    partitions that are about to be taken: finish and commit what was read of them
-    on_lost      partitions that somebody else may have by now; without it, on_revoke is told
+    rejoin needed ─► [commit] ─► prepare ─► join ─► sync ─► complete ─► stable
+                     └─ in the application's poll ─┘        └─ in its poll
 
-Called inside polls (and closing) of the application's, with the consumer and the partitions.
-They may do with it what they like but unsubscribe; one that closes it has on_revoke called at once,
-with what there is left to revoke, and a poll around it raises `ClientClosed`.
+As in Java, the application's poll drives a rebalance: partitions are revoked and assignments are
+taken only in a poll, which calls the listener. Steps that need no poll go on in the background:
+finding the coordinator, JoinGroup and SyncGroup, retries. They stop when the application has not
+polled for max.poll.interval.ms.
 
-Turns: the parts of a rebalance in which the application's listener is called, as in Java.
+With automatic commits, the consumed offsets of partitions are committed before these partitions are
+revoked, and the rebalance waits for that commit. The application receives no more records of them
+meanwhile, because it would get ahead of the commit. Cooperative members go on with their partitions
+until they know which ones they lose; they then commit once more (Java does not), before the
+JoinGroup that lets others have them.
 
-    prepare    before the member joins    EAGER: on_revoke(everything), also if that is nothing;
-                                          COOPERATIVE: on_revoke(what is subscribed to no more);
-                                          the generation is lost: on_lost(everything)
-    complete   after it was synced        COOPERATIVE: on_revoke(what it keeps no longer), and the
-                                          member joins again so that others may have it;
-                                          on_assign(what it did not have), also if that is nothing
-    leave      unsubscribe, close         on_revoke(everything), or on_lost where the member is in
-                                          no generation or in the midst of a rebalance
+A member rejoins when the coordinator says so, when the subscription changed, when the topics of the
+group changed under the leader, when a cooperative member has revoked partitions, and when an
+attempt failed.
 
-The first call of prepare, before a member was in any generation, finds nothing to lose and is
-silent. What is revoked or lost is taken away after the call, so that the listener may still commit;
-what is assigned is there before it.
+The calls of the listener, as in Java (`ListenerCalls`):
 
-A turn is a generator: it yields the calls to make, is sent what they raised (or None), and returns
-the first error. It runs only while the application waits in a call of its own: nothing else changes
-the assignment.
+    prepare    before JoinGroup           EAGER: on_revoke(all), also if there are none;
+                                          COOPERATIVE: on_revoke(of topics no longer subscribed to);
+                                          generation lost: on_lost(all)
+    complete   after SyncGroup            COOPERATIVE: on_revoke(those not assigned any more), and
+                                          the member rejoins so that others may have them;
+                                          on_assign(those added), also if there are none
+    leave      unsubscribe, close         on_revoke(all), or on_lost if the member is in no
+                                          generation or in a rebalance
 
-Rebalance: when a member joins, and how it brings an assignment home.
+The first prepare, before a member was in any generation, has nothing to lose and makes no call.
+Revoked and lost partitions are removed after the call, so that the listener can still commit;
+assigned partitions are there before it.
 
-    rejoin needed ─► [commit] ─► turn: prepare ─► join ─► sync ─► turn: complete ─► stable
-                     └── when the application polls ──┘         └─ when it polls ─┘
-
-As in Java it is the application's poll that drives a rebalance: partitions are given up, and an
-assignment is taken, only in its turn, with its listener called inside its poll. What needs no turn
-- finding the coordinator, the exchange of JoinGroup and SyncGroup, retries - goes on in the
-background, but not when the application has stayed away for max.poll.interval.ms.
-
-Before partitions are given up, what was read of them is committed, if automatic commits are on, and
-nothing goes on before that commit is over. The application gets no more of them meanwhile, or it
-would get ahead of the commit. Cooperative members go on with theirs until they learn which ones
-they lose; so (beyond what Java does) there is another commit then, ahead of the JoinGroup by which
-others come to have them.
-
-A member joins again when the coordinator says so, when the application subscribed to something
-else, when the topics of the group changed under the leader, when a cooperative member has revoked
-something, and when an attempt failed.
+The calls are a generator (`CallSequence`): it yields each call, is sent the exception that the
+listener raised (or None), and returns the first one. It runs only while the application waits in a
+call of the consumer; nothing else changes the assignment.
 """
 
 from __future__ import annotations
@@ -101,7 +91,7 @@ class RebalanceListener:
     on_lost: RebalanceCallback | None = None
 
     def callback(self, event: RebalanceEvent) -> RebalanceCallback | None:
-        """Whom to tell."""
+        """Return the function to call for an event; None if there is none."""
         if event is RebalanceEvent.ASSIGNED:
             return self.on_assign
         if event is RebalanceEvent.LOST and self.on_lost is not None:
@@ -113,7 +103,7 @@ CallSequence = Generator[CallListener, BaseException | None, BaseException | Non
 
 
 class ListenerCalls:
-    """The turns of one consumer."""
+    """The listener calls of one consumer."""
 
     def __init__(
         self,
@@ -126,7 +116,7 @@ class ListenerCalls:
         self.protocol = protocol
 
     def prepare(self) -> CallSequence:
-        """Give up what may not be kept while the member joins."""
+        """Revoke the partitions that the member may not keep while it joins."""
         assigned = self._assigned()
         error = None
         if self.member.generation.is_reset:
@@ -168,7 +158,7 @@ class ListenerCalls:
         return first or error_of_assigned
 
     def leave(self) -> CallSequence:
-        """Give up everything for good."""
+        """Give up all partitions for good."""
         assigned = self._assigned()
         error = None
         if self.subscriptions.is_auto_assigned and assigned:
@@ -190,7 +180,7 @@ class ListenerCalls:
 def without(
     partitions: Sequence[TopicPartition], others: Collection[TopicPartition]
 ) -> list[TopicPartition]:
-    """In the same order."""
+    """Return the partitions that are not in `others`, in the same order."""
     away = set(others)
     return [partition for partition in partitions if partition not in away]
 
@@ -199,11 +189,11 @@ OnSequenceEnd = Callable[[BaseException | None], None]
 
 
 def no_action(error: BaseException | None) -> None:
-    """Where no turn is."""
+    """Ignore the end of a call sequence."""
 
 
 class Rebalance:
-    """One consumer's way through rebalances."""
+    """One consumer's rebalances."""
 
     def __init__(
         self,
@@ -227,23 +217,23 @@ class Rebalance:
             member.config.group_id, group_instance_id=member.config.group_instance_id
         )
         self.joined_subscription: frozenset[str] | None = None
-        """What the coordinator was last told that this member wants."""
+        """The topics in the last JoinGroup."""
         self._calls: CallSequence | None = None
         self._on_calls_end: OnSequenceEnd = no_action
         self._current_call: CallListener | None = None
-        """The call of the turn that is waited for."""
+        """The call that the application is making."""
         self._revocation_commit: Commit | None = None
-        """Of what was read of partitions that are about to be given up."""
+        """The commit of partitions that are about to be revoked."""
 
-    # Turns of the application.
+    # Listener calls.
 
     @property
     def is_calling_listener(self) -> bool:
-        """Whether a callback of the application is waited for."""
+        """True if a listener call has not returned yet."""
         return self._calls is not None
 
     def call_listener(self, calls: CallSequence, on_end: OnSequenceEnd) -> None:
-        """Make the listener's calls; `ended` is told the first error."""
+        """Make the listener calls; `on_end` receives the first exception."""
         assert self._calls is None
         self._calls, self._on_calls_end = calls, on_end
         self.callback_returned(None)
@@ -259,12 +249,12 @@ class Rebalance:
             on_end(end.value)
 
     def is_current_call(self, callback: CallListener | None) -> bool:
-        """Whether this is the call that is waited for."""
+        """True if `callback` is the call that is being made."""
         return callback is not None and self._current_call is callback
 
     def abandon_calls(self) -> None:
-        """Nothing comes of the turn any more, if there is one: the consumer closes. What its last
-        call was to take away, it has taken: the listener is not told of that once more.
+        """Drop the calls that are left: the consumer closes. The partitions of the call being made
+        are removed, so that the listener is not called for them again.
         """
         if self._calls is None or self._current_call is None:
             return
@@ -276,10 +266,10 @@ class Rebalance:
             assigned = sorted(self.subscriptions.assigned_partitions)
             self.subscriptions.assign_from_subscribed(without(assigned, call.partitions))
 
-    # The way.
+    # Steps.
 
     def advance(self, *, in_poll: bool = False) -> None:
-        """Go on as far as it goes now. `present`: the application waits."""
+        """Do every step that is possible now. `in_poll`: the application waits in a poll."""
         while self._calls is None and self._needs_rebalance():
             if self.joining.assignment is not None:
                 if not self._require_poll(in_poll or self._revocation_commit is not None):
@@ -306,13 +296,13 @@ class Rebalance:
                 return
 
     def _require_poll(self, in_poll: bool) -> bool:
-        """Whether the application is there; if not, it is called for."""
+        """Return `in_poll`; request a poll if it is False."""
         if not in_poll:
             self.member.request_poll()
         return in_poll
 
     def _needs_rebalance(self) -> bool:
-        """Whether there is something to do about the assignment."""
+        """True if the member has to join or has an assignment to take."""
         if not self.subscriptions.is_auto_assigned:
             return False
         member = self.member
@@ -323,13 +313,13 @@ class Rebalance:
         return self.membership.rejoin_needed_or_pending
 
     def _may_join(self, in_poll: bool) -> bool:
-        """Whether nothing stands in the way of joining; what can be done about it is begun."""
+        """True if the member can join; else start what is missing."""
         joining, member = self.joining, self.member
         if joining.in_progress or joining.halted or member.now_ms < joining.retry_ms:
             return False
         stayed_away = self.membership.heartbeat.poll_expired(member.now_ms)
         if (self.joined_subscription is None or stayed_away) and not self._require_poll(in_poll):
-            return False  # Only the application's poll brings a member in, or in again.
+            return False  # Only a poll lets a member join, or rejoin after it stayed away.
         if member.coordinator is None:
             self.membership.lookup.start(self._lookup_done)
             return False
@@ -337,14 +327,15 @@ class Rebalance:
         return self.topics.pattern_is_known or not by_pattern
 
     def _lookup_done(self, error: KafkaError | None) -> None:
-        """The coordinator was looked for in order to join."""
+        """Raise a fatal error of the lookup in the application's poll."""
         if error is not None and not error.retriable:
             self.joining.halted = True
             self.member.fail(error)
 
     def _commit_done(self, revoked: Collection[TopicPartition]) -> bool:
-        """Whether what was read has been committed, or cannot be. `parting`: of these the
-        application gets no more."""
+        """True if the consumed offsets are committed, or cannot be. Records of `revoked` are held
+        back meanwhile.
+        """
         config = self.member.config
         if not config.enable_auto_commit:
             return True
@@ -355,7 +346,7 @@ class Rebalance:
         return self._revocation_commit not in self.commits.requests
 
     def _prepared(self, error: BaseException | None) -> None:
-        """The listener knows what it loses."""
+        """The listener knows what it loses: go on to join."""
         self._revocation_commit = None
         if self.joining.leader.is_leader:
             self.joining.leader.is_leader = False
@@ -378,13 +369,13 @@ class Rebalance:
             protocols.append((assignor.name, encode_subscription(subscription)))
         self.joining.join(protocols)
 
-    # Taking an assignment.
+    # The assignment.
 
     def _read_assignment(self, data: bytes) -> Assignment | None:
-        """What was assigned; None if it is void, and why that is has been seen to."""
+        """Return the assignment; None if it is void, in which case the member rejoins or fails."""
         member, generation = self.member, self.member.generation
         if member.state is not MemberState.STABLE or generation.is_reset:
-            # A heartbeat was told in the meantime that the member is out.
+            # A heartbeat response in between ended the generation.
             self.joining.assignment = None
             return None
         try:
@@ -404,8 +395,9 @@ class Rebalance:
         return assignment
 
     def _revocation_committed(self, assignment: Assignment) -> bool:
-        """Whether it is kept how far partitions were read that this cooperative member has to give
-        up now."""
+        """True if the offsets of partitions that this cooperative member has to give up are
+        committed.
+        """
         if self.protocol is RebalanceProtocol.EAGER:
             return True
         lost = without(self.subscriptions.assigned_partitions, assignment.partitions)
@@ -429,7 +421,7 @@ class Rebalance:
         self.call_listener(calls, self._completed)
 
     def _follow_leader(self, partitions: Collection[TopicPartition]) -> None:
-        """The leader may have seen topics that match the pattern before this member did."""
+        """Take topics from the leader, which may have seen a match of the pattern earlier."""
         if self.subscriptions.type is not SubscriptionType.AUTO_PATTERN:
             return
         joined = self.joined_subscription or frozenset()
@@ -440,8 +432,9 @@ class Rebalance:
                 self.topics.watch()
 
     def _completed(self, error: BaseException | None) -> None:
-        """The listener knows what it has. If it raised, the assignment is taken once more at the
-        next poll, as in Java: it is called again, with nothing new."""
+        """The listener knows what it has. If it raised, the next poll takes the assignment once
+        more, as in Java: the listener is called again, with no new partitions.
+        """
         if error is not None:
             self.member.effects.append(Raise(error))
             self.member.request_poll()

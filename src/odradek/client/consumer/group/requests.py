@@ -1,8 +1,9 @@
-"""The requests of a group member, for every version a broker may want them in, and their answers.
+"""Requests of a group member and their responses, for every version that a broker may support.
 
-Where versions differ in shape the difference ends here: FindCoordinator (many keys from 4),
-JoinGroup and SyncGroup (instance ids from 5 and 3), LeaveGroup (many members from 3), OffsetFetch
-(many groups from 8). Topics go by name, so OffsetCommit and OffsetFetch are asked for up to 9.
+Versions differ in shape; callers see no difference: FindCoordinator (several keys from 4),
+JoinGroup and SyncGroup (instance ids from 5 and 3), LeaveGroup (several members from 3),
+OffsetFetch (several groups from 8). Topics go by name, so OffsetCommit and OffsetFetch are limited
+to version 9.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupRequestAs
 from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, group_by_topic
 
 BY_NAME_MAX = 9
-"""Above, OffsetCommit and OffsetFetch name topics by id."""
+"""From the next version on, OffsetCommit and OffsetFetch name topics by id."""
 REASON_MAX = 255
-"""How much of a reason is told (KIP-800)."""
+"""How many characters of a reason are sent (KIP-800)."""
 GROUP = 0
 
 
 def find_coordinator(group_id: str) -> RequestBuilder:
-    """Which broker coordinates the group."""
+    """FindCoordinator for a group."""
 
     def build(version: int) -> FindCoordinatorRequest:
         if version < 4:
@@ -56,7 +57,7 @@ def find_coordinator(group_id: str) -> RequestBuilder:
 def coordinator_answer(
     response: FindCoordinatorResponse,
 ) -> tuple[CoordinatorNode | None, int, str | None]:
-    """The node; or None, the error's code, and what the broker said about it."""
+    """Return the coordinator; or None, the error code, and the broker's error message."""
     answer = response.coordinators[0] if response.coordinators else response
     if answer.error_code != ErrorCode.NONE:
         return None, answer.error_code, answer.error_message
@@ -66,7 +67,7 @@ def coordinator_answer(
 def join_group(
     config: GroupConfig, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
 ) -> RequestBuilder:
-    """Join, with a subscription for each assignor in the order of preference."""
+    """JoinGroup, with a subscription for each assignor in the order of preference."""
     request = JoinGroupRequest(
         group_id=config.group_id,
         session_timeout_ms=config.session_timeout_ms,
@@ -77,13 +78,13 @@ def join_group(
         protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
         reason=reason[:REASON_MAX] or None,
     )
-    return fixed(request, 0 if config.is_dynamic else 5)
+    return same_in_all_versions(request, 0 if config.is_dynamic else 5)
 
 
 def sync_group(
     config: GroupConfig, generation: Generation, assignments: Mapping[str, bytes]
 ) -> RequestBuilder:
-    """Ask for the own assignment; from the leader, with everybody's."""
+    """SyncGroup. The leader sends the assignments of all members, the others send none."""
     request = SyncGroupRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
@@ -96,22 +97,22 @@ def sync_group(
             for member_id, data in assignments.items()
         ],
     )
-    return fixed(request, 0 if config.is_dynamic else 3)
+    return same_in_all_versions(request, 0 if config.is_dynamic else 3)
 
 
 def heartbeat(config: GroupConfig, generation: Generation) -> RequestBuilder:
-    """Say that the member is alive."""
+    """Heartbeat of a member."""
     request = HeartbeatRequest(
         group_id=config.group_id,
         generation_id=generation.generation_id,
         member_id=generation.member_id,
         group_instance_id=config.group_instance_id,
     )
-    return fixed(request, 0 if config.is_dynamic else 3)
+    return same_in_all_versions(request, 0 if config.is_dynamic else 3)
 
 
 def leave_group(config: GroupConfig, generation: Generation, reason: str) -> RequestBuilder:
-    """Leave for good."""
+    """LeaveGroup of one member."""
 
     def build(version: int) -> LeaveGroupRequest:
         member_id = generation.member_id
@@ -128,7 +129,7 @@ def leave_group(config: GroupConfig, generation: Generation, reason: str) -> Req
 
 
 def leave_error(response: LeaveGroupResponse) -> int:
-    """Of the one member that was to leave."""
+    """Return the error code of the one member that was to leave."""
     if response.error_code == ErrorCode.NONE and response.members:
         return response.members[0].error_code
     return response.error_code
@@ -141,7 +142,7 @@ def offset_commit(
     *,
     as_member: bool,
 ) -> RequestBuilder:
-    """Commit, as a member of the generation or from outside."""
+    """OffsetCommit, as a member of the generation or from outside the group."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (name, partition), (offset, metadata, leader_epoch) in offsets.items():
         topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, partitions=[]))
@@ -161,11 +162,11 @@ def offset_commit(
         group_instance_id=instance_id,
         topics=list(topics.values()),
     )
-    return fixed(request, 0 if instance_id is None else 7, BY_NAME_MAX)
+    return same_in_all_versions(request, 0 if instance_id is None else 7, BY_NAME_MAX)
 
 
 def commit_errors(response: OffsetCommitResponse) -> list[tuple[TopicPartition, ErrorCode]]:
-    """The partitions that were not committed, and why."""
+    """Return the partitions that were not committed, with their errors."""
     return [
         (TopicPartition(topic.name, partition.partition_index), error_code(partition.error_code))
         for topic in response.topics
@@ -175,9 +176,9 @@ def commit_errors(response: OffsetCommitResponse) -> list[tuple[TopicPartition, 
 
 
 def offset_fetch(group_id: str, partitions: Iterable[TopicPartition]) -> RequestBuilder:
-    """What the group has committed, and nothing that an open transaction may still change.
+    """OffsetFetch of committed offsets, excluding those that an open transaction may still change.
 
-    Brokers before KIP-447 (version 7) cannot wait for transactions and are asked without.
+    Brokers before KIP-447 (version 7) cannot wait for transactions; they are asked without.
     """
     by_names = group_by_topic(partitions)
 
@@ -199,7 +200,7 @@ def offset_fetch(group_id: str, partitions: Iterable[TopicPartition]) -> Request
 
 
 class CommittedOffset(NamedTuple):
-    """The answer about one partition; `found` is None where nothing was committed."""
+    """The result for one partition; `found` is None if nothing was committed."""
 
     partition: TopicPartition
     error: ErrorCode
@@ -207,7 +208,7 @@ class CommittedOffset(NamedTuple):
 
 
 def fetch_answer(response: OffsetFetchResponse) -> tuple[ErrorCode, list[CommittedOffset]]:
-    """The group's error, and the answer per partition."""
+    """Return the group's error and the results per partition."""
     answer = response.groups[0] if response.groups else response
     rows = [
         CommittedOffset(
@@ -223,8 +224,10 @@ def fetch_answer(response: OffsetFetchResponse) -> tuple[ErrorCode, list[Committ
     return error_code(answer.error_code), rows
 
 
-def fixed(request: object, min_version: int, max_version: int = 32767) -> RequestBuilder:
-    """A request that looks the same in every version from `min_version` on."""
+def same_in_all_versions(
+    request: object, min_version: int, max_version: int = 32767
+) -> RequestBuilder:
+    """Return a builder whose request is the same in every version from `min_version` on."""
     return RequestBuilder(
         type(request), lambda _: request, min_version=min_version, max_version=max_version
     )

@@ -1,32 +1,27 @@
-"""GroupRunner: carries out what the consumer coordinator asks for, over an engine.
+"""GroupRunner: carries out the effects of the consumer coordinator over an engine.
 
-    Send          NetworkClient, on a connection of the coordinator's own  ─► answered
-    WatchTopics   Metadata: topics of interest                             ─► cluster_seen
-    next_ms       one alarm                                                ─► ticked
-    Resolve       the waiter
-    Callback,     `for_application`: a face takes them in the application's thread, calls the
-    Raise         listener or raises, and says `callback_returned`
-    RequestPoll    `wanted()`: a face's next poll, or the one that waits, must call `poll`
+    Send           NetworkClient, on a connection of the coordinator's own  ─► answered
+    WatchTopics    Metadata: topics of interest                             ─► cluster_seen
+    next_ms        one alarm                                                ─► ticked
+    Resolve        the waiter
+    CallListener,  `for_application`: the poll loop takes them on the application's thread, calls
+    Raise          the listener or raises, and calls `callback_returned`
+    RequestPoll    `wanted()`: the present poll, or the next one, calls `poll`
 
-A face's poll, once it is wanted:
+A requested poll:
 
     group.poll()                                     on the engine's thread, as all calls
-    while there is something for_application:        in the application's
-        a Callback: call the listener, group.callback_returned(what it raised)
+    while there is something for_application:        on the application's thread
+        a CallListener: call the listener, group.callback_returned(what it raised)
         a Raise: raise
 
-`unsubscribe` and `close` may have something for the application until their waiters are done. The
-engine's thread only, but for `for_application`, `polls_seen` and `waits`.
+`unsubscribe` and `close` may add to `for_application` until their waiters are done. Everything runs
+on the engine's thread, except `for_application`, `application_polled` and `set_waiting`.
 
-NoGroup: in the place of a `GroupRunner` where there is none.
-
-Who subscribes without a group reads all partitions of the topics alone, also those that are added
-later. Nothing is committed, nobody else is asked, and the listener hears of every partition once.
-This is what kafka-python and aiokafka do; Kafka's own client refuses.
-
-The engine's thread only, but for `for_application`.
-
-The group's side of a consumer: a `GroupRunner` if it has a group, else what stands there.
+`NoGroup` takes the place of a `GroupRunner` for a consumer without a group (`make_group` chooses).
+It then reads all partitions of the subscribed topics alone, also those that are added later.
+Nothing can be committed, and the listener is called once for every partition. kafka-python and
+aiokafka do the same; Kafka's own client refuses.
 """
 
 from __future__ import annotations
@@ -62,7 +57,7 @@ from odradek.model.topics import TopicPartition
 
 
 class GroupRunner:
-    """One consumer's coordinator at work. `wanted` is told when the application must poll."""
+    """Runs one consumer's coordinator. `wanted` is called when the application must poll."""
 
     def __init__(
         self, engine: Engine, coordinator: ConsumerCoordinator, wanted: Callable[[], object]
@@ -72,23 +67,23 @@ class GroupRunner:
         self.for_application: deque[CallListener | Raise] = deque()
         self.heartbeat: Heartbeat = coordinator.membership.heartbeat
         self._wanted = wanted
-        self._alarm = Alarm(engine.timer, self._rung)
+        self._alarm = Alarm(engine.timer, self._alarm_rang)
         self._all_topics_version = 0
-        """The image from which on all topics are known, for a pattern."""
+        """For a pattern: the metadata version from which on all topics are known."""
         engine.metadata.listen(self._image_changed)
 
-    # Of the application's thread.
+    # The application's thread.
 
     def application_polled(self) -> None:
-        """The application polled, and needed nothing of the engine."""
+        """The application polled, and needed nothing of the engine. Any thread."""
         self.heartbeat.last_poll_ms = self.engine.env.clock.monotonic_ms()
 
     def set_waiting(self, waiting: bool) -> None:
-        """The application begins or ends waiting inside a poll."""
+        """The application begins or ends waiting inside a poll. Any thread."""
         self.application_polled()
         self.heartbeat.application_waits = waiting
 
-    # What a face asks for.
+    # Calls of the application.
 
     def poll(self) -> None:
         """The application polls, and waits in this call."""
@@ -96,17 +91,16 @@ class GroupRunner:
         self._run()
 
     def callback_returned(self, error: BaseException | None) -> None:
-        """The listener was called."""
+        """The listener returned, or raised."""
         self.coordinator.callback_returned(error, self.engine.now_ms)
         self._run()
 
     def subscription_changed(self) -> None:
-        """The application subscribed."""
         self.coordinator.subscription_changed(self.engine.now_ms)
         self._run()
 
     def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> Waiter[None]:
-        """Commit, trying for so long; without a time, once."""
+        """Commit offsets, trying until the timeout; without one, once."""
         now_ms = self.engine.now_ms
         deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
         waiter = self.coordinator.commit(offsets, now_ms, deadline_ms)
@@ -116,19 +110,19 @@ class GroupRunner:
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> Waiter[CommittedOffsets]:
-        """What the group has committed."""
+        """Return the group's committed offsets."""
         now_ms = self.engine.now_ms
         waiter = self.coordinator.committed(partitions, now_ms, now_ms + timeout_ms)
         self._run()
         return waiter
 
     def metrics(self) -> dict[str, float]:
-        """What there is to watch of the group's side."""
+        """Return the group's metrics by Kafka's names."""
         metrics = self.coordinator.member.metrics
         return metrics.snapshot(self.heartbeat.last_poll_ms, self.engine.now_ms)
 
     def unsubscribe(self) -> Waiter[None]:
-        """Leave the group, and want nothing."""
+        """Leave the group and drop the subscription."""
         waiter = self.coordinator.unsubscribe(self.engine.now_ms)
         self._run()
         return waiter
@@ -139,16 +133,18 @@ class GroupRunner:
         operation: MembershipOperation = MembershipOperation.DEFAULT,
         inside: CallListener | None = None,
     ) -> Waiter[None]:
-        """Take leave of the group, within this time; it may be inside a call of the listener."""
+        """Leave the group within the timeout. `inside` is the listener call that calls this, if one
+        does.
+        """
         now_ms = self.engine.now_ms
         waiter = self.coordinator.close(now_ms, now_ms + timeout_ms, operation, inside)
         waiter.add_callback(lambda _: self._alarm.cancel())
         self._run()
         return waiter
 
-    # What the engine has to say.
+    # Events of the engine.
 
-    def _rung(self) -> None:
+    def _alarm_rang(self) -> None:
         self.coordinator.ticked(self.engine.now_ms)
         self._run()
 
@@ -160,22 +156,24 @@ class GroupRunner:
         self._run()
 
     def _image_changed(self, image: ClusterImage) -> None:
-        self._tell_of_topics(image)
+        self._pass_topics(image)
         self._run()
 
-    def _tell_of_topics(self, image: ClusterImage) -> None:
-        """Topics that answer with an error do not exist, or not yet."""
+    def _pass_topics(self, image: ClusterImage) -> None:
+        """Pass the topics that exist to the coordinator. A topic with an error does not exist, or
+        not yet.
+        """
         topics = [info for info in image.topics.values() if not info.error and info.count]
         counts = {info.name: info.count for info in topics}
         internal = {info.name for info in topics if info.internal}
-        known = not self.engine.metadata.interest.new_names()
+        known = not self.engine.metadata.topics_of_interest.new_names()
         up_to_date = known and image.version >= self._all_topics_version
         self.coordinator.cluster_seen(counts, internal, self.engine.now_ms, up_to_date=up_to_date)
 
     # Effects.
 
     def _run(self) -> None:
-        """Carry out what there is to do, and set the alarm."""
+        """Carry out all effects, and set the alarm."""
         effects = self.coordinator.take_effects()
         while effects:
             for effect in effects:
@@ -205,7 +203,7 @@ class GroupRunner:
         else:
             least_loaded = client.least_loaded_node()
             if least_loaded is None:
-                self.engine.env.call_soon(lambda: self._no_node(call))
+                self.engine.env.call_soon(lambda: self._no_broker(call))
                 return
             node_id = least_loaded
 
@@ -214,29 +212,31 @@ class GroupRunner:
 
         client.send(node_id, call.builder, answered, timeout_ms=call.timeout_ms)
 
-    def _no_node(self, call: GroupCall) -> None:
+    def _no_broker(self, call: GroupCall) -> None:
         if not self.engine.closed:
-            trouble = self.engine.metadata.trouble
+            trouble = self.engine.metadata.last_error
             why = f": {trouble}" if trouble else ""
             error = Disconnected(f"no broker of the cluster can be reached at the moment{why}")
             self.coordinator.answered(call, None, error, self.engine.now_ms)
             self._run()
 
     def _watch(self) -> None:
-        """The topics of interest may be others now; if they are known already, say so."""
+        """Set the topics of interest; if their metadata is known, pass it to the coordinator at
+        once.
+        """
         subscriptions, metadata = self.coordinator.subscriptions, self.engine.metadata
         all_topics = subscriptions.type is SubscriptionType.AUTO_PATTERN
-        if all_topics and not metadata.interest.all_topics:
+        if all_topics and not metadata.topics_of_interest.all_topics:
             self._all_topics_version = metadata.image.version + 1
         metadata.set_topics(subscriptions.metadata_topics, all_topics)
-        self._tell_of_topics(metadata.image)
+        self._pass_topics(metadata.image)
 
 
 NEEDS_GROUP = "give the consumer a group.id"
 
 
 class NoGroup:
-    """Assigns by itself. `wanted` is told when the application must poll."""
+    """Assigns all partitions itself. `wanted` is called when the application must poll."""
 
     def __init__(
         self,
@@ -253,21 +253,20 @@ class NoGroup:
         engine.metadata.listen(self._image_changed)
 
     def application_polled(self) -> None:
-        """Nobody minds how often the application polls."""
+        """Nothing depends on polls without a group."""
 
     def set_waiting(self, waiting: bool) -> None:
-        """Nor whether it waits in a poll."""
+        """Nothing depends on polls without a group."""
 
     def poll(self) -> None:
-        """Nothing happens in a poll but what `for_application` has."""
+        """Nothing to do but what is in `for_application`."""
 
     def callback_returned(self, error: BaseException | None) -> None:
-        """What the listener raises, the application's poll raises."""
+        """Have the application's poll raise what the listener raised."""
         if error is not None:
             self.for_application.append(Raise(error))
 
     def subscription_changed(self) -> None:
-        """The application subscribed."""
         subscriptions = self._subscriptions
         by_pattern = subscriptions.type is SubscriptionType.AUTO_PATTERN
         self.engine.metadata.set_topics(subscriptions.metadata_topics, by_pattern)
@@ -286,7 +285,7 @@ class NoGroup:
             )
         assigned = subscriptions.assigned_partitions
         wanted = image.partitions(sorted(subscriptions.subscription))
-        # A topic that is not known for a moment is still being read.
+        # A topic that is missing from metadata for a moment is still read.
         kept = [p for p in assigned if p.topic in subscriptions.subscription and p not in wanted]
         new = [p for p in wanted if p not in assigned]
         if new or len(kept) + len(wanted) != len(assigned):
@@ -296,27 +295,27 @@ class NoGroup:
             self._wanted()
 
     def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> Waiter[None]:
-        """There is nowhere to commit to."""
+        """Return a failed waiter: nothing can be committed without a group."""
         return failed(InvalidGroupId(f"nothing can be committed. What to do: {NEEDS_GROUP}"))
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> Waiter[CommittedOffsets]:
-        """Nothing is."""
+        """Return None for each partition."""
         return completed(dict.fromkeys(partitions))
 
     def metrics(self) -> dict[str, float]:
-        """Nothing happens that could be watched."""
+        """Return no metrics."""
         return {}
 
     def unsubscribe(self) -> Waiter[None]:
-        """Want nothing."""
+        """Drop the subscription."""
         self._subscriptions.unsubscribe()
         self.engine.metadata.set_topics(())
         return completed(None)
 
     def close(self, timeout_ms: int, *, inside: CallListener | None = None) -> Waiter[None]:
-        """Nobody has to know."""
+        """Nothing has to be left."""
         return completed(None)
 
 
@@ -327,7 +326,7 @@ def make_group(
     strategy: Sequence[PartitionAssignor],
     wanted: Callable[[], object],
 ) -> GroupRunner | NoGroup:
-    """The group's side of a consumer."""
+    """Return the runner of the consumer's group; a `NoGroup` if it has none."""
     if config.group_id is None:
         return NoGroup(engine, subscriptions, config.exclude_internal_topics, wanted)
     settings = GroupConfig(

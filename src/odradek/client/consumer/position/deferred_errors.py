@@ -1,15 +1,17 @@
-"""What has to wait until the application has come to where fetching stands.
+"""DeferredErrors: errors of fetching that wait until the application reaches their offset.
 
-Fetching runs ahead. When it finds that it cannot go on (the offset is out of range, the log was
-truncated, something is not allowed), what the application was not handed yet is still good. So
-fetching of the partition is *held*, and a failure is queued behind what was fetched:
+Fetching runs ahead of the application. When fetching cannot go on (the offset is out of range, the
+log was truncated, access is denied), the records before that offset are still good. Fetching of the
+partition is then deferred, and a failed `CompletedFetch` is queued behind the records:
 
-    engine's thread      hold ─► incoming: ... records, records, failure
-    application's        ... ─► the failure's turn: its error, if any, is raised
-    engine's thread      `then`: reset, go back to the divergence, or try again after a back-off
+    engine's thread        defer ─► incoming: ... records, records, failure
+    application's thread   ... ─► reaches the failure: its error, if it has one, is raised
+    engine's thread        `then`: reset, go back to the divergence, or try again after a back-off
 
-If the position was moved meanwhile (seek, rebalance) the failure is void like everything else that
-was fetched before. An application that waits is woken for it: nothing else may come.
+If the position moved meanwhile (seek, rebalance), the failure is void like everything fetched
+before. A waiting application is woken, because no records may follow.
+
+Compiled; runs on the engine's thread.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ RESET_ADVICE = "seek to where reading should go on, or set auto.offset.reset"
 
 
 class DeferredErrors:
-    """`post` runs a function on the engine's thread soon, from whatever thread; `arrived` is called
-    when `incoming` has something for the application.
+    """Queues failures for the application.
+
+    `post` schedules a function on the engine's thread and may be called from any thread. `arrived`
+    is called when `incoming` has something for the application.
     """
 
     def __init__(
@@ -56,7 +60,9 @@ class DeferredErrors:
     def defer(
         self, state: PartitionState, error: KafkaError | None, then: Callable[[], object]
     ) -> None:
-        """When the application has come here, raise `error` if there is one, and do `then`."""
+        """When the application reaches the fetch position, raise `error` if it is given, then run
+        `then`.
+        """
         position = state.position
         generation = position.generation
         state.deferred = True
@@ -77,17 +83,17 @@ class DeferredErrors:
         self._arrived()
 
     def defer_error(self, state: PartitionState, error: KafkaError) -> None:
-        """Raise it in turn, and try again after a while."""
+        """Raise `error` when the application reaches it, then try again after a back-off."""
         self.defer(state, error, lambda: self.back_off(state))
 
     def back_off(self, state: PartitionState) -> None:
-        """Leave the partition alone for a while, longer with each failure."""
+        """Send no request about the partition for a while; the time grows with each failure."""
         wait_ms = self._engine.backoff.backoff_ms(state.failures)
         state.failures += 1
         state.next_retry_ms = self._engine.now_ms + wait_ms
 
     def out_of_range(self, state: PartitionState) -> None:
-        """The leader does not have the offset that fetching has come to."""
+        """Handle a fetch offset that the leader does not have."""
         partition, offset = state.topic_partition, state.fetch.offset
         reset = self._subscriptions.default_reset
         if reset == NONE:
@@ -103,8 +109,10 @@ class DeferredErrors:
         self.defer(state, None, lambda: state.request_reset(reset))
 
     def truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """What was read does not agree with the leader's log, but up to `end_offset`, whose last
-        record is of `epoch`; -1 if nothing is known to agree.
+        """Handle a truncation: the records read disagree with the leader's log from `end_offset`
+        on.
+
+        `epoch` is the epoch of the last record that agrees; -1 for both if none is known to agree.
         """
         partition, at = state.topic_partition, state.fetch
         text = (

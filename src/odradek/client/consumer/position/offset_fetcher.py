@@ -1,25 +1,16 @@
-"""OffsetFetcher: finds positions where none is known, and makes sure of those that are.
+"""Offset requests of the consumer: positions looked up and validated, questions answered.
 
     AWAIT_RESET ── ListOffsets: earliest, latest, or by time ──► FETCHING
     AWAIT_VALIDATION ── OffsetForLeaderEpoch (KIP-320) ─┬─ agrees ──► FETCHING
-                                                        └─ the log was truncated: see
-                                                           `held_decisions`
+                                                        └─ truncated ──► `DeferredErrors`
 
-`update_positions` begins whatever is missing and not under way. Each partition has at most one such
-request under way; one that fails is tried again after a back-off, and what cannot be cured so is
-raised by the application's poll, and tried again. An answer for a position that moved meanwhile is
-dropped.
+`OffsetFetcher.update_positions` sends the requests that are missing; each partition has at most one
+in flight. A failed request is tried again after a back-off; an error that retrying does not cure is
+also raised by the application's poll. A response for a position that moved meanwhile is dropped.
 
-With `by_duration`, a partition that has nothing so young is read from its end.
+With `by_duration`, a partition without a record that young is read from its end.
 
-The engine's thread only.
-
-What an application may ask about offsets: of positions, of the log's ends, of times, of lag.
-
-All answers are waiters with an end: what is not known in time fails with an error that says what
-was in the way.
-
-The engine's thread only.
+`OffsetQueries` answers the application. Everything runs on the engine's thread.
 """
 
 from __future__ import annotations
@@ -47,7 +38,7 @@ from odradek.client.errors import (
     UnsupportedVersion,
     error_for,
 )
-from odradek.client.list_offsets import EARLIEST, LATEST, Asked, ListedOffset
+from odradek.client.list_offsets import EARLIEST, LATEST, ListedOffset, OffsetLookup
 from odradek.client.metadata.cluster_image import NO_EPOCH
 from odradek.client.net.alarm import NEVER_MS, Alarm
 from odradek.client.net.api_versions import RequestBuilder
@@ -69,16 +60,21 @@ log = logging.getLogger(__name__)
 
 CONSUMER_REPLICA_ID = -1
 FIRST_VERSION_FOR_CONSUMERS = 3
-"""Of OffsetForLeaderEpoch: before it, only who may alter the cluster may ask."""
+"""Before this version of OffsetForLeaderEpoch, only clients that may alter the cluster may send it.
+"""
 
 PositionGeneration = tuple[Position, int]
-"""A position in one of its generations. A partition that went and came back has another position,
-whose generations begin anew."""
+"""A position and its generation. A partition that is assigned again has a new position, whose
+generations begin anew.
+"""
 
 
 class OffsetFetcher:
-    """`changed` is called when positions were found; `failed` with what the application must
-    know."""
+    """Finds the positions of assigned partitions.
+
+    `changed` is called when positions were found, `failed` with errors that the application has to
+    know.
+    """
 
     def __init__(
         self,
@@ -96,7 +92,7 @@ class OffsetFetcher:
         self._changed = changed
         self._failed = failed
         self._in_flight: dict[TopicPartition, PositionGeneration] = {}
-        """For what something is under way."""
+        """The partitions with a request in flight."""
         self._alarm = Alarm(engine.timer, self.update_positions)
         self._closed = False
 
@@ -105,14 +101,14 @@ class OffsetFetcher:
         self._alarm.cancel()
 
     def update_positions(self) -> None:
-        """Ask for every position that is missing or has to be made sure of."""
+        """Send a request for every position that is missing or has to be validated."""
         if self._closed:
             return
         resets: dict[int, list[PartitionState]] = {}
         validations: dict[int, list[PartitionState]] = {}
         now_ms = self._engine.now_ms
         wake_ms = NEVER_MS
-        lost = False
+        leader_missing = False
         for state in self._subscriptions.states:
             if state.state is FetchState.AWAIT_RESET:
                 groups = resets
@@ -127,14 +123,14 @@ class OffsetFetcher:
                 continue
             leader = self._engine.metadata.image.leader(*state.topic_partition)
             if leader < 0:
-                lost = True
+                leader_missing = True
             else:
                 groups.setdefault(leader, []).append(state)
         for node_id, states in resets.items():
             self._reset(node_id, states)
         for node_id, states in validations.items():
             self._validate(node_id, states)
-        if lost and not self._engine.metadata.update_requested:
+        if leader_missing and not self._engine.metadata.update_requested:
             self._engine.metadata.request_update()
         if wake_ms != NEVER_MS:
             self._alarm.set_for(wake_ms)
@@ -142,7 +138,7 @@ class OffsetFetcher:
     def _mark_in_flight(
         self, states: Iterable[PartitionState]
     ) -> dict[TopicPartition, PositionGeneration]:
-        """Remember that these are being asked about; what they are now."""
+        """Mark partitions as being looked up; return their present positions."""
         started = {state.topic_partition: position_generation(state) for state in states}
         self._in_flight.update(started)
         return started
@@ -150,7 +146,7 @@ class OffsetFetcher:
     def _unmark_in_flight(
         self, started: dict[TopicPartition, PositionGeneration]
     ) -> dict[TopicPartition, PartitionState]:
-        """The request is over: of what it was about, what has not moved."""
+        """Unmark partitions; return the states of those whose position has not moved."""
         current: dict[TopicPartition, PartitionState] = {}
         for partition, place in started.items():
             if self._in_flight.get(partition) == place:
@@ -161,26 +157,28 @@ class OffsetFetcher:
         return current
 
     def _retry(self, states: Iterable[PartitionState], error: KafkaError) -> None:
-        """It came to nothing; what cannot be cured by trying is told, and tried all the same."""
+        """Try again after a back-off; report an error that retrying does not cure."""
         for state in states:
             self._deferred.back_off(state)
         log.debug("%s", error)
         if error.refresh_metadata:
             self._engine.metadata.request_update()
-        if not list_offsets.passes(error.code):
+        if not list_offsets.is_retriable(error.code):
             self._failed(error)
 
-    # Resetting.
+    # Reset.
 
     def _reset(self, node_id: int, states: list[PartitionState]) -> None:
         wall_ms = self._engine.env.clock.wall_ms()
-        wanted: dict[TopicPartition, Asked] = {}
+        wanted: dict[TopicPartition, OffsetLookup] = {}
         for state in states:
             assert state.reset is not None
             epoch = self._engine.metadata.image.leader_epoch(*state.topic_partition)
-            wanted[state.topic_partition] = Asked(state.reset.timestamp(wall_ms), epoch)
+            wanted[state.topic_partition] = OffsetLookup(state.reset.timestamp(wall_ms), epoch)
         started = self._mark_in_flight(states)
-        waiter = list_offsets.ask(self._engine, node_id, wanted, self._config.read_committed)
+        waiter = list_offsets.send_list_offsets(
+            self._engine, node_id, wanted, self._config.read_committed
+        )
         waiter.add_callback(lambda done: self._reset_answered(started, done))
 
     def _reset_answered(
@@ -192,7 +190,7 @@ class OffsetFetcher:
         if isinstance(done.error, KafkaError):
             self._retry(current.values(), done.error)
         else:
-            for partition, code, found in list_offsets.answers(done.result()):
+            for partition, code, found in list_offsets.offsets_in(done.result()):
                 state = current.pop(partition, None)
                 if state is None or state.state is not FetchState.AWAIT_RESET:
                     continue
@@ -206,7 +204,7 @@ class OffsetFetcher:
     def _reset_found(self, state: PartitionState, found: ListedOffset) -> None:
         if found.offset < 0:
             assert state.reset is not None
-            if state.reset.strategy is OffsetResetType.BY_DURATION:
+            if state.reset.type is OffsetResetType.BY_DURATION:
                 state.request_reset(AutoOffsetResetStrategy(OffsetResetType.LATEST))
             else:
                 self._deferred.back_off(state)
@@ -215,17 +213,17 @@ class OffsetFetcher:
             "%s: reading from offset %d (%s)", state.topic_partition, found.offset, state.reset
         )
         if found.leader_epoch != NO_EPOCH:
-            self._engine.metadata.saw_epoch(state.topic_partition, found.leader_epoch)
+            self._engine.metadata.update_last_seen_epoch(state.topic_partition, found.leader_epoch)
         state.seek(FetchPosition(found.offset))
         self.update_leader(state)
 
     def update_leader(self, state: PartitionState) -> None:
-        """Tell a position who leads its partition now."""
+        """Tell a partition's state who leads it."""
         info = self._engine.metadata.image.partition(*state.topic_partition)
         if info is not None:
             state.update_leader(LeaderAndEpoch(info.leader, info.leader_epoch))
 
-    # Validating.
+    # Validation.
 
     def _validate(self, node_id: int, states: list[PartitionState]) -> None:
         versions = self._engine.client.versions(node_id)
@@ -281,7 +279,7 @@ class OffsetFetcher:
         self._changed()
 
     def _check_epoch_end(self, state: PartitionState, found: EpochEndOffset) -> None:
-        """Where the leader's log has its end of the epoch that was read last."""
+        """Compare the position with the end offset of its epoch in the leader's log."""
         if state.state is not FetchState.AWAIT_VALIDATION:
             return
         code = error_code(found.error_code)
@@ -303,7 +301,10 @@ T = TypeVar("T")
 
 
 class OffsetQueries:
-    """Of one consumer; `read_committed` as it reads."""
+    """Offsets, watermarks and lag for the application.
+
+    Every waiter ends: at its deadline it fails with an error that names the obstacle.
+    """
 
     def __init__(
         self, engine: Engine, subscriptions: SubscriptionState, read_committed: bool
@@ -314,13 +315,13 @@ class OffsetQueries:
         self._watchers: list[Waiter[None]] = []
 
     def positions_changed(self) -> None:
-        """Some may be known by now."""
+        """Complete the waiters for positions that are known by now."""
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.complete(None)
 
     def position(self, partition: TopicPartition, timeout_ms: int) -> Waiter[int]:
-        """The offset of the next record to hand out, as soon as it is known."""
+        """Return the offset of the next record to return, as soon as it is known."""
         waiter = spawn(self._position(partition))
         return self.within(timeout_ms, waiter, [partition], "finding the position of")
 
@@ -338,12 +339,14 @@ class OffsetQueries:
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Waiter[dict[TopicPartition, ListedOffset]]:
-        """The offsets for timestamps (ms), or for the special ones of `client.list_offsets`."""
+        """Return the offsets for timestamps (ms) or for the special timestamps of
+        `client.list_offsets`.
+        """
         waiter = spawn(list_offsets.list_offsets(self._engine, wanted, self._read_committed))
         return self.within(timeout_ms, waiter, wanted, "looking up offsets of")
 
     def watermarks(self, partition: TopicPartition, timeout_ms: int) -> Waiter[tuple[int, int]]:
-        """The first offset there is, and the one behind the last that may be read."""
+        """Return the log start offset and the end offset that may be read."""
         waiter = spawn(self._watermarks(partition))
         return self.within(timeout_ms, waiter, [partition], "looking up the ends of")
 
@@ -357,7 +360,7 @@ class OffsetQueries:
         return (await low)[partition].offset, (await high)[partition].offset
 
     def known_watermarks(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """The same as of the last fetch; None if the partition was not fetched yet."""
+        """Return the watermarks of the last fetch; None if the partition was not fetched yet."""
         state = self._subscriptions.state(partition)
         end = state.last_stable_offset if self._read_committed else state.high_watermark
         if end is None or state.log_start_offset is None:
@@ -365,8 +368,8 @@ class OffsetQueries:
         return state.log_start_offset, end
 
     def lag(self, partition: TopicPartition, timeout_ms: int) -> Waiter[int]:
-        """How many offsets lie between the position and the end; the end is asked for, if it is
-        not known from fetching.
+        """Return the number of offsets between the position and the end. Asks for the end if no
+        fetch has told it.
         """
         waiter = spawn(self._lag(partition))
         return self.within(timeout_ms, waiter, [partition], "looking up the lag of")
@@ -388,10 +391,12 @@ class OffsetQueries:
         partitions: Iterable[TopicPartition],
         what: str,
     ) -> Waiter[T]:
-        """The waiter; it fails when time is over, with what was in the way."""
-        return self._engine.within(timeout_ms, waiter, lambda: self._late(partitions, what))
+        """Limit a waiter to `timeout_ms`; at the deadline it fails with the obstacle."""
+        return self._engine.within(
+            timeout_ms, waiter, lambda: self._timeout_error(partitions, what)
+        )
 
-    def _late(self, partitions: Iterable[TopicPartition], what: str) -> KafkaError:
+    def _timeout_error(self, partitions: Iterable[TopicPartition], what: str) -> KafkaError:
         names = ", ".join(map(str, partitions))
         metadata = self._engine.metadata
         for topic in sorted({partition.topic for partition in partitions}):
@@ -402,12 +407,12 @@ class OffsetQueries:
                     f"{UnknownTopicOrPartition.advice}",
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
-        why = f": {metadata.trouble}" if metadata.trouble else ""
+        why = f": {metadata.last_error}" if metadata.last_error else ""
         return ApiTimeout(f"{what} {names} took too long{why}")
 
 
 def no_offset_error(partitions: Iterable[TopicPartition]) -> NoOffsetForPartition:
-    """The error for partitions without a position, and nothing that says how to find one."""
+    """Return the error for partitions without a committed offset and without a reset strategy."""
     names = ", ".join(map(str, partitions))
     return NoOffsetForPartition(
         f"{names}: no offset is committed. What to do: {NoOffsetForPartition.advice}"

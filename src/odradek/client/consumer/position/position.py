@@ -1,21 +1,20 @@
-"""How far the application is in one partition: the one thing it shares with the engine.
+"""Position: where the application is in one partition, the only state it shares with the engine.
 
     the application's thread writes    offset, leader_epoch, consumed..., released_bytes
     the engine's thread writes         all else, while the application waits in a call or has
                                        nothing of the partition (`move`)
 
-Each value has one writer at a time and whoever reads an older one of it does no harm, so no lock is
-needed.
+Each value has one writer at a time, and reading an older value does no harm, so no lock is needed.
 
     consumed <= offset <= where the next fetch begins
 
-- `offset` is the position as users know it: of the next record to hand out.
-- `consumed` is what may be committed for the application: it follows `offset` when the application
-  comes back for more, for only then is it done with what it got.
+- `offset` is the position as users know it: the offset of the next record to return.
+- `consumed` is the offset that may be committed. It follows `offset` when the application comes
+  back for more, because only then has it processed the records.
 - `generation` changes with every seek, reset, or loss of the partition: what was fetched for an
   older generation is void.
 
-A compiled leaf: two of its values are written for every record.
+Compiled: two of its values are written for every record.
 """
 
 from __future__ import annotations
@@ -38,41 +37,41 @@ NO_END: Final = (1 << 63) - 1
 
 @final
 class Position:
-    """Where the application is in `topic_partition`; nowhere at first."""
+    """The application's position in `topic_partition`; unknown at first."""
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.generation: i64 = 0
         self.offset: i64 = NO_OFFSET
         self.leader_epoch: i64 = NO_EPOCH
-        """Of the record before `offset`; -1 unknown."""
+        """Epoch of the record before `offset`; -1 unknown."""
         self.consumed: i64 = NO_OFFSET
         self.consumed_epoch: i64 = NO_EPOCH
         self.end: i64 = NO_END
-        """Records from here on are not wanted."""
+        """Reading stops at this offset (exclusive)."""
         self.paused = False
-        """By the application."""
+        """Paused by the application."""
         self.pending_revocation = False
-        """It is about to be taken away."""
+        """The partition is about to be revoked."""
         self.released_bytes: i64 = 0
-        """Of all bytes fetched for this position, those that are not held any more."""
+        """Bytes that were fetched for this position and are no longer buffered."""
         self.fetches: deque[CompletedFetch] = deque()
-        """What is next to hand out. The application's thread only."""
+        """What to return next. The application's thread only."""
 
     @property
     def withheld(self) -> bool:
-        """Whether nothing is to be handed out, nor fetched, for now."""
+        """True if nothing is returned or fetched at present."""
         return self.paused or self.pending_revocation
 
     def mark_consumed(self) -> None:
-        """The application is done with all that was handed out."""
-        # The epoch first: an offset with too new an epoch does no harm, one with too old an epoch
-        # would look like a log that was truncated.
+        """Mark all returned records as consumed."""
+        # The epoch first: an epoch that is too new does no harm, one that is too old
+        # would look like a truncated log.
         self.consumed_epoch = self.leader_epoch
         self.consumed = self.offset
 
     def move(self, offset: i64, leader_epoch: i64) -> None:
-        """Go on elsewhere, or (-1) nowhere for now: what was fetched is void."""
+        """Go on at `offset`, or nowhere (-1) for now; what was fetched is void."""
         self.generation += 1
         self.leader_epoch = self.consumed_epoch = leader_epoch
         self.offset = self.consumed = offset

@@ -1,37 +1,38 @@
-"""One assigned partition: where fetching stands, which runs ahead of the application.
+"""SubscriptionState: what the application subscribed to, what is assigned, and each partition's
+state.
 
-                  a committed offset, or seek                 the leader moved on
+    subscribe(topics) ─► AUTO_TOPICS ─┐  the group assigns
+    subscribe(pattern) ─► AUTO_PATTERN┴─► assign_from_subscribed ─┐
+    assign(partitions) ─► USER_ASSIGNED ─► assign_from_user ──────┴─► PartitionState per partition
+    unsubscribe ─► NONE
+
+The subscription types exclude each other: the application unsubscribes before it uses another one.
+A partition that stays assigned keeps its state. One that is lost and assigned again begins anew,
+and what was fetched for it is void.
+
+All parts of the consumer share this state: the coordinator changes the assignment and delivers
+committed offsets, the fetcher and the offset fetcher advance positions, commits read the consumed
+offsets.
+
+The fetch state of one partition, which runs ahead of the application:
+
+                  a committed offset, or seek                 the leader changed
     INITIALIZING ────────────────────────────► FETCHING ◄──────────────────────► AWAIT_VALIDATION
          │                                      ▲    │                               │
          │ nothing committed        offset found│    │ out of range                  │ truncated
          └───────────────────────► AWAIT_RESET ─┴────┴───────────────────────────────┘
 
 - INITIALIZING: no position is known yet.
-- FETCHING: `fetch_offset` is where the next fetch begins.
-- AWAIT_RESET: the position is being looked up, by `reset`.
-- AWAIT_VALIDATION: the leader is being asked (KIP-320) whether its log still agrees with what was
-  read up to `fetch_offset`, whose last record was of `fetch_epoch`.
+- FETCHING: the next fetch begins at `fetch.offset`.
+- AWAIT_RESET: the offset fetcher looks the position up, as `reset` says.
+- AWAIT_VALIDATION: the leader is asked (KIP-320) whether its log still agrees with the records read
+  up to `fetch.offset`, the last of which has epoch `fetch.offset_epoch`.
 
-The application follows behind, by way of `position`: what it was not handed yet stays good whatever
-happens here, until `position.move`. So an end that was reached too far ahead (the offset is out of
-range, the log was truncated) is `held` until the application comes to it.
+The application follows behind through `position`. Records that it has not received yet stay valid
+whatever happens here, until `position.move`. When fetching cannot go on (the offset is out of
+range, the log was truncated), the decision is `deferred` until the application reaches that offset.
 
-The engine's thread only.
-
-SubscriptionState: what the application wants to read, what it was assigned, and how far each
-partition is.
-
-    subscribe(topics) ─► AUTO_TOPICS ─┐  the group assigns
-    subscribe(pattern) ─► AUTO_PATTERN┴─► assign_from_subscribed ─┐
-    assign(partitions) ─► USER_ASSIGNED ─► assign_from_user ──────┴─► PartitionStates
-    unsubscribe ─► NONE
-
-The kinds do not mix: who wants another one unsubscribes first. A partition that stays assigned
-keeps its state; one that goes away and comes back begins anew, and what was fetched for it is void.
-
-Here is what every part of the consumer shares: the coordinator changes the assignment and brings
-committed offsets, the fetcher and the offset fetcher move positions on, commits read what was
-consumed. The engine's thread only; the application's thread shares a partition's `position` alone.
+Runs on the engine's thread; the application's thread shares only each partition's `position`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from odradek.model.topics import TopicPartition
 
 
 class FetchState(Enum):
-    """See the diagram above."""
+    """The fetch state of a partition: see the diagram above."""
 
     INITIALIZING = "initializing"
     FETCHING = "fetching"
@@ -58,15 +59,15 @@ class FetchState(Enum):
 
 
 class FetchPosition(NamedTuple):
-    """Where to read on, and what is known of the record before: enough to notice a truncation."""
+    """Where to fetch next, with the epoch that reveals a truncation."""
 
     offset: int
     offset_epoch: int = NO_EPOCH
-    """Of the record before `offset`; -1 unknown."""
+    """Epoch of the record before `offset`; -1 unknown."""
 
 
 class LeaderAndEpoch(NamedTuple):
-    """Who leads the partition, in which epoch; -1 unknown."""
+    """A partition's leader and its epoch; -1 unknown."""
 
     node_id: int = -1
     epoch: int = NO_EPOCH
@@ -76,13 +77,13 @@ NO_LEADER = LeaderAndEpoch()
 
 
 class PartitionState:
-    """The state of `topic_partition`, which is assigned."""
+    """The state of one assigned partition."""
 
     __slots__ = (
+        "deferred",
         "failures",
         "fetch",
         "fetched_bytes",
-        "deferred",
         "high_watermark",
         "last_stable_offset",
         "leader",
@@ -102,30 +103,30 @@ class PartitionState:
         self.fetch = FetchPosition(NO_OFFSET)
         """Where the next fetch begins."""
         self.leader = NO_LEADER
-        """The leader that `fetch` was last found to agree with."""
+        """The leader for which `fetch` is valid, or is being validated."""
         self.reset: AutoOffsetResetStrategy | None = None
-        """How a new position is being looked up."""
+        """How the new position is looked up, in AWAIT_RESET."""
         self.next_retry_ms = 0
-        """Nothing is to be asked about this partition before."""
+        """Send no request about this partition before this time."""
         self.failures = 0
-        """In a row, of asking about it."""
+        """Consecutive failed requests about this partition."""
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
         self.deferred = False
-        """Something is on its way to the application that decides how to go on."""
+        """True while a decision on how to go on waits for the application (`DeferredErrors`)."""
         self.uncommitted = False
-        """The group has no offset for it, and nothing says where else to begin."""
+        """True if the group has no committed offset and the reset strategy is `none`."""
         self.fetched_bytes = 0
 
     @property
     def buffered_bytes(self) -> int:
-        """Fetched, and not handed out or thrown away yet."""
+        """Bytes fetched and neither returned nor dropped yet."""
         return self.fetched_bytes - self.position.released_bytes
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether more may be fetched, as far as this partition is concerned."""
+        """True if the state of this partition permits a fetch."""
         position = self.position
         return (
             self.state is FetchState.FETCHING
@@ -134,20 +135,20 @@ class PartitionState:
             and self.fetch.offset < position.end
         )
 
-    # Moving.
+    # Positions.
 
     def seek(self, to: FetchPosition) -> None:
-        """Go on there, in all certainty that the leader has that offset, or will say so."""
+        """Go on at `to` without validation; an offset that does not exist is out of range later."""
         self.position.move(to.offset, to.offset_epoch)
         self._start_over(FetchState.FETCHING, to, None)
 
     def seek_unvalidated(self, to: FetchPosition) -> None:
-        """Go on there when the leader has confirmed it; at once if there is nothing to confirm."""
+        """Go on at `to` after the leader has validated it; at once if its epoch is unknown."""
         self.seek(to)
         self.leader = NO_LEADER
 
     def request_reset(self, reset: AutoOffsetResetStrategy) -> None:
-        """Look the position up anew."""
+        """Look up a new position."""
         self.position.move(NO_OFFSET, NO_EPOCH)
         self._start_over(FetchState.AWAIT_RESET, FetchPosition(NO_OFFSET), reset)
 
@@ -163,7 +164,7 @@ class PartitionState:
         self.uncommitted = False
 
     def fetched(self, next_offset: int, epoch: int, size: int) -> None:
-        """More was fetched, up to there."""
+        """Advance the fetch position behind the records that were fetched."""
         self.fetch = FetchPosition(next_offset, epoch)
         self.fetched_bytes += size
         self.failures = 0
@@ -171,7 +172,7 @@ class PartitionState:
     # Validation.
 
     def update_leader(self, leader: LeaderAndEpoch) -> None:
-        """This is the leader now. What was read is validated if it may be another log's."""
+        """Set the leader; a position with a known epoch is validated against a new leader."""
         if self.state is FetchState.AWAIT_RESET or self.state is FetchState.INITIALIZING:
             self.leader = leader
         elif leader.node_id >= 0 and leader != self.leader:
@@ -183,21 +184,25 @@ class PartitionState:
                 self.state = FetchState.FETCHING
 
     def validated(self) -> None:
-        """The leader's log agrees."""
+        """The leader's log agrees with the position: go on fetching."""
         if self.state is FetchState.AWAIT_VALIDATION:
             self.state = FetchState.FETCHING
 
-    # What is known of the log.
+    # Lag and lead.
 
     def lag(self, read_committed: bool) -> int | None:
-        """Records between the application and the end it may read to; None if not known yet."""
+        """Return the number of records between the application and the end; None if the end is
+        unknown.
+        """
         end = self.last_stable_offset if read_committed else self.high_watermark
         offset = self.position.offset
         return None if end is None or offset < 0 else max(0, end - offset)
 
     @property
     def lead(self) -> int | None:
-        """Records between the start of the log and the application; None if not known yet."""
+        """Return the number of records between the log start and the application; None if the start
+        is unknown.
+        """
         start, offset = self.log_start_offset, self.position.offset
         return None if start is None or offset < 0 else max(0, offset - start)
 
@@ -212,7 +217,10 @@ class SubscriptionType(Enum):
 
 
 class SubscriptionState:
-    """One consumer's. `default_reset` is how positions are found where none is known."""
+    """The subscription and assignment of one consumer.
+
+    `default_reset` finds positions where none is known.
+    """
 
     def __init__(self, default_reset: AutoOffsetResetStrategy) -> None:
         self.default_reset = default_reset
@@ -221,27 +229,29 @@ class SubscriptionState:
         """The topics subscribed to, by name or by the pattern."""
         self.pattern: re.Pattern[str] | None = None
         self.assignment_id = 0
-        """Another one after every change of the assignment."""
+        """Incremented with every change of the assignment."""
         self.on_change: Callable[[], object] = lambda: None
-        """Called when positions may be missing, or more may be fetched, that was not so before."""
+        """Called when a position may be missing, or more may be fetched."""
         self._group_subscription: frozenset[str] = frozenset()
-        # Also looked at from the application's thread: moving one to the end is a single step.
+        # The application's thread reads it too: move_to_end is one atomic step.
         self._assigned: OrderedDict[TopicPartition, PartitionState] = OrderedDict()
 
-    # What is wanted.
+    # Subscription.
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """Topics by name; whether that is another subscription than before."""
+        """Subscribe to topics by name; True if the subscription changed."""
         self._set_type(SubscriptionType.AUTO_TOPICS)
         return self._subscribe(topics)
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """Topics whose whole name the pattern matches; `subscribe_from_pattern` tells which."""
+        """Subscribe to the topics whose whole name matches the pattern; `subscribe_from_pattern`
+        sets them.
+        """
         self._set_type(SubscriptionType.AUTO_PATTERN)
         self.pattern = pattern
 
     def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
-        """The topics that match now; whether these are others than before."""
+        """Set the topics that match the pattern; True if the subscription changed."""
         assert self.type is SubscriptionType.AUTO_PATTERN
         return self._subscribe(topics)
 
@@ -254,34 +264,34 @@ class SubscriptionState:
         return True
 
     def matches(self, topic: str) -> bool:
-        """Whether the pattern subscribed to means that topic."""
+        """True if the topic matches the pattern subscribed to."""
         return self.pattern is not None and self.pattern.fullmatch(topic) is not None
 
     def group_subscribe(self, topics: Iterable[str]) -> bool:
-        """The leader of a group has to know the topics of all members; whether some are new."""
+        """Set the topics of all members, which a leader has to know; True if some are new."""
         wanted = frozenset(topics) | self.subscription
         changed = not wanted <= self._group_subscription
         self._group_subscription = wanted
         return changed
 
     def reset_group_subscription(self) -> None:
-        """Not the leader any more: this member's own topics will do."""
+        """Forget the topics of other members: this member no longer leads the group."""
         self._group_subscription = self.subscription
 
     @property
     def metadata_topics(self) -> frozenset[str]:
-        """The topics whose metadata is needed."""
+        """The topics whose metadata the consumer needs."""
         if self.type is SubscriptionType.USER_ASSIGNED:
             return frozenset(partition.topic for partition in self._assigned)
         return self._group_subscription | self.subscription
 
     @property
     def is_auto_assigned(self) -> bool:
-        """Whether a group assigns the partitions."""
+        """True if a group assigns the partitions."""
         return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
 
     def unsubscribe(self) -> None:
-        """Nothing is wanted any more, and nothing is assigned."""
+        """Drop the subscription and the assignment."""
         self.type = SubscriptionType.NONE
         self.subscription = self._group_subscription = frozenset()
         self.pattern = None
@@ -295,10 +305,10 @@ class SubscriptionState:
             )
         self.type = wanted
 
-    # What is assigned.
+    # Assignment.
 
     def assign_from_user(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Exactly these; whether that is another assignment than before."""
+        """Assign exactly these partitions; True if the assignment changed."""
         self._set_type(SubscriptionType.USER_ASSIGNED)
         wanted = list(dict.fromkeys(partitions))
         if set(wanted) == self._assigned.keys():
@@ -307,13 +317,15 @@ class SubscriptionState:
         return True
 
     def assign_from_subscribed(self, partitions: Iterable[TopicPartition]) -> None:
-        """What the group assigns. Those already here keep their state."""
+        """Take the group's assignment. Partitions that stay assigned keep their state."""
         if not self.is_auto_assigned:
             raise IllegalState("partitions were assigned by a group that is not subscribed to")
         self._assign({p: self._assigned.get(p) or PartitionState(p) for p in partitions})
 
     def matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether all of them are of topics that are subscribed to (a rebalance may be late)."""
+        """True if all partitions belong to subscribed topics. After a change of the subscription
+        they may not.
+        """
         if self.type is SubscriptionType.AUTO_PATTERN:
             return all(self.matches(partition.topic) for partition in partitions)
         return all(partition.topic in self.subscription for partition in partitions)
@@ -334,14 +346,16 @@ class SubscriptionState:
 
     @property
     def states(self) -> list[PartitionState]:
-        """All that are assigned; those served longest ago first. Any thread."""
+        """The states of all assigned partitions; those served longest ago come first. Any thread
+        may read it.
+        """
         return list(self._assigned.values())
 
     def is_assigned(self, partition: TopicPartition) -> bool:
         return partition in self._assigned
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """The state of an assigned partition. Raises `IllegalState` for another one."""
+        """Return the state of a partition. Raises `IllegalState` if it is not assigned."""
         found = self._assigned.get(partition)
         if found is None:
             raise IllegalState(
@@ -351,12 +365,12 @@ class SubscriptionState:
         return found
 
     def get(self, partition: TopicPartition) -> PartitionState | None:
-        """The state of a partition, if it is assigned."""
+        """Return the state of a partition; None if it is not assigned."""
         return self._assigned.get(partition)
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are about to be taken away: nothing more is fetched for them, nor handed out,
-        whatever is resumed meanwhile. An assignment that leaves them here ends that.
+        """Fetch and return nothing more of these partitions, even if they are resumed: they are
+        about to be revoked. A new assignment that still has them ends this.
         """
         for partition in partitions:
             state = self._assigned.get(partition)
@@ -364,24 +378,24 @@ class SubscriptionState:
                 state.position.pending_revocation = True
 
     def move_to_end(self, partition: TopicPartition) -> None:
-        """It was served: others come first next time."""
+        """Move a partition that was served behind the others."""
         if partition in self._assigned:
             self._assigned.move_to_end(partition)
 
     # Positions.
 
     def seek(self, partition: TopicPartition, to: FetchPosition) -> None:
-        """Go on there; what the leader thinks of it is found out if the epoch is known."""
+        """Go on at `to`; validated first if its epoch is known."""
         self.state(partition).seek_unvalidated(to)
         self.on_change()
 
     def set_end(self, partition: TopicPartition, end: int | None) -> None:
-        """Read no further than that offset (excluded); None: for ever."""
+        """Set the offset at which reading stops (exclusive); None reads without end."""
         self.state(partition).position.end = NO_END if end is None else end
         self.on_change()
 
     def pause(self, partition: TopicPartition) -> None:
-        """Hand out nothing and fetch nothing; what is buffered stays."""
+        """Return and fetch nothing of the partition; its buffered records stay."""
         self.state(partition).position.paused = True
 
     def resume(self, partition: TopicPartition) -> None:
@@ -395,7 +409,9 @@ class SubscriptionState:
     def request_reset(
         self, partition: TopicPartition, reset: AutoOffsetResetStrategy | None = None
     ) -> None:
-        """Look a position up, by default as the settings say, which must not be `none`."""
+        """Look up a new position, by default with `auto.offset.reset`. Raises `IllegalState` if
+        that is `none`.
+        """
         chosen = reset or self.default_reset
         if chosen == NONE:
             raise IllegalState(f"auto.offset.reset=none has no position for {partition}")
@@ -404,7 +420,7 @@ class SubscriptionState:
 
     @property
     def initializing(self) -> list[TopicPartition]:
-        """Those without a position, for which a committed offset is to be looked up."""
+        """The partitions without a position, whose committed offset has to be looked up."""
         return [
             partition
             for partition, state in self._assigned.items()
@@ -414,8 +430,10 @@ class SubscriptionState:
     def initialize(
         self, committed: Mapping[TopicPartition, FetchPosition | None]
     ) -> list[TopicPartition]:
-        """Committed offsets, None where there is none: those partitions begin where the settings
-        say. If these say `none` they stay without a position, and are returned.
+        """Set positions from committed offsets (None: there is none).
+
+        A partition without one is reset as `auto.offset.reset` says; with `none` it stays without a
+        position and is returned.
         """
         uncommitted = []
         for partition, found in committed.items():
@@ -433,13 +451,13 @@ class SubscriptionState:
         return uncommitted
 
     def update_leaders(self, leader_of: Callable[[TopicPartition], LeaderAndEpoch]) -> None:
-        """Who leads what now: positions are validated where that changed."""
+        """Set the leaders of all partitions; positions are validated where the leader changed."""
         for partition, state in self._assigned.items():
             state.update_leader(leader_of(partition))
 
     @property
     def consumed(self) -> dict[TopicPartition, FetchPosition]:
-        """What the application is done with, of all partitions of which it had any: to commit."""
+        """The consumed position of each partition that has one: what to commit."""
         return {
             p: FetchPosition(state.position.consumed, state.position.consumed_epoch)
             for p, state in self._assigned.items()

@@ -1,23 +1,24 @@
-"""The consumer without a face: its parts wired together, and what a face asks of them.
+"""ConsumerCore: a consumer without its blocking or asyncio API, wired from its parts.
 
       application's thread                │                 engine's thread
                                           │
-    face ─── next_record ─► FetchCollector ◄── incoming ── Fetcher ─► Fetch
+    API ──── next_record ─► FetchCollector ◄── incoming ── Fetcher ─► Fetch
       │                                   │                   │  SubscriptionState
       │                                   │             OffsetFetcher ─► ListOffsets, ...
-      └── everything else, as a call ─────┼─► ConsumerCore ─┴─► the group's side
+      └── everything else, as a call ─────┼─► ConsumerCore ─┴─► GroupRunner or NoGroup
 
-`advance` is the heart: whenever something changed (assignment, positions, the image of the
-cluster), it asks for whatever is missing now: committed offsets, positions, records. It asks for
-nothing twice, so it may be called at any time; `changed` calls it once, after the current event.
+After every change (assignment, positions, metadata), `advance` sends the requests that are missing:
+for committed offsets, positions, records. It sends nothing twice, so it may be called at any time;
+`changed` schedules it once, after the current event.
 
-What goes wrong and belongs to no partition waits in `errors` until the application polls. With
-anything for the application but records, `collector.attention` is set, so that its next poll looks.
+Errors that belong to no partition wait in `errors` until the application polls.
+`collector.attention` is set when there is anything for the application besides records, so that its
+next poll looks.
 
-Committed offsets come from the group's side, which also changes the assignment, inside polls of the
-application (`GroupRunner`); without a group, `NoGroup` stands there.
+The group (`GroupRunner`, or `NoGroup` without one) delivers committed offsets, and changes the
+assignment inside the application's polls.
 
-The engine's thread only, but for `collector` and `errors`.
+Runs on the engine's thread; only `collector` and `errors` are shared.
 """
 
 from __future__ import annotations
@@ -60,12 +61,14 @@ from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
 
 MAX_ERRORS = 100
-"""That wait for the application; further ones are dropped, for they will come again."""
+"""How many errors wait for the application; further ones are dropped, because they occur again."""
 
 
 class ConsumerCore:
-    """One consumer's. `post` runs a function on the engine's thread soon, from whatever thread;
-    `wake` makes the application look at what is there, if it waits.
+    """The parts of one consumer.
+
+    `post` schedules a function on the engine's thread and may be called from any thread. `wake`
+    wakes the application if it waits in a poll.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class ConsumerCore:
         self.subscriptions.on_change = self.changed
         self.queries = OffsetQueries(engine, self.subscriptions, config.read_committed)
         self.errors: deque[KafkaError] = deque()
-        """What the application's polls raise, one each."""
+        """Errors for the application: each poll raises one."""
         self._post = post
         self._wake = wake
         self._advancing = False
@@ -107,19 +110,19 @@ class ConsumerCore:
         self.group = make_group(
             engine, config, self.subscriptions, strategy, self.request_attention
         )
-        """The group's side, or what stands there without one."""
+        """The consumer's group; a `NoGroup` if it has none."""
         self._poll_tracker = PollTracker(
             engine.timer, self.collector, config.max_poll_interval_ms, self.group.application_polled
         )
 
     def start(self) -> None:
-        """Begin, as the engine itself begins to connect."""
+        """Start, when the engine starts to connect."""
         self._missing_topics.check()
         if self.config.group_id is not None:
             self._poll_tracker.start()
 
     def close(self) -> None:
-        """End at once: nothing is committed, and no group is left."""
+        """Stop at once, without committing or leaving the group."""
         self._poll_tracker.close()
         self._retry_alarm.cancel()
         self._missing_topics.close()
@@ -127,16 +130,16 @@ class ConsumerCore:
         self._fetcher.close()
         self.engine.close()
 
-    # What happens by itself.
+    # Events.
 
     def changed(self) -> None:
-        """Something changed that may be a reason to ask for something."""
+        """Schedule `advance`: something changed."""
         if not self._advancing and not self.engine.closed:
             self._advancing = True
             self.engine.env.call_soon(self.advance)
 
     def advance(self) -> None:
-        """Ask for all that is missing."""
+        """Send every request that is missing."""
         self._advancing = False
         if self.engine.closed:
             return
@@ -148,10 +151,10 @@ class ConsumerCore:
         self._fetcher.pump()
         self.queries.positions_changed()
         if self.is_exhausted:
-            self._wake()  # A position was found behind the end: there is nothing to wait for.
+            self._wake()  # A position was found behind its end: nothing more comes.
 
     def _fetch_committed(self) -> None:
-        """What is committed for those that have no position."""
+        """Fetch the committed offsets of partitions without a position."""
         initializing = self.subscriptions.initializing
         if not initializing or self._fetching_committed:
             return
@@ -180,7 +183,7 @@ class ConsumerCore:
             committed[partition] = None
             if found is not None:
                 committed[partition] = FetchPosition(found.offset, found.leader_epoch)
-                self.engine.metadata.saw_epoch(partition, found.leader_epoch)
+                self.engine.metadata.update_last_seen_epoch(partition, found.leader_epoch)
         uncommitted = self.subscriptions.initialize(committed)
         if uncommitted:
             self.fail(no_offset_error(uncommitted))
@@ -197,25 +200,25 @@ class ConsumerCore:
     # For the application.
 
     def fail(self, error: KafkaError) -> None:
-        """The application's next poll raises this."""
+        """Have the application's next poll raise an error."""
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(error)
         self.request_attention()
 
     def request_attention(self) -> None:
-        """The application's next poll, or the one that waits, has to see to something."""
+        """Have the present or the next poll look for something besides records."""
         self.collector.attention = True
         self._wake()
 
     def _released(self) -> None:
-        """Of the application's thread: room was made for more fetches."""
+        """Bytes were freed on the application's thread: fetch more if a fetch lacked room."""
         if self._fetcher.starved:
             self._fetcher.starved = False
             self._post(self._fetcher.pump)
 
     def snapshot(self) -> dict[str, float]:
-        """The metrics, with how many records there are behind what was handed out: of a partition
-        by the name `topic-0.records-lag`, once it is known.
+        """Return the metrics by Kafka's names, with the lag of each partition as
+        `topic-0.records-lag` once it is known.
         """
         found = self._fetcher.metrics.snapshot(self.engine.now_ms)
         states = self.subscriptions.states
@@ -229,15 +232,15 @@ class ConsumerCore:
             found[f"{name}.records-lag"] = lag
         return {**found, **self.group.metrics()}
 
-    # What is wanted.
+    # Subscription and assignment.
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Topics by name; the group assigns their partitions."""
+        """Subscribe to topics by name; the group assigns their partitions."""
         self.subscriptions.subscribe(topics)
         self._subscribed()
 
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        """All topics whose name the pattern matches as a whole."""
+        """Subscribe to all topics whose whole name matches the pattern."""
         self.subscriptions.subscribe_pattern(pattern)
         self._subscribed()
 
@@ -246,14 +249,14 @@ class ConsumerCore:
         self._topics_changed()
 
     def _topics_changed(self) -> None:
-        """What was wrong with what it wanted before is of no interest any more."""
+        """Drop pending errors of topics that the application no longer wants."""
         for error in self._missing_topics.subscription_changed():
-            with contextlib.suppress(ValueError):  # It was raised.
+            with contextlib.suppress(ValueError):  # It was raised already.
                 self.errors.remove(error)
         self._missing_topics.check()
 
     def unsubscribe(self) -> Waiter[None]:
-        """Nothing any more; done when the group knows."""
+        """Drop the subscription; the waiter is done when the group has been left."""
         waiter = self.group.unsubscribe()
         waiter.add_callback(lambda _: self._topics_changed())
         return waiter
@@ -264,8 +267,8 @@ class ConsumerCore:
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
     ) -> None:
-        """Exactly these partitions, without a group's say: some from given offsets on, some only
-        up to given ones (excluded).
+        """Assign exactly these partitions, without a group. `starts` has the offsets to begin at,
+        `ends` the offsets to stop at (exclusive).
         """
         self.subscriptions.assign_from_user(partitions)
         for partition in self.subscriptions.assigned_partitions:
@@ -277,26 +280,30 @@ class ConsumerCore:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether everything assigned has an end, and was handed out up to it."""
+        """True if every assigned partition has an end and was read up to it."""
         states = list(self.subscriptions.states)
         return bool(states) and all(
             state.position.end != NO_END and state.position.offset >= state.position.end
             for state in states
         )
 
-    # Moving.
+    # Positions.
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on there. Nothing is asked: an offset that does not exist is out of range later."""
+        """Go on at an offset. No request is sent: an offset that does not exist is out of range
+        later.
+        """
         self.subscriptions.seek(partition, FetchPosition(offset))
 
     def seek_by(self, partitions: Iterable[TopicPartition], reset: AutoOffsetResetStrategy) -> None:
-        """Go on at the beginning, the end, or so long ago; looked up when it is needed."""
+        """Go on at the start, at the end or at a time; the offset is looked up when it is
+        needed.
+        """
         for partition in partitions:
             self.subscriptions.request_reset(partition, reset)
 
     def move_back(self, places: Iterable[tuple[Position, int, int]]) -> None:
-        """To where the application was before it got what does not count
+        """Move positions back to before records that do not count as returned
         (`FetchCollector.undo`).
         """
         for position, offset, epoch in places:
@@ -306,11 +313,11 @@ class ConsumerCore:
         self.changed()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these, and fetch nothing."""
+        """Return and fetch nothing of these partitions."""
         for partition in partitions:
             self.subscriptions.pause(partition)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with these."""
+        """Return and fetch records of these partitions again."""
         for partition in partitions:
             self.subscriptions.resume(partition)

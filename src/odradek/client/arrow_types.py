@@ -1,6 +1,7 @@
-"""What users see of Arrow, in types that need no pyarrow: it has none that type checkers know.
+"""Arrow objects in the signatures of clients, as protocols, since pyarrow has no type hints.
 
-What is really there is pyarrow's `RecordBatch`, `Table` and `Schema`, with all that these can do.
+The objects are pyarrow's `RecordBatch`, `Table` and `Schema`, with all their methods. This
+module is outside of the package `arrow`, because importing that needs pyarrow.
 """
 
 from __future__ import annotations
