@@ -7,5 +7,6 @@ Deletion: `retention`, `compaction`. All partitions of a data directory: `log_di
 of its files: `dump`.
 
 Tests: unit/log, property/test_log_model.py, property/test_log_crashes.py,
-property/test_compaction_model.py, property/test_time_lookup_model.py, sim/test_canaries.py
+property/test_compaction_model.py, property/test_time_lookup_model.py, sim/test_broken_parts.py,
+sim/test_broken_removals.py
 """
