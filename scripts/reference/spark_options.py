@@ -6,24 +6,76 @@ from collections.abc import Iterator
 
 from odradek.spark.option_table import FIXED, OPTIONS, PREFIX, WITHOUT_EFFECT, Use
 
-REPLAY = """## Rows that are written twice
+INTRODUCTION = """\
+# Options of the Spark source and sink
 
-The sink writes at least once: a task that is run again (a retry, speculation, a micro-batch that is
+<!-- Rendered from the code: `make reference` writes this page again. -->
+
+These are options of `spark.read`, `readStream`, `write` and `writeStream` with
+`format("odradek")`. Names and meanings are those of Spark's own Kafka source; case does not
+matter. Durations are written `500ms`, `10s`, `15m`, `24h` or `30d`. An option that is not on this
+page is an error, whose message has the most similar name. An option for another use has no
+effect, so that one mapping can serve several uses.
+
+`kafka.` before any other [setting of the clients](client-settings.md) passes it to the consumers
+of the source or the producers of the sink, except for these settings, which source and sink set
+themselves:
+"""
+DECODING = """\
+## Values as typed columns
+
+```python
+orders = (
+    spark.read.format("odradek")
+    .option("kafka.bootstrap.servers", "127.0.0.1:9092")
+    .option("subscribe", "orders")
+    .option("valueFormat", "json")
+    .option("valueSchema", "id bigint, customer string, items array<struct<sku: string, n: int>>")
+    .load()
+)
+orders.where("error is null").select("data.*")
+```
+
+The workers decode JSON directly into Arrow columns, one batch of records at a time. Two columns
+follow `timestampType`, before `headers`. `data` is a struct of valueSchema, whose fields can all
+be null. `error` is null if the value was decoded completely; else it has the field and the reason,
+or the position where the JSON is invalid. A truncated value or a wrong field does not end the
+query.
+
+`data` is the result of `from_json(cast(value as string), valueSchema)` with its default options: a
+field of the wrong type is null and the other fields keep their values; invalid JSON gives nulls; a
+null or empty value gives a null struct. A field `_corrupt_record string` gets the text of a value
+with an error. These types can be decoded: `boolean`, whole numbers, `float`, `double`, `decimal`,
+`string`, `binary` (Base64), `date`, `timestamp`, `timestamp_ntz`, `struct`, `array`, and `map`
+with strings as keys. `timestamp` has a time zone, whatever `spark.sql.timestampType` says.
+
+- A timestamp without a zone is in `spark.sql.session.timeZone` or, if the session does not set
+  it, in the zone of the machine that reads.
+- Values that do not match the schema (a string for a number, a number for a string, single
+  quotes, invalid JSON) are decoded one by one, exactly as Spark does and many times slower than the
+  others. So is every value if the schema has a `map`: use `from_json` instead.
+- Numbers with a fraction for a `string` field are formatted as by Java 19 and later; older
+  versions sometimes write one more digit.
+"""
+REPLAY = """\
+## Rows that are written twice
+
+The sink writes at least once: a task that runs again (a retry, speculation, a micro-batch that is
 replayed after a restart) writes its rows again. `replayHeaders` adds these headers to each record,
-behind those of the row, as UTF-8 text:
+after those of the row, as UTF-8 text:
 
 | header | |
 |---|---|
-| `odradek.query.id` | The streaming query, the same after a restart. Of a batch write: the job. |
+| `odradek.query.id` | The streaming query; the same after a restart. Of a batch write: the job. |
 | `odradek.batch.id` | The micro-batch. Of a batch write: null. |
 | `odradek.task` | The partition id of the Spark task. |
 | `odradek.sequence` | The number of the row within the task, from 0. |
 
-Records with the same four are the same row, as long as the plan is deterministic: a task that is
-run again has to get the same rows in the same order. What was read from topics, filtered and mapped
-comes so. What comes out of a shuffle (`groupBy`, `join`, `repartition`) may come in another order,
-unless it is then sorted within its partitions by something that no two rows share. In
-`foreachBatch` each `save()` is a job of its own, with another id when the micro-batch is replayed.
+Records with the same four headers are the same row if the plan is deterministic: a task that runs
+again must get the same rows in the same order. Rows that were read from topics, filtered and mapped
+have that order. After a shuffle (`groupBy`, `join`, `repartition`) the order may differ, unless the
+rows are sorted within each partition by a unique key. In `foreachBatch` each `save()` is a job of
+its own, with another id when the micro-batch is replayed.
 
 The four are the last headers of a record, so this drops the copies:
 
@@ -35,59 +87,45 @@ rows = rows.option("subscribe", "flights").option("includeHeaders", True).load()
 once = rows.withColumn("row_id", F.slice("headers", -4, 4)).dropDuplicates(["row_id"])
 ```
 
-If the topic has records without them too, keep those apart first: the four are there where
-`F.try_element_at("headers", F.lit(-1))["key"]` is `odradek.sequence`. A stream has to remember what
-it has seen: `withWatermark("timestamp", "1 hour")` and `dropDuplicatesWithinWatermark(["row_id"])`
-bound that to the time in which a replay may come.
+If the topic also has records without these headers, separate them first: a record has the headers
+if `F.try_element_at("headers", F.lit(-1))["key"]` is `odradek.sequence`. A stream must remember the
+ids that it has seen: `withWatermark("timestamp", "1 hour")` and
+`dropDuplicatesWithinWatermark(["row_id"])` limit them to the time in which a replay can happen.
 """
-
 BESIDE = """\
 ## Beside options
 
-**Filters** of a batch read on `topic`, `partition` and `offset`, and lower bounds of `timestamp`, \
-narrow what is fetched if the option `filterPushdown` and Spark's setting \
-`spark.sql.python.filterPushdown.enabled` are true (`local_session` sets the latter; Spark's \
-default is false). Times need not be in order in a log, so an upper bound narrows nothing: where \
-they are, `endingTimestamp` does. **The option is for DataFrames that are scanned once.** PySpark \
-4.2 and 4.3 keep with a Python source's DataFrame what a filter left to read, and read no more in \
-a later query without that filter, or on the other side of a union or join. Such uses need a \
-`load()` of their own.
+**Filters** of a batch read on `topic`, `partition` and `offset`, and lower bounds of `timestamp`,
+reduce the records that are fetched if the option `filterPushdown` and Spark's setting
+`spark.sql.python.filterPushdown.enabled` are true (`local_session` sets the latter; Spark's
+default is false). Upper bounds of `timestamp` do not, because timestamps need not be in order in a
+log; if they are, use `endingTimestamp`. **Use the option only for DataFrames that are scanned
+once.** PySpark 4.2 and 4.3 store the filtered read in the DataFrame of a Python source. A later
+query without the filter, or the other side of a union or join, then lacks rows. Give each of them
+a `load()` of its own.
 
-**Schemas** are the source's: `spark.read.schema(...)` may give the same one, and no other.
+**Schemas** are those of the source: `spark.read.schema(...)` accepts only the same schema.
 
-**Columns** that a record does not have are ignored by the sink, with a warning that names them. \
-`key`, `value`, `topic`, `partition` and `headers` are found under exactly these names.
+**Columns** that a record does not have are ignored by the sink, with a warning that names them.
+The columns `key`, `value`, `topic`, `partition` and `headers` must have exactly these names.
 
-**SQL**: `CREATE TEMPORARY VIEW v USING odradek OPTIONS (...)` is read, and written to by \
-`INSERT INTO v (key, value) ...`. Spark drops the options of a `CREATE TABLE t USING odradek`: \
-they are given with each query, `SELECT * FROM t WITH (...)` and `INSERT INTO t WITH (...) ...`.
+**SQL**: a view of `CREATE TEMPORARY VIEW v USING odradek OPTIONS (...)` can be read, and written
+to by `INSERT INTO v (key, value) ...`. Spark drops the options of `CREATE TABLE t USING odradek`:
+give them in each query, `SELECT * FROM t WITH (...)` and `INSERT INTO t WITH (...) ...`.
 
-**Checkpoints** of Spark's own `kafka` source go on under `odradek`, and back.
+**Checkpoints** of Spark's own `kafka` source continue under `odradek`, and the other way round.
 """
 
 
 def page() -> str:
-    """The reference page, in Markdown."""
+    """The page as Markdown."""
     return "\n".join(_lines())
 
 
 def _lines() -> Iterator[str]:
-    yield "# Options of the Spark source and sink\n"
-    yield "<!-- Rendered from the code: `make reference` writes this page again. -->\n"
-    yield (
-        'Of `spark.read`, `readStream`, `write` and `writeStream` with `format("odradek")`: named '
-        "and meant as in Spark's own Kafka source, in any case of letters. Durations are written "
-        "`500ms`, `10s`, `15m`, `24h`, `30d`. An option that is not here is an error with the "
-        "nearest name. One for another use may be given all the same, so that one mapping serves "
-        "several; it does nothing.\n"
-    )
-    yield (
-        "`kafka.` before any other [setting of the clients](client-settings.md) gives it to the "
-        "consumers of the source, or to the producers of the sink. Not those that source and sink "
-        "decide themselves:\n"
-    )
-    yield "\n".join(f"- `{PREFIX}{name}`: {why}" for name, why in FIXED.items()) + "\n"
-    yield from _decoding()
+    yield INTRODUCTION
+    yield "\n".join(f"- `{PREFIX}{name}`: {reason}" for name, reason in FIXED.items()) + "\n"
+    yield DECODING
     for use in Use:
         yield f"## {use.value}\n"
         yield "| option | default | |"
@@ -98,51 +136,6 @@ def _lines() -> Iterator[str]:
                 yield f"| `{option.name}` | {default} | {option.doc} |"
         yield ""
     yield REPLAY
-    yield "## Known, and without effect\n"
+    yield "## Known, without effect\n"
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
     yield BESIDE
-
-
-def _decoding() -> Iterator[str]:
-    yield "## Values as typed columns\n"
-    yield (
-        "```python\n"
-        "orders = (\n"
-        '    spark.read.format("odradek")\n'
-        '    .option("kafka.bootstrap.servers", "127.0.0.1:9092")\n'
-        '    .option("subscribe", "orders")\n'
-        '    .option("valueFormat", "json")\n'
-        '    .option("valueSchema", "id bigint, customer string, items array<struct<sku: string, '
-        'n: int>>")\n'
-        "    .load()\n"
-        ")\n"
-        'orders.where("error is null").select("data.*")\n'
-        "```\n"
-    )
-    yield (
-        "The workers read JSON straight into Arrow columns, a batch of records at a time. Two "
-        "columns come behind `timestampType`, before `headers`: `data`, a struct of valueSchema "
-        "whose fields can all be null, and `error`, null where the value was decoded as it is, "
-        "else why it was not: the field and the reason, or where the text is broken. What was cut "
-        "off or has one wrong field does not end the query.\n"
-    )
-    yield (
-        "`data` is what `from_json(cast(value as string), valueSchema)` gives with its default "
-        "options: a field of the wrong type is null and the others stay; a broken text gives "
-        "nulls; no value, or an empty one, is a null struct. A field `_corrupt_record string` "
-        "gets the text of what has an error. Types that can be decoded: `boolean`, whole "
-        "numbers, `float`, `double`, `decimal`, `string`, `binary` (Base64), `date`, "
-        "`timestamp`, `timestamp_ntz`, `struct`, `array`, and `map` with strings as keys; "
-        "`timestamp` has a time zone, whatever "
-        "`spark.sql.timestampType` says.\n"
-    )
-    yield (
-        "- A timestamp without a zone is in `spark.sql.session.timeZone`; where the session does "
-        "not set it, in the zone of the machine that reads.\n"
-        "- Records that are not of the schema (a string for a number, a number for a string, "
-        "single quotes, broken ones) are decoded one by one, exactly as Spark does and many times "
-        "slower than the others. So is every record of a schema with a `map`: use `from_json` for "
-        "such.\n"
-        "- Numbers with a fraction where valueSchema has `string` are written as Java 19 and later "
-        "write them; older ones sometimes have a digit more.\n"
-    )
