@@ -168,8 +168,11 @@ def test_partitions_are_each_owned_by_one_consumer_of_a_group() -> None:
 
 def java_hash(text: str) -> int:
     """`s[0]*31^(n-1) + s[1]*31^(n-2) + ... + s[n-1]`, in 32 bits with a sign."""
-    value = sum(ord(each) * 31 ** (len(text) - 1 - at) for at, each in enumerate(text)) % 2**32
-    return value - 2**32 if value >= 2**31 else value
+    value = 0
+    for at, each in enumerate(reversed(text)):
+        value += ord(each) * pow(31, at)
+    value %= 1 << 32
+    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 @pytest.mark.parametrize(

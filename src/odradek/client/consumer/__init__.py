@@ -1,7 +1,7 @@
 """The consumer, without I/O: fetching, positions, group membership, and the application's poll.
 
-In reading order: `consumer_core` (the parts and their wiring), `position/` (subscription, positions,
-offset requests), `fetch/` (Fetch requests to records), `group/` (the consumer's side of its group),
+In reading order: `consumer_core` (the parts, wired), `position/` (subscription, positions, offset
+requests), `fetch/` (Fetch requests to records), `group/` (the consumer's side of its group),
 `assignor/` (how a leader assigns partitions), `application/` (the poll loop and other calls);
 `arguments`, `record`, `batch` and `metrics` are what users see. `client.blocking` and `client.aio`
 are the APIs over it.

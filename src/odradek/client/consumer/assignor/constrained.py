@@ -1,18 +1,20 @@
-"""Sticky assignment where all members want the same topics: balance and stickiness are both exact.
+"""Sticky assignment if all members want the same topics: optimal balance and stickiness.
 
-With P partitions and M members, P mod M members get ceil(P / M) partitions and the others
-floor(P / M). In one pass over the members each keeps what it owns, up to its quota; in one pass
-over what is left it goes to those below, in turn.
+With P partitions and M members, P mod M members get ceil(P / M) partitions and the others floor(P /
+M). One pass over the members lets each keep what it owns, up to its quota; one pass over the
+remaining partitions gives them to the members below their quota.
 
     1. keep      below the lower quota: everything, and the member waits for more;
                  at the higher quota, while members may have it: that many;
                  else: the lower quota, and the member waits for one more while members may
                  have the higher quota
-    2. deal      sorted partitions to the members below the lower quota, in turn; then one each to
-                 those at the lower quota, in the order in which they came there
+    2. deal      sorted partitions round-robin to the members below the lower quota; then one each
+                 to those at the lower quota, in the order in which they reached it
 
-What a member owned beyond its quota is revoked from it. Where another member is given such a
-partition it moves, and the cooperative assignor must know (`moving`).
+Partitions that a member owned beyond its quota are revoked. One that another member then gets
+moves, which the cooperative assignor must know (`moving`).
+
+Kafka: `AbstractStickyAssignor.ConstrainedAssignmentBuilder`.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from odradek.client.consumer.assignor.partition_assignor import partitions_of
 from odradek.model.topics import TopicPartition
 
 partition_first = itemgetter(1, 0)
-"""Orders partitions by number, then topic: of many topics each member keeps a slice across."""
+"""Sort key of partitions: number first, then topic, so that each member keeps a slice across many
+topics.
+"""
 
 
 class ConstrainedAssignment:
-    """One assignment in the making. `shares` is the result, by member."""
+    """Computes one assignment. `shares` is the result, by member."""
 
     def __init__(self, partitions_per_topic: Mapping[str, int], ownership: Ownership) -> None:
         self.partitions_per_topic = partitions_per_topic
@@ -39,18 +43,18 @@ class ConstrainedAssignment:
         self.doubly_claimed = ownership.doubly_claimed
         self.shares: dict[str, list[TopicPartition]] = {member: [] for member in ownership.owned}
         self.moving: dict[TopicPartition, str] = {}
-        """Partitions that go from one member to another, by the one that gets them."""
+        """Partitions that move from one member to another, with the member that gets them."""
         total = sum(partitions_per_topic.values())
         self.min_quota, self.max_quota_members = divmod(total, len(ownership.owned))
         self.max_quota = self.min_quota + (self.max_quota_members > 0)
         self.members_at_max_quota = 0
         self.below_quota: list[str] = []
         self.at_min_quota: deque[str] = deque()
-        """Members that may get one more."""
+        """Members at the lower quota that may get one more."""
         self.revoked: dict[TopicPartition, str] = {}
 
     def run(self) -> dict[str, list[TopicPartition]]:
-        """Assign everything."""
+        """Assign all partitions; return the shares."""
         for member in self.owned:
             self.keep(member)
         assigned = {partition for share in self.shares.values() for partition in share}
@@ -65,7 +69,7 @@ class ConstrainedAssignment:
         return self.shares
 
     def keep(self, member: str) -> None:
-        """Let a member have what it owns, up to its quota."""
+        """Let a member keep what it owns, up to its quota."""
         mine = [each for each in self.owned[member] if each not in self.doubly_claimed]
         mine.sort(key=partition_first)
         count = len(mine)
@@ -87,7 +91,7 @@ class ConstrainedAssignment:
             self.revoked[partition] = member
 
     def deal(self, unassigned: Iterable[TopicPartition]) -> None:
-        """Give out the rest in turn."""
+        """Assign the remaining partitions round-robin."""
         below = self.below_quota
         next_index = 0
         for partition in unassigned:
@@ -104,7 +108,7 @@ class ConstrainedAssignment:
         assert all(len(self.shares[member]) == self.min_quota for member in below), below
 
     def give(self, partition: TopicPartition, member: str) -> int:
-        """Assign a partition; how many the member has now."""
+        """Assign a partition; return the number of partitions that the member has."""
         share = self.shares[member]
         share.append(partition)
         previous = self.revoked.get(partition)

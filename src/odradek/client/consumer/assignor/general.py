@@ -1,26 +1,26 @@
-"""Partition movements: what went from whom to whom while an assignment was being balanced.
-
-Balancing moves one partition at a time. If it is about to move a partition of a topic from A to B
-and one of the same topic went from B to A before, that one goes back instead: counts end up the
-same, and two partitions fewer change their owner.
-
-Sticky assignment where members want different topics: as balanced as can be, then sticky.
+"""Sticky assignment if members want different topics: as balanced as possible, then sticky.
 
     1. keep     every member keeps what it owns of the topics it still wants
-    2. give     every partition left goes to the member with the fewest among those that want it
-    3. balance  partitions move, one at a time, to a member that has at least two fewer, until no
+    2. give     every other partition goes to the member with the fewest among those that want it
+    3. balance  move partitions, one at a time, to a member that has at least two fewer, until no
                 such move is left: first only those given in step 2, then all of them
-    4. revert   if that improved nothing, step 3 is taken back: nobody loses partitions for nothing
+    4. revert   undo step 3 if it improved nothing: no partition moves without need
 
-Topics that one member alone wants, and members who have all they can have of such topics, cannot
-take part in balancing and are left out of it.
+Topics that only one member wants, and members that have everything they can have of such topics,
+cannot be balanced and are left out.
 
 A partition that an older claim shows at a previous owner goes back there if that owner has two
-fewer. (Java sends it back even if that owner does not want the topic any more; here it must.)
+fewer. (Java sends it back even if that owner no longer wants the topic; here it must.)
 
-Cost: Java asks before each partition whether all is balanced, looking at every partition of every
-member. Here the question is put per topic - the largest owner against the smallest member that
-could take one more - and only after a move, beginning with the topic that said no before.
+`PartitionMovements` remembers the moves. If a partition of a topic is about to move from A to B,
+and another one of that topic moved from B to A before, that one goes back instead: the counts end
+up the same, and two partitions fewer change their owner.
+
+Cost: before each partition, Java checks whether all is balanced and looks at every partition of
+every member. Here the check is per topic - the largest owner against the smallest member that could
+take one more - and only after a move, beginning with the topic that was unbalanced last.
+
+Kafka: `AbstractStickyAssignor.GeneralAssignmentBuilder`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Subscription
 
 Pair = tuple[str, str]
-"""From whom, to whom."""
+"""The old and the new owner."""
 
 
 class PartitionMovements:
-    """The movements of one assignment, each partition's from where it was at first."""
+    """The moves of one assignment, each from the partition's first owner."""
 
     def __init__(self) -> None:
         self._pair_of: dict[TopicPartition, Pair] = {}
@@ -47,14 +47,14 @@ class PartitionMovements:
         """By topic and pair."""
 
     def to_move(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Which partition to move rather than this one; itself, if no movement can be undone."""
+        """Return the partition to move instead of this one; itself if no move can be undone."""
         moved = self._pair_of.get(partition)
         origin = source if moved is None else moved[0]
         back = self._moved.get((partition.topic, (target, origin)))
         return partition if back is None else back.first()
 
     def move(self, partition: TopicPartition, source: str, target: str) -> None:
-        """Note a movement. Coming back to where it began is no movement."""
+        """Record a move. A move back to the first owner is none."""
         before = self._pair_of.pop(partition, None)
         origin = source
         if before is not None:
@@ -74,7 +74,7 @@ class PartitionMovements:
 
 
 class GeneralAssignment:
-    """One assignment in the making. `shares` is the result, by member."""
+    """Computes one assignment. `shares` is the result, by member."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class GeneralAssignment:
         self.partitions = [
             each for topic in order for each in partitions_of(topic, partitions_per_topic[topic])
         ]
-        """All there are, those that the fewest want first."""
+        """All partitions; those that the fewest members want come first."""
         self.previous_owner = previous_owners(ownership)
         self.movements = PartitionMovements()
         self.by_load = LoadOrder()
         self.unwanted_owned = False
 
     def run(self) -> dict[str, list[TopicPartition]]:
-        """Assign everything."""
+        """Assign all partitions; return the shares."""
         self.keep()
         self.by_load.fill(self.shares)
         had_nothing = self.by_load.largest == 0
@@ -133,7 +133,7 @@ class GeneralAssignment:
         return self.shares
 
     def keep(self) -> None:
-        """Take from each member what it owned of topics that it no longer wants."""
+        """Let the members keep what they own, except of topics that they no longer want."""
         for member, share in self.shares.items():
             kept = [each for each in share if each.topic in self.topics_of[member]]
             if len(kept) < len(share):
@@ -143,7 +143,7 @@ class GeneralAssignment:
                 self.owner_of[partition] = member
 
     def give(self, partition: TopicPartition) -> None:
-        """Assign a partition to the least loaded member that wants its topic, if any does."""
+        """Assign a partition to the least loaded member that wants its topic, if there is one."""
         if self.subscribers_of[partition.topic]:
             member = self.by_load.first_of(self.topics_of, partition.topic)
             self.owner_of[partition] = member
@@ -151,13 +151,13 @@ class GeneralAssignment:
             self.by_load.change(member, 1)
 
     def may_move(self, member: str, moving: set[str]) -> bool:
-        """Whether balancing can change what this member has."""
+        """True if balancing can change the member's share."""
         share = self.shares[member]
         return len(share) < self.capacity[member] or any(each.topic in moving for each in share)
 
 
 class Balance:
-    """Step 3. `topics` are those that more than one member wants."""
+    """Step 3. `topics` are the topics that more than one member wants."""
 
     def __init__(self, assignment: GeneralAssignment, topics: set[str]) -> None:
         self.shares = assignment.shares
@@ -171,27 +171,27 @@ class Balance:
         self.load = assignment.by_load.load
         self.topics = sorted(topics)
         self.count_of: dict[str, dict[str, int]] = {topic: {} for topic in topics}
-        """By topic, how many of its partitions its owners have."""
+        """The number of partitions that each owner has, by topic."""
         for partition, owner in self.owner_of.items():
             counts = self.count_of.get(partition.topic)
             if counts is not None:
                 counts[owner] = counts.get(owner, 0) + 1
         self.balanced: bool | None = None
-        """None: not known since the last move."""
+        """None: unknown since the last move."""
         self.witness = 0
-        """Index of the topic that last showed that it is not balanced."""
+        """Index of the topic that was last found unbalanced."""
         self.smallest_of: dict[str, int] = {}
-        """By topic, the load of the least loaded member that wants it, since the last move."""
+        """The load of the least loaded member that wants a topic, since the last move."""
 
     def run(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move what improves the balance, until nothing does; whether anything was moved."""
+        """Move partitions until no move improves the balance; True if any was moved."""
         moved = False
         while self.sweep(partitions):
             moved = True
         return moved
 
     def sweep(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Look at each partition once, or until all is balanced; whether anything was moved."""
+        """Check each partition once, or until all is balanced; True if any was moved."""
         moved = False
         for partition in partitions:
             if self.is_balanced():
@@ -209,11 +209,11 @@ class Balance:
         return moved
 
     def wants(self, member: str, topic: str) -> bool:
-        """Whether a member could own partitions of a topic."""
+        """True if a member could own partitions of a topic."""
         return topic in self.topics_of[member]
 
     def smallest(self, topic: str) -> int:
-        """The load of the least loaded member that wants the topic."""
+        """Return the load of the least loaded member that wants the topic."""
         found = self.smallest_of.get(topic)
         if found is None:
             found = self.smallest_of[topic] = min(
@@ -222,7 +222,7 @@ class Balance:
         return found
 
     def move(self, wanted: TopicPartition, target: str) -> None:
-        """Move this partition, or one whose earlier movement that takes back."""
+        """Move this partition, or another one whose earlier move that undoes."""
         partition = self.movements.to_move(wanted, self.owner_of[wanted], target)
         source = self.owner_of[partition]
         self.movements.move(partition, source, target)
@@ -240,7 +240,9 @@ class Balance:
         self.smallest_of.clear()
 
     def is_balanced(self) -> bool:
-        """Whether no member that could have one more has two fewer than the owner of such a one."""
+        """True if no partition has an owner with two more partitions than another member that could
+        take it.
+        """
         if self.balanced is None:
             self.balanced = self.by_load.smallest >= self.by_load.largest - 1 or not any(
                 self.shows_imbalance(at) for at in self.order()
@@ -248,11 +250,11 @@ class Balance:
         return self.balanced
 
     def order(self) -> list[int]:
-        """Indices of topics, those from the last witness on first."""
+        """Return the indices of the topics, beginning with the last unbalanced one."""
         return [*range(self.witness, len(self.topics)), *range(self.witness)]
 
     def shows_imbalance(self, at: int) -> bool:
-        """Whether one partition of this topic could move to a member with two fewer."""
+        """True if a partition of this topic could move to a member with two fewer."""
         topic, load, capacity = self.topics[at], self.load, self.capacity
         largest = max(load[owner] for owner in self.count_of[topic])
         for subscriber in self.subscribers_of[topic]:
@@ -263,11 +265,11 @@ class Balance:
 
 
 class LoadOrder:
-    """Members by how many partitions they have; among equals by id, as Java compares strings."""
+    """Members by number of partitions; equal ones by id, as Java compares strings."""
 
     def __init__(self) -> None:
         self.load: dict[str, int] = {}
-        """Of all members, those that were removed from the order too."""
+        """The number of partitions of all members, also of those removed from the order."""
         self._order: list[tuple[int, bytes, str]] = []
 
     def fill(self, shares: Mapping[str, Sequence[TopicPartition]]) -> None:
@@ -283,17 +285,17 @@ class LoadOrder:
         return self._order[-1][0]
 
     def first_of(self, topics_of: Mapping[str, set[str]], topic: str) -> str:
-        """The least loaded member that wants a topic; there must be one."""
+        """Return the least loaded member that wants a topic; there must be one."""
         return next(member for _, _, member in self._order if topic in topics_of[member])
 
     def change(self, member: str, by: int) -> None:
-        """A member got partitions, or lost some."""
+        """Change a member's number of partitions."""
         self.remove(member)
         self.load[member] += by
         insort(self._order, self._row(member))
 
     def remove(self, member: str) -> None:
-        """Leave a member out from now on."""
+        """Remove a member from the order."""
         del self._order[bisect_left(self._order, self._row(member))]
 
     def _row(self, member: str) -> tuple[int, bytes, str]:
@@ -301,7 +303,9 @@ class LoadOrder:
 
 
 def previous_owners(ownership: Ownership) -> dict[TopicPartition, str]:
-    """By partition, who claims it of the highest generation before the current one."""
+    """Return who claims a partition with the highest generation before the current one, by
+    partition.
+    """
     latest: dict[TopicPartition, tuple[int, str]] = {}
     for member, (partitions, generation) in ownership.claims.items():
         if generation < ownership.max_generation:
@@ -312,7 +316,7 @@ def previous_owners(ownership: Ownership) -> dict[TopicPartition, str]:
 
 
 def score(shares: Mapping[str, Sequence[TopicPartition]]) -> int:
-    """The sum of the differences between any two members' counts: 0 is perfect."""
+    """Return the sum of the differences between any two members' counts; 0 is perfect."""
     total = 0
     for place, count in enumerate(sorted(len(share) for share in shares.values())):
         total += count * (2 * place - len(shares) + 1)

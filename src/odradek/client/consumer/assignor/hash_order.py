@@ -1,9 +1,9 @@
-"""The order in which Java's assignors walk over members, topics and partitions.
+"""The order in which Java's assignors iterate over members, topics and partitions.
 
-They walk over `HashMap`s of members and `HashSet`s of partitions, and where two members are equally
-entitled the first one met wins. A group whose leaders are now a Java client and now this one would
-move partitions at every change of leader unless both walk in the same order, so the order is part
-of the contract. How a table orders its keys stands in `model.java_hash`.
+They iterate over `HashMap`s of members and `HashSet`s of partitions, and of two equally entitled
+members the first one wins. If the leader of a group is a Java client at one time and this client at
+another, partitions would move with every change of leader unless both iterate in the same order. So
+the order is part of the contract. `model.java_hash` has the order of a hash table's keys.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ __all__ = ["PartitionHashSet", "hash_ordered", "partition_hash", "utf16_order"]
 
 
 def partition_hash(partition: TopicPartition) -> int:
-    """`TopicPartition.hashCode`."""
     return ((31 + partition.partition) * 31 + string_hash(partition.topic)) & 0xFFFFFFFF
 
 
 def utf16_order(text: str) -> bytes:
-    """A sort key that orders strings as `String.compareTo` does: by UTF-16 units.
+    """Return a sort key that orders strings by UTF-16 units, as `String.compareTo` does.
 
-    It differs from the order of code points beyond the basic plane only.
+    It differs from the order of code points only beyond the basic plane.
     """
     return text.encode("utf-16-be", "surrogatepass")
 
 
 class PartitionHashSet:
-    """A `HashSet` of partitions, as far as its first element goes."""
+    """The first element of a `HashSet` of partitions."""
 
     __slots__ = ("_members", "_size")
 
@@ -44,9 +43,9 @@ class PartitionHashSet:
         self._size = max(self._size, table_size(len(self._members)))
 
     def remove(self, partition: TopicPartition) -> None:
-        """Raises `KeyError` if it is not in the set."""
+        """Raises `KeyError` if the partition is not in the set."""
         del self._members[partition]
 
     def first(self) -> TopicPartition:
-        """What Java's iterator gives first. The set must not be empty."""
+        """Return the first element of Java's iterator. The set must not be empty."""
         return min(self._members, key=lambda each: bucket(partition_hash(each), self._size))

@@ -1,17 +1,18 @@
-"""Who owns what before a sticky rebalance: the claims of the members, put right.
+"""Who owns which partition before a sticky assignment: the members' claims, reconciled.
 
-A member claims the partitions it had when it last knew its group. Claims are stale where the
-member missed a rebalance, so they carry a generation:
+A member claims the partitions that it last owned. The claim of a member that missed a rebalance is
+stale, so claims carry a generation:
 
 - the claim of the higher generation wins;
-- two claims of one generation are a contradiction: neither holds, and the partition counts as
+- two claims of one generation contradict each other: neither counts, and the partition counts as
   moved whoever gets it (`doubly_claimed`);
-- of topics and partitions that no longer exist there is nothing to claim. (Java keeps claims to
-  partitions above the topic's count. They appear when a topic is created anew with fewer.)
+- claims of topics and partitions that no longer exist do not count. (Java keeps claims of
+  partitions above the topic's count; they appear when a topic is created again with fewer
+  partitions.)
 
-Java compares the generation inside the claim with that of the *subscription* it met before, which
-for the eager assignor (whose claims travel as user data) is another field. The comparison is
-kept as it is, for equal results.
+Java compares the generation of the claim with that of the *subscription* of the earlier claimant.
+For the eager assignor, whose claims travel as user data, that is another field. This comparison is
+kept, for equal results.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import NO_GENERATION, Subscription
 
 Claim = tuple[list[TopicPartition], int]
-"""What a member says it has, and of which generation that is."""
+"""The partitions that a member claims, and the generation of the claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The claims of a group. Members are in the order in which Java walks over them."""
+    """The claims of a group. Members are in Java's order of iteration."""
 
     claims: dict[str, Claim]
     owned: dict[str, list[TopicPartition]]
-    """What holds of the claims."""
+    """The partitions that each member owns after reconciliation."""
     doubly_claimed: set[TopicPartition]
     max_generation: int
     same_topics: bool
-    """Whether all members want the same topics."""
+    """True if all members want the same topics."""
 
 
 def ownership(
@@ -45,7 +46,7 @@ def ownership(
     subscriptions: Mapping[str, Subscription],
     claim_of: Callable[[Subscription], Claim],
 ) -> Ownership:
-    """Read the claims of all members and settle them."""
+    """Read and reconcile the claims of all members."""
     claims = {member: claim_of(subscriptions[member]) for member in hash_ordered(subscriptions)}
     owned: dict[str, list[TopicPartition]] = {}
     owner_of: dict[TopicPartition, str] = {}
@@ -80,10 +81,10 @@ def ownership(
 
 
 def same_topics(subscriptions: Mapping[str, Subscription]) -> bool:
-    """Whether all members want the same topics.
+    """True if all members want the same topics.
 
-    (Java passes over members without topics until it meets one with some, and may then give them
-    partitions. Here a member without topics wants something else than one with topics.)
+    (Java skips members without topics until it meets one with topics, and may then give them
+    partitions. Here a member without topics differs from one with topics.)
     """
     wanted = {frozenset(subscription.topics) for subscription in subscriptions.values()}
     return len(wanted) == 1

@@ -1,20 +1,19 @@
-"""What an assignor is: the strategy by which a group's leader shares out partitions.
+"""PartitionAssignor: the interface of a strategy by which a group's leader assigns partitions.
 
-A member names the assignors it speaks, in the order of preference; the coordinator picks one that
-all members speak; the leader is given everybody's subscription and calls `assign`. Users may
-bring their own: derive from `PartitionAssignor` and give the class (or an instance) to the consumer
-as one of its `assignors`.
+A member offers its assignors in the order of preference; the coordinator picks one that all members
+offer; the leader gets all subscriptions and calls `assign`. Users' own assignors derive from
+`PartitionAssignor`; the consumer takes the class, or an instance, as one of its `assignors`.
 
     leader    assign(partitions per topic, subscriptions by member) -> assignments by member
-    member    subscription_user_data(topics) -> what its subscription carries for the leader
-              on_assignment(assignment, metadata): what it got, before it consumes
+    member    subscription_user_data(topics) -> data for the leader, in its subscription
+              on_assignment(assignment, metadata): its assignment, before it consumes
 
-Rebalance protocols (KIP-429): under EAGER a member gives up everything before it joins; under
-COOPERATIVE it keeps what it has and says so (`owned_partitions`), and the leader may not move a
-partition from one owner to the next in one rebalance: it withholds it first, and the next
-rebalance hands it out. A group speaks the highest protocol that all its assignors support.
+Rebalance protocols (KIP-429): under EAGER a member gives up all partitions before it joins. Under
+COOPERATIVE it keeps them and lists them (`owned_partitions`); the leader may not move a partition
+to a new owner within one rebalance. It withholds the partition first, and the next rebalance
+assigns it. A group uses the highest protocol that all its assignors support.
 
-Assignors do no I/O, look at no clock, and give the same result for the same input.
+Assignors do no I/O, read no clock, and give the same result for the same input.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class RebalanceProtocol(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who a consumer is in its group, at one generation (-1 and no member id: not in it)."""
+    """A consumer's identity in its group at one generation (-1 and no member id: not a member)."""
 
     group_id: str
     generation_id: int = NO_GENERATION
@@ -50,15 +49,15 @@ class ConsumerGroupMetadata:
 
 
 class PartitionAssignor(ABC):
-    """One strategy. An instance belongs to one consumer and may remember what it was assigned."""
+    """A strategy. An instance belongs to one consumer and may remember its assignments."""
 
     name: str
-    """Unique in a group; members that name the same one must mean the same strategy."""
+    """Unique in a group; members with the same name must have the same strategy."""
 
     supported_protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     version: int = 0
-    """Of the user data, for those who evolve it."""
+    """Version of the user data."""
 
     @abstractmethod
     def assign(
@@ -66,35 +65,37 @@ class PartitionAssignor(ABC):
         partitions_per_topic: Mapping[str, int],
         subscriptions: Mapping[str, Subscription],
     ) -> dict[str, Assignment]:
-        """An assignment for every member, empty ones too.
+        """Return an assignment for every member, empty ones included.
 
         `partitions_per_topic` has the subscribed topics that exist (none with 0 partitions),
-        `subscriptions` every member by its id, in the order in which the coordinator listed them.
+        `subscriptions` all members by id, in the coordinator's order.
         """
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """What this member's subscription to `topics` carries for the leader's `assign`."""
+        """Return the user data of this member's subscription to `topics`, for the leader's
+        `assign`.
+        """
         return None
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
-        """This member was assigned something; called before its partitions are consumed."""
+        """Take this member's assignment; called before its partitions are consumed."""
         return
 
 
 def partitions_of(topic: str, count: int) -> list[TopicPartition]:
-    """All partitions of a topic, in order."""
+    """Return all partitions of a topic, in order."""
     return [TopicPartition(topic, partition) for partition in range(count)]
 
 
 def subscribed_topics(subscriptions: Iterable[Subscription]) -> list[str]:
-    """Every topic that some member wants, once, in the order in which they are met."""
+    """Return every topic that a member wants, once, in the order of first occurrence."""
     return list(dict.fromkeys(topic for each in subscriptions for topic in each.topics))
 
 
 def member_order(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:
-    """A sort key: static members by instance id first, then the others by member id.
+    """Return a sort key: static members by instance id first, then the others by member id.
 
-    Static members come first and keep their place over restarts, though their member id changes.
+    Static members keep their place over restarts, although their member id changes.
     """
     instance_id = subscription.group_instance_id
     if instance_id is not None:

@@ -1,23 +1,22 @@
-"""The range assignor: of every topic, each member gets one range of partitions.
+"""The range assignor and the round-robin assignor.
 
-    topic t0 t1 of 3 partitions each, members C0 C1
+Range: of every topic, each member gets one range of partitions. Topics t0 and t1 of 3 partitions
+each, members C0 and C1:
 
     C0   t0-0 t0-1   t1-0 t1-1
     C1   t0-2        t1-2
 
-Members are ordered (static ones by instance id first), each takes partitions / members, the first
-of them one more while there is a rest. Topics with the same number of partitions and the same
-subscribers are thereby co-partitioned: equal partition numbers go to the same member.
+Members are sorted (static ones by instance id first). Each takes partitions / members; the first
+ones take one more until the remainder is used up. Topics with the same number of partitions and the
+same subscribers are co-partitioned: equal partition numbers go to the same member.
 
-The round-robin assignor: all partitions of all topics are dealt to the members in turn.
-
-    topics t0 t1 of 3 partitions each, members C0 C1
+Round-robin: all partitions of all topics are dealt to the members one by one.
 
     C0   t0-0 t0-2 t1-1
     C1   t0-1 t1-0 t1-2
 
-A member that does not want a topic is passed over when one of its partitions is dealt, so with
-different subscriptions the hands may differ by more than one.
+A member that does not want a topic is skipped for the topic's partitions, so with different
+subscriptions the counts may differ by more than one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from odradek.protocol.consumer_protocol import Assignment, Subscription
 
 
 class RangeAssignor(PartitionAssignor):
-    """Ranges per topic; what a consumer uses if nothing is set."""
+    """Ranges per topic; the default."""
 
     name = "range"
 
@@ -61,10 +60,10 @@ class RangeAssignor(PartitionAssignor):
 def topic_order(
     partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
 ) -> list[str]:
-    """The topics that exist, in the order in which Java comes to them.
+    """Return the topics that exist, in Java's order of iteration.
 
-    That is the order of a table of the existing topics filled from a table of all that are wanted,
-    which was filled from the members in the order of theirs.
+    Java fills a hash table with the wanted topics, in its order of members, and from that one a
+    hash table with the topics that exist.
     """
     in_order = (subscriptions[member] for member in hash_ordered(subscriptions))
     wanted = hash_ordered(subscribed_topics(in_order))
@@ -72,7 +71,7 @@ def topic_order(
 
 
 class RoundRobinAssignor(PartitionAssignor):
-    """Partitions dealt in turn."""
+    """Partitions dealt one by one."""
 
     name = "roundrobin"
 

@@ -1,8 +1,8 @@
-"""Which assignors there are by name, and how `partition.assignment.strategy` names them.
+"""The built-in assignors by name, and how `partition.assignment.strategy` names them.
 
-The setting names those that are built in; a consumer's `assignors` argument takes its place where
-users bring their own. An entry is a name (`range`), the Java client's class name for it, a class
-derived from `PartitionAssignor`, or an instance of one.
+The setting takes the built-in ones; the consumer's `assignors` argument replaces it for users' own.
+An entry is a name (`range`), the Java client's class name, a class derived from
+`PartitionAssignor`, or an instance.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ AssignorLike = str | type[PartitionAssignor] | PartitionAssignor
 def assignors(
     strategy: Iterable[AssignorLike],
 ) -> list[PartitionAssignor]:
-    """New assignors (or the instances given), in the order of preference.
+    """Return new assignors (or the instances given), in the order of preference.
 
-    Raises `ConfigError` for what is no assignor, for none at all, and for two of one name.
+    Raises `ConfigError` for an entry that is no assignor, for an empty list, and for two entries of
+    one name.
     """
     made = [assignor(entry) for entry in strategy]
     names = [each.name for each in made]
@@ -42,7 +43,7 @@ def assignors(
 
 
 def assignor(entry: AssignorLike) -> PartitionAssignor:
-    """One entry of the setting."""
+    """Return the assignor of one entry."""
     if isinstance(entry, PartitionAssignor):
         return entry
     if isinstance(entry, type) and issubclass(entry, PartitionAssignor):
@@ -60,7 +61,7 @@ def assignor(entry: AssignorLike) -> PartitionAssignor:
 
 
 def rebalance_protocol(strategy: Iterable[PartitionAssignor]) -> RebalanceProtocol:
-    """The highest protocol that all of a consumer's assignors support.
+    """Return the highest protocol that all of a consumer's assignors support.
 
     Raises `ConfigError` if there is none.
     """

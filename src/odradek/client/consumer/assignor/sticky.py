@@ -1,17 +1,16 @@
-"""The sticky assignors: balanced first, and then as few partitions as possible change their owner.
+"""The sticky assignors: as balanced as possible, then as few moves as possible.
 
-Where all members want the same topics `constrained` assigns, else `general`. What each member
-owned is told in two ways, and that is the difference between the two assignors:
+If all members want the same topics, `constrained` assigns, else `general`. The two assignors differ
+in how a member tells what it owned:
 
-    sticky               eager: a member gives everything up before it joins, so what it had, and
-                         in which generation, travels as user data of its subscription
-    cooperative-sticky   (its module) a member keeps what it has and its subscription says so
+    sticky               eager: a member gives everything up before it joins, so its partitions and
+                         their generation travel as user data of its subscription
+    cooperative-sticky   a member keeps its partitions, and its subscription lists them (KIP-429)
 
-The cooperative sticky assignor: sticky, and nobody stops consuming what it keeps (KIP-429).
-
-No partition may have two owners, and under the cooperative protocol a member learns what to give
-up only from its new assignment. So a partition that moves is withheld from its new owner: the old
-one revokes it and joins again, and in that second rebalance nobody owns it and it is given out.
+Under the cooperative protocol a member learns only from its new assignment what to give up, and no
+partition may have two owners. So the assignor withholds a partition that moves from its new owner.
+The old owner revokes it and rejoins; in this second rebalance nobody owns it, and the new owner
+gets it.
 """
 
 from __future__ import annotations
@@ -68,14 +67,14 @@ class StickyAssignor(PartitionAssignor):
 
 
 def claim_in_user_data(subscription: Subscription) -> Claim:
-    """What the member had before it gave it up."""
+    """Return what the member owned before it gave it up."""
     if not subscription.user_data:
         return [], NO_GENERATION
     return decode_sticky_user_data(subscription.user_data)
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """Sticky, with cooperative rebalances; eager ones while a group changes over."""
+    """Sticky, with cooperative rebalances; with eager ones while a group changes its assignors."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -106,7 +105,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
 
 
 def claim_in_subscription(subscription: Subscription) -> Claim:
-    """What the member has; its generation is in the user data where the subscription lacks it."""
+    """Return what the member owns. Old subscriptions have the generation in their user data."""
     generation = subscription.generation_id
     if generation == NO_GENERATION and subscription.user_data is not None:
         generation = decode_cooperative_sticky_user_data(subscription.user_data)
@@ -116,7 +115,9 @@ def claim_in_subscription(subscription: Subscription) -> Claim:
 def moving_between(
     shares: Mapping[str, Collection[TopicPartition]], subscriptions: Mapping[str, Subscription]
 ) -> dict[TopicPartition, str]:
-    """The partitions that one member loses and another gets, by the one that gets them."""
+    """Return the partitions that one member loses and another gets, with the member that
+    gets them.
+    """
     added: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member, share in shares.items():
