@@ -1,8 +1,7 @@
-"""A network in memory for these tests: nothing waits, time is set, every byte goes where the test
-says.
+"""A network in memory for unit tests: simulated time, no blocking, the test moves every byte.
 
-`MemoryNetwork` is a `model.env.Network` with its own loop. A `Client` is what the test does at the
-other end of a connection; its `MemoryTransport` is what the server holds.
+`MemoryNetwork` is a `model.env.Network` with its own loop. A `Client` is the test's end of a
+connection; its `MemoryTransport` is the server's.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SPINNING = 100_000
 
 
 def framed(payload: bytes) -> bytes:
-    """A frame of Kafka's form."""
+    """Return a payload as a frame: its length, then its bytes."""
     return struct.pack(">i", len(payload)) + payload
 
 
@@ -54,16 +53,16 @@ class PinnedFile:
 
 
 class MemoryTransport:
-    """The server's end."""
+    """The server's end of a connection."""
 
     def __init__(self, peer: tuple[str, int], capacity: int = UNBOUNDED) -> None:
         self.peer = peer
         self.capacity = capacity
-        """How many bytes fit between the server's `send` and the client's `read`."""
+        """The capacity between the server's `send` and the client's `read`, in bytes."""
         self.inbox = bytearray()
         self.outbox = bytearray()
         self.sends: list[int] = []
-        """What each `send` and `send_file` took."""
+        """The number of bytes that each `send` and `send_file` took."""
         self.ended = False
         self.error: OSError | MemoryError | None = None
         self.closed = False
@@ -99,7 +98,7 @@ class MemoryTransport:
         self.closed = True
 
     def handle(self) -> bool:
-        """Call what is due, level-triggered; whether there was anything."""
+        """Call the due callbacks, level-triggered; True if there was one."""
         due = False
         if self.readable and self.read and (self.inbox or self.ended or self.error):
             due = True
@@ -111,7 +110,7 @@ class MemoryTransport:
 
 
 class MemoryNetwork:
-    """Transports, a timer and a loop. `rounds` counts how often something was due."""
+    """Transports, a timer and a loop. `rounds` counts the rounds with work."""
 
     def __init__(self) -> None:
         self.timer = SystemTimer(0)
@@ -139,7 +138,7 @@ class MemoryNetwork:
 
     def set_interest(self, transport: Transport, *, read: bool, write: bool) -> None:
         assert isinstance(transport, MemoryTransport)
-        assert (transport.read, transport.write) != (read, write), "a system call for nothing"
+        assert (transport.read, transport.write) != (read, write), "a needless system call"
         transport.read, transport.write = read, write
         self.interest_changes += 1
 
@@ -151,7 +150,7 @@ class MemoryNetwork:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
-    # What the test does.
+    # For tests.
 
     def connect(self, address: str = "10.0.0.1", capacity: int = UNBOUNDED) -> Client:
         assert self._accepted is not None
@@ -160,14 +159,14 @@ class MemoryNetwork:
         return Client(self, transport)
 
     def run(self) -> None:
-        """Until nothing is due any more at this time."""
+        """Run until nothing is due at this time."""
         for _ in range(SPINNING):
             if not self.run_once():
                 return
         raise AssertionError("the server spins")
 
     def run_once(self) -> bool:
-        """One round of the loop; whether there was anything to do."""
+        """Run one round of the loop; True if there was work."""
         due = sum(transport.handle() for transport in list(self.transports)) > 0
         soon, self._soon = self._soon, deque()
         for callback in soon:
@@ -196,7 +195,7 @@ class MemoryListening:
 
 
 class Client:
-    """The client's end. What it does takes effect at once: the loop runs until all is quiet."""
+    """The client's end of a connection. Each call runs the loop until nothing is due."""
 
     def __init__(self, network: MemoryNetwork, transport: MemoryTransport) -> None:
         self.network = network
@@ -229,7 +228,7 @@ class Client:
 
 
 class Recorder:
-    """A handler that keeps what it gets; `echo` answers at once."""
+    """A handler that records requests and connections; `echo` answers at once."""
 
     def __init__(self, *, echo: bool = False) -> None:
         self.echo = echo
@@ -256,7 +255,7 @@ class Recorder:
 def serve(
     handler: Recorder, limits: ConnectionLimits | None = None
 ) -> tuple[MemoryNetwork, SocketServer]:
-    """A server over a network of its own."""
+    """Return a server on a network of its own."""
     network = MemoryNetwork()
     server = SocketServer(network, network.call_soon, network.timer, handler, limits)
     server.listen("memory", 0)
@@ -264,7 +263,7 @@ def serve(
 
 
 def others_are_served(client: Client) -> bool:
-    """Whatever became of this one."""
+    """True if the server answers a new client."""
     other = client.network.connect("10.9.9.9")
     other.request(b"still there?")
     return other.read() == framed(b"still there?")

@@ -21,7 +21,7 @@ DEADLINE_S = 30
 
 
 class ServerThread:
-    """The reactor's thread; `on_owner` runs something there and waits for it."""
+    """A server on a reactor thread; `on_owner` calls a function there and waits for it."""
 
     def __init__(self, handler: Recorder, limits: ConnectionLimits | None = None) -> None:
         clock = SystemClock()
@@ -46,11 +46,11 @@ class ServerThread:
             done.set()
 
         self.reactor.call_soon_threadsafe(call)
-        assert done.wait(DEADLINE_S), "the loop stands still"
+        assert done.wait(DEADLINE_S), "the loop does not respond"
         return results[0]
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Ask on the owner thread, round after round, until it is so."""
+        """Evaluate the condition on the owner thread until it holds."""
         while not self.on_owner(condition):
             pass
 

@@ -2,7 +2,7 @@
 
 limit = what is open now + 15      so that 40 clients cannot all be accepted
 one client connects early and is served throughout
-40 more connect from a second process: some are accepted, the others turned away
+40 more connect from a second process: some are accepted, the others rejected
 they leave: a new client is accepted after at most the longest pause
 """
 
@@ -22,14 +22,14 @@ CROWD = """
 import socket, sys
 address = ("127.0.0.1", int(sys.argv[1]))
 clients = [socket.create_connection(address) for _ in range(40)]
-turned_away = 0
+rejected = 0
 for client in clients:
     client.sendall(b"\\0\\0\\0\\1x")
     try:
-        turned_away += client.recv(5) == b""
+        rejected += client.recv(5) == b""
     except ConnectionResetError:
-        turned_away += 1
-print(turned_away, flush=True)
+        rejected += 1
+print(rejected, flush=True)
 sys.stdin.read()
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "turned_away": rejected,
+                "rejected": rejected,
                 "served_while_full": served,
                 "wakeups_while_full": wakeups,
                 "served_after": served_after,

@@ -1,4 +1,4 @@
-"""Bad input: each closes that connection with one line, and others are served."""
+"""Invalid input closes its connection with one log line, and others are served."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_protocol_error_of_the_handler_closes_with_one_log_line(
     client = network.connect()
     client.send(framed(b"good") + framed(b"bad") + framed(b"never"))
     assert not client.open
-    assert client.transport.outbox == framed(b"good"), "what was ready is still sent"
+    assert client.transport.outbox == framed(b"good"), "a ready response is still sent"
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert (server.counters.violations, server.counters.bugs) == (1, 0)
     assert others_are_served(client)

@@ -1,4 +1,4 @@
-"""One client's requests and answers: order, batching, back-pressure, deadlines; all connections."""
+"""Connections: order of responses, batching, back-pressure, deadlines; limits of the server."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_reading_stops_while_too_many_requests_are_in_progress() -> None:
     assert handler.frames == [b"0", b"1", b"2"]
     assert not client.transport.read
     assert client.transport.inbox == framed(b"5"), (
-        "left to the system, where it holds the client up"
+        "left in the system's buffer, which stops the client"
     )
     handler.exchanges[1].respond([b"b"])
     network.run()
@@ -155,7 +155,7 @@ def test_a_round_sends_a_limited_number_of_bytes_of_one_connection() -> None:
     assert file.pins == 0
 
 
-# ConnectionDeadlines.
+# Deadlines.
 
 
 def test_a_client_that_takes_nothing_is_closed_after_the_deadline() -> None:

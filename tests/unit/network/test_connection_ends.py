@@ -1,4 +1,4 @@
-"""How a connection ends: its answers, its files, and who is told."""
+"""Closing connections: their responses, files and callbacks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_a_memory_error_closes_one_connection_and_others_are_served(
     assert others_are_served(client)
 
 
-def test_a_reset_by_the_client_is_logged_at_debug_level_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reset_by_the_client_is_logged_at_debug_level_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect()
@@ -115,7 +117,7 @@ def test_a_reset_by_the_client_is_logged_at_debug_level_only(caplog: pytest.LogC
 
 
 def test_a_failure_is_noticed_while_reading_is_stopped() -> None:
-    """The system tells of a failure whatever the interest is; what came before is not lost."""
+    # The system reports a failure whatever the interest; requests before it are not lost.
     handler = Recorder()
     network, _ = serve(handler, ConnectionLimits(max_in_progress=1))
     client = network.connect()
@@ -132,11 +134,10 @@ def test_a_failure_is_noticed_while_reading_is_stopped() -> None:
     assert not client.open
 
 
-# Gone with requests unanswered.
+# Closing with unanswered requests.
 
 
 def test_abandoned_is_called_for_unanswered_requests_of_a_closed_connection() -> None:
-    """Once, after the event, and only for requests that were not answered."""
     handler = Recorder()
     network, _ = serve(handler)
     client = network.connect()

@@ -1,4 +1,4 @@
-"""Connecting: names and addresses, one after the other, and giving up."""
+"""Connector: names, several addresses, failures and giving up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listening() -> Iterator[socket.socket]:
 
 
 def refusing_port() -> int:
-    """A port that is nobody's."""
+    """Return a port on which no socket listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return int(server.getsockname()[1])
 
@@ -68,7 +68,7 @@ def test_an_address_and_a_name_can_be_connected_to(
     outcome = Outcome(reactor)
     port = listening.getsockname()[1]
     reactor.connect(host, port, outcome.connected, outcome.failed)
-    assert not outcome.transports, "never before it returned"
+    assert not outcome.transports, "not before connect returned"
     reactor.run()
     (transport,) = outcome.transports
     assert transport.peer == ("127.0.0.1", port)
@@ -91,7 +91,7 @@ def test_a_refused_connection_names_the_address_in_the_error(reactor: Reactor) -
 
 def test_an_invalid_name_fails(reactor: Reactor) -> None:
     outcome = Outcome(reactor)
-    name = "x" * 64  # Longer than a label of a name may be: no name server is asked.
+    name = "x" * 64  # Longer than a label may be, so no name server is queried.
     reactor.connect(name, 9092, outcome.connected, outcome.failed)
     reactor.run()
     assert f"cannot resolve the name '{name}'" in str(outcome.errors[0])
@@ -121,7 +121,7 @@ def test_after_give_up_no_callback_is_called(reactor: Reactor, listening: socket
 
 
 class Scripted:
-    """Addresses for a name; which sockets are ready is for the test to say."""
+    """A connector with given addresses for a name; the test makes sockets ready."""
 
     def __init__(self, addresses: list[connector.Address]) -> None:
         self.addresses = addresses
@@ -216,7 +216,7 @@ def test_a_name_resolved_after_give_up_is_not_connected_to(listening: socket.soc
 
 
 def test_a_socket_connected_to_itself_counts_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TCP connects a socket to itself when the system picks the wanted port for it."""
+    # TCP connects a socket to itself if the system chooses the target port as its own.
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     itself = taken.getsockname()
@@ -228,7 +228,7 @@ def test_a_socket_connected_to_itself_counts_as_refused(monkeypatch: pytest.Monk
 
 
 class Undecided(socket.socket):
-    """Has asked to be connected and not been answered yet, until `answered`."""
+    """A socket that is connecting until `answered`."""
 
     def connect_ex(self, address: object) -> int:
         self.wanted = address

@@ -1,4 +1,4 @@
-"""Frames are the same however the stream was cut, and cost no more than what arrived."""
+"""Framing: the frames of a stream received in any pieces, with bounded memory."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_changed_limit_applies_from_the_next_length_on() -> None:
     ],
 )
 def test_the_error_names_the_other_protocol_of_a_client(data: bytes, said: str) -> None:
-    framing = Framing(2**31 - 1)  # Whatever the limit is: the prefix of TLS is a possible length.
+    framing = Framing(2**31 - 1)  # The first bytes of TLS are a length below this limit.
     framing.limit = LIMIT
     framing.feed(data)
     with pytest.raises(FrameError, match=said):
@@ -140,11 +140,11 @@ def test_receives_are_larger_only_inside_a_large_frame_that_fills_them() -> None
     assert framing.receive_bytes == RECEIVE_BYTES
     stream = framed(b"x" * (3 * RECEIVE_LARGE_BYTES))
     assert frames_of(framing, stream[:100]) == []
-    assert framing.receive_bytes == RECEIVE_BYTES, "little came: little is asked for"
+    assert framing.receive_bytes == RECEIVE_BYTES, "after a small receive the next one is small"
     assert frames_of(framing, stream[100 : 100 + RECEIVE_BYTES]) == []
     assert framing.receive_bytes == RECEIVE_LARGE_BYTES
     rest = stream[100 + RECEIVE_BYTES :]
     assert frames_of(framing, rest[: -2 * RECEIVE_BYTES]) == []
-    assert framing.receive_bytes == 2 * RECEIVE_BYTES, "never past the end of the frame"
+    assert framing.receive_bytes == 2 * RECEIVE_BYTES, "not past the end of the frame"
     assert frames_of(framing, rest[-2 * RECEIVE_BYTES :]) == [stream[4:]]
     assert framing.receive_bytes == RECEIVE_BYTES

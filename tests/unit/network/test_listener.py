@@ -1,4 +1,4 @@
-"""Binding and accepting: a port that is taken, and a process out of descriptors."""
+"""Listening and accepting: a port in use, and a process out of descriptors."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_port_holder_finds_the_process_or_none(tmp_path: Path) -> None:
 
 
 class RecordingWatcher:
-    """Takes the place of the reactor: the test plays the events."""
+    """A fake reactor that records masks; the test calls the callbacks."""
 
     def __init__(self) -> None:
         self.masks: list[int] = []
@@ -154,13 +154,13 @@ STARVED = Path(__file__).parent / "starved_server.py"
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts CPU time with /proc")
 def test_without_descriptors_it_rejects_clients_serves_the_others_and_recovers() -> None:
-    """In a process of its own, which lowers its own limit (see there)."""
+    # `starved_server` lowers the limit of descriptors of its own process.
     done = subprocess.run(
         [sys.executable, str(STARVED)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["turned_away"] > 0, "clients were told, not left hanging"
+    assert report["rejected"] > 0, "clients see the rejection"
     assert report["served_while_full"] is True
     assert report["served_after"] is True
-    assert report["wakeups_while_full"] <= 40, "it sleeps between attempts, it does not spin"
+    assert report["wakeups_while_full"] <= 40, "it sleeps between attempts"

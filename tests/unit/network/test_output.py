@@ -1,4 +1,4 @@
-"""What waits to be sent leaves in order, in few calls, and every file slice is released once."""
+"""OutputQueue: bytes leave in order with few calls; every file slice is released once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address by which others reach this machine."""
+"""`own_address`: the address by which other machines reach this one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def test_own_address_is_an_address_of_this_machine(listens_on: str) -> None:
         assert bound.getsockname()[0] == address
 
 
-def test_without_a_route_own_address_is_the_loopback_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_route_own_address_is_the_loopback_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class NoWay(socket.socket):
         def connect(self, address: object, /) -> None:
             raise OSError(errno.ENETUNREACH, "Network is unreachable")

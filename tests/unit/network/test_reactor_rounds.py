@@ -1,6 +1,4 @@
-"""Rounds of the loop in simulated time: how long it sleeps, in which order it calls, what a bug
-does to it.
-"""
+"""Rounds of the reactor in simulated time: sleep, order of calls, and bugs in callbacks."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ FOREVER = -1.0
 
 
 class SetClock:
-    """A clock that moves when it is told to."""
+    """A clock that the test sets."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
@@ -30,7 +28,7 @@ class SetClock:
 
 
 class SleepingPoller:
-    """A poller whose sleep is the passing of simulated time."""
+    """A poller whose sleep advances the simulated time."""
 
     def __init__(self, clock: SetClock) -> None:
         self.clock = clock
@@ -177,7 +175,9 @@ def test_timers_after_one_with_a_bug_still_run(reactor: Reactor) -> None:
 
 
 @pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt])
-def test_system_exit_and_keyboard_interrupt_end_the_loop(reactor: Reactor, ending: type[BaseException]) -> None:
+def test_system_exit_and_keyboard_interrupt_end_the_loop(
+    reactor: Reactor, ending: type[BaseException]
+) -> None:
     def end() -> None:
         raise ending
 

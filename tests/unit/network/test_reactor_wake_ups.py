@@ -1,4 +1,4 @@
-"""What wakes the loop out of a real poller's sleep: descriptors, other threads, signals."""
+"""Wake-ups of the reactor from a real poller's sleep: descriptors, other threads, signals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_readable_and_writable_are_called_by_interest(real: Reactor) -> None:
     real.register(transport, lambda: events.append("r"), lambda: events.append("w"))
     right.send(b"x")
     real.run_once()
-    assert events == ["r"], "reading only, to begin with"
+    assert events == ["r"], "the first interest is reading only"
     real.run_once()
     assert events == ["r", "r"], "level-triggered"
     real.set_interest(transport, read=False, write=True)
@@ -141,7 +141,7 @@ def test_many_callbacks_of_another_thread_cost_one_wake_up(real: Reactor) -> Non
             real.call_soon_threadsafe(lambda number=number: ran.append(number))
         real.stop()
 
-    # All before the loop first looks, whatever the system's scheduler does.
+    # All are added before the loop's first round, whatever the system's scheduler does.
     thread = threading.Thread(target=many)
     thread.start()
     thread.join()
@@ -150,7 +150,7 @@ def test_many_callbacks_of_another_thread_cost_one_wake_up(real: Reactor) -> Non
 
 
 def test_no_wake_up_from_another_thread_is_lost(real: Reactor) -> None:
-    """Each is added while the loop may be falling asleep; a lost one hangs the test."""
+    # Each callback is added while the loop may be about to sleep; a lost one would hang the test.
     ran: list[int] = []
     turn = threading.Semaphore(0)
 
@@ -204,7 +204,7 @@ def test_a_signal_written_to_the_wakeup_descriptor_ends_the_sleep(real: Reactor)
 
 
 def test_a_signal_that_comes_while_it_is_awake_is_handled_before_it_sleeps(real: Reactor) -> None:
-    """Nothing here is interpreted between the signal and the sleep, as in a compiled broker."""
+    # No interpreted function runs between the signal and the sleep, as in a compiled broker.
     handled: list[int] = []
 
     def on_signal(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Over real sockets: files, slow and broken clients, bad bytes, many idle connections."""
+"""A server over real sockets: files, slow and failing clients, bad bytes, idle connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.network.connection import ConnectionLimits, Exchange
 
 
 class DiskFile:
-    """A file of the system with its descriptor, and how often it is pinned."""
+    """A file on disk that counts its pins."""
 
     def __init__(self, path: Path, *, descriptor: bool = True) -> None:
         self.path = str(path)
@@ -43,7 +43,7 @@ class DiskFile:
 
 
 class Fetching(Recorder):
-    """Answers `offset length` with that slice of a file, anything else with itself."""
+    """Answers `offset length` with that slice of a file, any other request with itself."""
 
     def __init__(self, file: DiskFile) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def test_a_client_that_does_not_read_costs_bounded_memory_and_is_closed(file: Di
         other.sendall(framed(b"others are served"))
         assert read_frame(other) == b"others are served"
         thread.until(lambda: thread.server.counters.stalled_closed == 1)
-        assert len(handler.frames) <= 3, "its other requests were not taken"
+        assert len(handler.frames) <= 3, "its other requests were not read"
         thread.until(lambda: len(thread.server.connections) == 1)
 
 
@@ -142,13 +142,15 @@ def test_many_pipelined_requests_are_answered(echo: ServerThread) -> None:
 
 
 def reset(client: socket.socket) -> None:
-    """Close so that the other side gets a reset."""
+    """Close the socket with a reset."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
 
 @pytest.mark.parametrize("sent", [b"", b"\0", framed(b"half")[:6], framed(b"whole")])
-def test_a_reset_releases_the_connection_and_others_are_served(echo: ServerThread, sent: bytes) -> None:
+def test_a_reset_releases_the_connection_and_others_are_served(
+    echo: ServerThread, sent: bytes
+) -> None:
     client = echo.connect()
     client.sendall(sent)
     echo.until(lambda: echo.server.counters.bytes_in == len(sent))
@@ -176,7 +178,7 @@ def test_invalid_bytes_close_the_connection_and_others_are_served(
 ) -> None:
     with echo.connect() as client:
         client.sendall(sent)
-        with contextlib.suppress(ConnectionResetError):  # It closed with some of ours unread.
+        with contextlib.suppress(ConnectionResetError):  # The server closed with unread bytes.
             assert client.recv(1) == b""
     with echo.connect() as other:
         other.sendall(framed(b"still there?"))

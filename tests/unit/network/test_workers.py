@@ -1,4 +1,4 @@
-"""Blocking work ends as an event on the owner thread, exactly once."""
+"""Workers: blocking work completes exactly once, on the owner thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.network.workers import Workers, WorkersOverloadedError
 
 
 class Owner:
-    """The owner thread's side: takes what workers post, on the test's own thread."""
+    """The owner thread's side: runs the callbacks of workers on the test's thread."""
 
     def __init__(self) -> None:
         self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()

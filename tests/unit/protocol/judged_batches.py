@@ -1,4 +1,4 @@
-"""Produced batches made field by field, right and wrong, and the verdicts on them."""
+"""Helpers that build valid and invalid produced batches and validate them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANY = BatchRules()
 
 
 def encoded(*rows: tuple[int, int, bytes | None, bytes | None]) -> bytes:
-    """A records section from (offset delta, timestamp delta, key, value)."""
+    """Return a records section of (offset delta, timestamp delta, key, value) rows."""
     writer = BytesWriter()
     for offset_delta, timestamp_delta, key, value in rows:
         records.write_record(writer, offset_delta, timestamp_delta, key, value, ())
@@ -33,7 +33,7 @@ def varints(*values: int) -> bytes:
 
 
 def framed(body: bytes) -> bytes:
-    """A record of hand-made fields."""
+    """Return a record with the given bytes after its length."""
     return varints(len(body)) + body
 
 
@@ -70,7 +70,7 @@ def batch(
 def judge(
     data: bytes, rules: BatchRules = ANY, now_ms: int = NOW, version: int = 13
 ) -> ValidBatch | InvalidBatch:
-    """The verdict on a batch in the middle of a frame."""
+    """Validate a batch in the middle of a frame."""
     return validate(ByteRange(b"head" + data + b"tail", 4, 4 + len(data)), rules, now_ms, version)
 
 
@@ -95,7 +95,7 @@ def error_of(data: bytes, rules: BatchRules = ANY, version: int = 13) -> ErrorCo
 
 
 def patched(data: bytes, at: int, form: str, value: int) -> bytes:
-    """The batch with one field changed and its CRC made true again."""
+    """Return the batch with one field changed and a valid CRC."""
     field = struct.pack(form, value)
     data = data[:at] + field + data[at + len(field) :]
     return data[:17] + struct.pack(">I", record_batch.crc32c(data, 21, len(data))) + data[21:]

@@ -1,6 +1,4 @@
-"""Produced batches that are taken: kept to the byte, or rewritten where header or topic ask for
-it.
-"""
+"""Produced batches that are accepted, unchanged or rewritten as the topic requires."""
 
 from __future__ import annotations
 
@@ -73,7 +71,7 @@ class TestRewriting:
         assert verdict.data[43:] == data[43:]
 
     def test_a_topic_with_log_append_time_sets_type_and_maximum_timestamp(self) -> None:
-        future = NOW + 10**10  # what producers say does not matter there
+        future = NOW + 10**10  # The producer's timestamps do not matter on this topic.
         verdict = accepted(batch(base_timestamp=future), APPEND_TIME, NOW + 9)
         assert verdict.rewritten
         assert verdict.header.is_log_append_time

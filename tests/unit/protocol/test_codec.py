@@ -1,4 +1,4 @@
-"""Readers and writers: bounds, nulls, tags, versions, and stretches that are not copied."""
+"""Readers and writers of messages: bounds, null, tags, versions, parts that are not copied."""
 
 from __future__ import annotations
 
@@ -120,8 +120,10 @@ KAFKA_4_4 = [
 
 
 @pytest.mark.parametrize(("message", "version", "written"), KAFKA_4_4)
-def test_a_message_has_the_bytes_of_kafkas_own_serializer(message: object, version: int, written: str) -> None:
-    """Written by its own serializer; the versions that kafka-python does not have."""
+def test_a_message_has_the_bytes_of_kafkas_own_serializer(
+    message: object, version: int, written: str
+) -> None:
+    # Versions that kafka-python does not have.
     assert encode_bytes(message, version).hex() == written
     assert decode(type(message), version, bytes.fromhex(written)) == message
 
@@ -135,7 +137,7 @@ def test_records_are_read_as_a_range_of_the_frame() -> None:
 
 
 class Unread:
-    """A file that must not be read."""
+    """A file whose read fails the test."""
 
     def read(self, offset: int, count: int) -> bytes:
         raise AssertionError
@@ -293,7 +295,7 @@ COUNTS = ["7fffffff", "40000000", "00030d41", "000186a0", "80000000", "fffffffe"
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_count_larger_than_the_frame_allocates_nothing(count: str) -> None:
-    """Not at the first level, and not in the deepest array of integers either."""
+    # At the first level and in the innermost array of integers.
     bomb = bytes.fromhex(count)
     frames = [
         (ProduceRequest, 7, b"\xff\xff\xff\xff\x00\x00\x03\xe8" + bomb + bytes(1000)),
@@ -318,7 +320,7 @@ def test_a_compact_count_larger_than_the_frame_is_refused(size: str) -> None:
 
 
 def test_a_message_with_too_many_objects_is_refused() -> None:
-    """Counts that the bytes could hold, but whose objects would be a hundred times as large."""
+    # The frame has the bytes for that many elements, but objects are a hundred times as large.
 
     def topics(count: int) -> bytes:
         empty = b"\x02t\x01\x00"
@@ -340,7 +342,7 @@ def test_a_message_with_too_many_objects_is_refused() -> None:
     ids=["a text", "a struct", "unknown", "unknown where none is known"],
 )
 def test_too_many_tagged_fields_are_refused(message: Any, version: int, field: bytes) -> None:
-    """One may be of two bytes: a large frame of them would keep a broker busy for long."""
+    # A tagged field may have two bytes: a large frame of them would block a broker for long.
     whole = encode_bytes(message, version)[:-1]
 
     def tagged(count: int) -> bytes:

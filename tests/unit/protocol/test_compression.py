@@ -1,4 +1,4 @@
-"""Codecs: what comes out, what is refused, and that no bomb gets past the cap."""
+"""Compression codecs: round trips, corrupt sections, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ THEIRS = {
 
 @pytest.mark.parametrize("codec", CompressionType)
 @pytest.mark.parametrize("content", [b"", b"x", TEXT, bytes(range(256)) * 1024])
-def test_every_codec_decompresses_what_it_compressed(codec: CompressionType, content: bytes) -> None:
+def test_every_codec_decompresses_what_it_compressed(
+    codec: CompressionType, content: bytes
+) -> None:
     assert decompress(codec, compress(codec, content), MIB) == content
 
 
@@ -66,7 +68,7 @@ def test_a_truncated_section_is_corrupt(codec: CompressionType) -> None:
             content = decompress(codec, section[:kept], MIB)
         except CorruptCompression:
             continue
-        # Framings without an end mark cannot tell a cut at a block's border from the end.
+        # Without an end mark, a cut at the end of a block looks like the end of the section.
         assert content == b""
         assert kept in (0, len(XERIAL_HEADER))
 
@@ -116,7 +118,7 @@ class TestSnappy:
 
 
 class TestLz4:
-    """Java's reader stops after one frame and refuses linked blocks; others do neither."""
+    # Java's reader stops after one frame and refuses linked blocks; other readers do neither.
 
     @staticmethod
     def frame(*, linked: bool = False, checksum: bool = False, content: bytes = TEXT) -> bytes:
@@ -153,7 +155,6 @@ def test_several_gzip_members_are_read_as_one_section() -> None:
 
 
 def test_decompress_into_stops_at_the_end_of_its_buffer() -> None:
-    """`decompress_into` stops at the end of its buffer, and says so in these words."""
     for library in (cramjam.gzip, cramjam.lz4, cramjam.zstd):
         section = bytes(library.compress(TEXT))
         output = bytearray(b"\xaa" * 64)
@@ -195,7 +196,7 @@ sections = {
 }
 GIANT_WINDOW = bytes.fromhex("28b52ffd00a8") + b"\\x01\\x00\\x00"  # 2 GiB, one empty block
 
-# The peak so far includes the making of the bombs: forget it.
+# Reset the peak, which includes making the bombs.
 open("/proc/self/clear_refs", "w").write("5")
 def peak():
     for line in open("/proc/self/status"):
@@ -230,7 +231,6 @@ def test_a_decompression_bomb_is_refused_within_bounded_memory() -> None:
 
 
 def test_a_decompression_bomb_costs_a_bounded_number_of_attempts() -> None:
-    """The buffer doubles from its guess to the cap: logarithmically many attempts."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, 31)
     section = deflate.compress(bytes(64 * MIB)) + deflate.flush()
     sizes: list[int] = []

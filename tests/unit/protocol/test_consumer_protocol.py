@@ -1,4 +1,4 @@
-"""What members of a consumer group tell each other, byte by byte."""
+"""The consumer protocol: subscriptions, assignments and user data, byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of every version, and the frames around them, byte by byte."""
+"""Headers of every version and their frames, byte by byte."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Metadata records have the bytes that Apache Kafka's own serializer writes.
+"""Metadata records are encoded as by Apache Kafka's own serializer.
 
-The hexadecimal values were written by Kafka 4.3.1 (`MetadataRecordSerde`).
+The hexadecimal values come from Kafka 4.3.1 (`MetadataRecordSerde`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The primitive encodings, at their edges."""
+"""Primitive encodings at their limits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_invalid_unsigned_varint_is_refused(data: bytes) -> None:
 
 
 def test_a_varint_longer_than_necessary_is_read_as_in_kafka() -> None:
-    """As in Kafka: writers that reserve a fixed width are read."""
+    # Writers may reserve a fixed width for a length.
     assert read_uvarint(b"\x81\x80\x80\x80\x00", 0) == (1, 5)
 
 

@@ -1,4 +1,4 @@
-"""Record batches: header fields, iteration to a torn tail, stamping, building."""
+"""Record batches: header fields, iteration, CRC, stamping, building, control records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single records: bytes on the wire, varints at their limits, laziness, errors with their place."""
+"""Records: encoding, varints at their limits, checking, reading, columns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Produced batches that are refused for their frame or header: each rule with its answer, as a real
-broker gives it.
-"""
+"""Produced batches refused for their framing or header, with the errors of Kafka."""
 
 from __future__ import annotations
 
@@ -82,7 +80,9 @@ class TestHeader:
         ("count", "last_offset_delta"),
         [(0, 2), (-1, 2), (2, 2), (4, 2), (3, -1), (3, 2**31 - 1), (0, -1), (0, 0)],
     )
-    def test_a_count_that_differs_from_the_offset_range_is_an_invalid_record(self, count: int, last_offset_delta: int) -> None:
+    def test_a_count_that_differs_from_the_offset_range_is_an_invalid_record(
+        self, count: int, last_offset_delta: int
+    ) -> None:
         data = batch(THREE, count, last_offset_delta=last_offset_delta)
         assert error_of(data) == ErrorCode.INVALID_RECORD
 

@@ -1,6 +1,4 @@
-"""Produced batches that are refused for a record in them: malformed, without its key, or of another
-time than the topic takes.
-"""
+"""Produced batches refused for a record: malformed, without a key, or with a bad timestamp."""
 
 from __future__ import annotations
 
@@ -59,7 +57,9 @@ MALFORMED = {
 class TestRecords:
     @pytest.mark.parametrize("codec", CompressionType)
     @pytest.mark.parametrize("name", MALFORMED)
-    def test_a_malformed_record_is_an_invalid_record(self, name: str, codec: CompressionType) -> None:
+    def test_a_malformed_record_is_an_invalid_record(
+        self, name: str, codec: CompressionType
+    ) -> None:
         section, count = MALFORMED[name]
         data = batch(compress(codec, section), count, attributes=codec, max_timestamp=NOW)
         verdict = refused(data)
@@ -72,7 +72,9 @@ class TestRecords:
         assert refused(batch(section)).message.startswith("Record 2: offset delta 5")
 
     @pytest.mark.parametrize("codec", [c for c in CompressionType if c])
-    def test_records_that_do_not_decompress_are_an_invalid_record(self, codec: CompressionType) -> None:
+    def test_records_that_do_not_decompress_are_an_invalid_record(
+        self, codec: CompressionType
+    ) -> None:
         section = compress(codec, THREE)
         for broken in (b"\x11" * 50, section[:-5], section + b"garbage"):
             data = batch(broken, attributes=codec)
@@ -95,7 +97,9 @@ class TestKeysAndTimestamps:
         return [error.batch_index for error in verdict.record_errors]
 
     @pytest.mark.parametrize("codec", [0, 1])
-    def test_a_record_without_a_key_on_a_compacted_topic_is_an_invalid_record(self, codec: int) -> None:
+    def test_a_record_without_a_key_on_a_compacted_topic_is_an_invalid_record(
+        self, codec: int
+    ) -> None:
         data = self.rows((b"k", NOW), (None, NOW), (b"", NOW), (None, NOW), codec=codec)
         verdict = refused(data, COMPACTED)
         assert verdict.error == ErrorCode.INVALID_RECORD
@@ -107,7 +111,9 @@ class TestKeysAndTimestamps:
         ("at", "fits"),
         [(-1000, True), (-1001, False), (500, True), (501, False), (0, True)],
     )
-    def test_a_timestamp_outside_the_window_is_an_invalid_timestamp(self, at: int, fits: bool) -> None:
+    def test_a_timestamp_outside_the_window_is_an_invalid_timestamp(
+        self, at: int, fits: bool
+    ) -> None:
         data = self.rows((b"k", NOW), (b"k", NOW + at))
         if fits:
             accepted(data, WINDOW)

@@ -1,4 +1,4 @@
-"""Declarations: what they promise in Python, and which are refused."""
+"""Declarations of messages: the classes they make, and invalid declarations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_type_without_a_wire_form_is_refused() -> None:
 
 
 def test_the_table_of_apis_has_kafkas_versions() -> None:
-    """Kafka 4.4, from the floor of KIP-896 up."""
+    # Kafka 4.4, from the floor of KIP-896 up.
     table = {api.name: (api.key, api.versions, api.flexible) for api in MESSAGES.values()}
     assert table == {
         "Produce": (0, (3, 13), 9),

@@ -1,4 +1,4 @@
-"""Classes that are written out, and the declarations that are their wire forms, say the same."""
+"""Messages written by hand agree with the declarations of their wire forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITTEN_OUT = [
 
 
 def required(cls: type[Any]) -> dict[str, Any]:
-    """Some value for every field without a default."""
+    """Return a value for every field without a default."""
     return {item.name: 7 if "list" not in str(item.type) else [] for item in _without_default(cls)}
 
 

@@ -1,4 +1,4 @@
-"""Tasks and operations that write down what happened to them."""
+"""Tasks and operations that record the calls of their methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from odradek.timing import DelayedOperation, SystemTimer, TimerTask
 
 
-class Note(TimerTask):
+class RecordedTask(TimerTask):
     """Appends (time, name) to `log` when it runs, then calls `then`."""
 
     def __init__(
@@ -26,8 +26,8 @@ class Note(TimerTask):
         self.then()
 
 
-class Waiting(DelayedOperation):
-    """Completes when `ready`. `events` tells "try", "complete" and "expire" in their order."""
+class RecordedOperation(DelayedOperation):
+    """Completes when `ready`. `events` records "try", "complete" and "expire" in order."""
 
     def __init__(self, delay_ms: int = 1000) -> None:
         super().__init__(delay_ms)

@@ -1,17 +1,17 @@
-"""DelayedOperation: completed exactly once, and the safe try."""
+"""DelayedOperation: completion exactly once, and the safe try."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from recorded import Waiting
+from recorded import RecordedOperation
 
 from odradek.timing import DelayedOperation, SystemTimer
 
 
 def test_only_the_first_force_complete_completes() -> None:
-    operation = Waiting()
+    operation = RecordedOperation()
     assert not operation.is_completed
     assert operation.force_complete()
     assert operation.is_completed
@@ -22,7 +22,7 @@ def test_only_the_first_force_complete_completes() -> None:
 def test_completing_cancels_the_timer_before_on_complete() -> None:
     timer = SystemTimer(0)
 
-    class Looks(Waiting):
+    class Looks(RecordedOperation):
         def on_complete(self) -> None:
             super().on_complete()
             assert timer.size == 0
@@ -35,14 +35,14 @@ def test_completing_cancels_the_timer_before_on_complete() -> None:
 
 
 def test_a_passed_deadline_completes_it_and_then_calls_on_expiration() -> None:
-    timer, operation = SystemTimer(0), Waiting(10)
+    timer, operation = SystemTimer(0), RecordedOperation(10)
     timer.add(operation)
     timer.advance_clock(10)
     assert operation.events == ["complete", "expire"]
 
 
 def test_a_completion_in_the_same_round_prevents_the_expiration() -> None:
-    timer, operation = SystemTimer(0), Waiting(10)
+    timer, operation = SystemTimer(0), RecordedOperation(10)
     timer.call_later(10, operation.force_complete)
     timer.add(operation)
     timer.advance_clock(10)
@@ -51,7 +51,7 @@ def test_a_completion_in_the_same_round_prevents_the_expiration() -> None:
 
 
 def test_a_safe_try_returns_true_only_if_it_completed_the_operation() -> None:
-    operation = Waiting()
+    operation = RecordedOperation()
     assert not operation.safe_try_complete()
     operation.ready = True
     assert operation.safe_try_complete()
@@ -60,7 +60,7 @@ def test_a_safe_try_returns_true_only_if_it_completed_the_operation() -> None:
 
 
 class Reentrant(DelayedOperation):
-    """Calls `meanwhile` in its first try, after it has looked at the condition."""
+    """Calls `meanwhile` in its first try, after checking the condition."""
 
     def __init__(self, meanwhile: Callable[[Reentrant], object]) -> None:
         super().__init__(1000)
@@ -112,7 +112,7 @@ def test_after_an_error_in_a_try_it_waits_and_can_be_tried_again() -> None:
 
 
 def test_an_error_in_on_complete_is_raised_to_the_caller_and_it_stays_completed() -> None:
-    class Fails(Waiting):
+    class Fails(RecordedOperation):
         def on_complete(self) -> None:
             super().on_complete()
             raise KeyError("broken")
@@ -135,7 +135,7 @@ def test_with_a_lock_tries_and_completion_run_under_it() -> None:
         def __exit__(self, *error: object) -> None:
             self.depth -= 1
 
-    class Looks(Waiting):
+    class Looks(RecordedOperation):
         def try_complete(self) -> bool:
             assert lock.depth == 1
             return super().try_complete()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from recorded import Waiting
+from recorded import RecordedOperation
 
 from odradek.timing import (
     DelayedOperation,
@@ -28,7 +28,7 @@ def purgatory(timer: SystemTimer) -> DelayedOperationPurgatory:
 def test_an_operation_completed_by_the_first_try_is_neither_watched_nor_timed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    operation = Waiting()
+    operation = RecordedOperation()
     operation.ready = True
     assert purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.events == ["try", "complete"]
@@ -38,7 +38,7 @@ def test_an_operation_completed_by_the_first_try_is_neither_watched_nor_timed(
 def test_an_incomplete_operation_is_watched_under_every_key_tried_again_and_timed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    operation = Waiting()
+    operation = RecordedOperation()
     assert not purgatory.try_complete_else_watch(operation, ["a", "b", "c"])
     assert operation.events == ["try", "try"]
     assert (purgatory.watched, purgatory.num_delayed) == (3, 1)
@@ -47,10 +47,10 @@ def test_an_incomplete_operation_is_watched_under_every_key_tried_again_and_time
 def test_the_second_try_sees_an_event_between_the_first_try_and_the_watch(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    class BecomesReady(Waiting):
+    class BecomesReady(RecordedOperation):
         def try_complete(self) -> bool:
             done = super().try_complete()
-            self.ready = True  # just after it was looked at; its key is checked before the watch
+            self.ready = True  # After the first try, and before the watch.
             assert purgatory.check_and_complete("a") == 0
             return done
 
@@ -63,7 +63,7 @@ def test_the_second_try_sees_an_event_between_the_first_try_and_the_watch(
 def test_an_operation_completed_while_watching_is_watched_under_no_further_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    operation = Waiting()
+    operation = RecordedOperation()
 
     def keys():
         yield "a"
@@ -78,10 +78,10 @@ def test_an_operation_completed_while_watching_is_watched_under_no_further_key(
 def test_an_operation_completed_just_before_its_timer_starts_leaves_no_timer() -> None:
     class Late(SystemTimer):
         def add(self, task: TimerTask) -> None:
-            assert operation.force_complete()  # another thread, after the last look at it
+            assert operation.force_complete()  # As another thread would, after the last check.
             super().add(task)
 
-    timer, operation = Late(0), Waiting()
+    timer, operation = Late(0), RecordedOperation()
     purgatory = DelayedOperationPurgatory("test", timer)
     assert not purgatory.try_complete_else_watch(operation, ["a"])
     assert (operation.completions, purgatory.num_delayed, timer.size) == (1, 0, 0)
@@ -89,18 +89,18 @@ def test_an_operation_completed_just_before_its_timer_starts_leaves_no_timer() -
 
 def test_an_operation_without_keys_is_refused(purgatory: DelayedOperationPurgatory) -> None:
     with pytest.raises(ValueError, match="at least one key"):
-        purgatory.try_complete_else_watch(Waiting(), [])
+        purgatory.try_complete_else_watch(RecordedOperation(), [])
 
 
 def test_a_check_tries_the_operations_of_its_key_and_returns_how_many_it_completed(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    first, second, elsewhere = Waiting(), Waiting(), Waiting()
+    first, second, elsewhere = RecordedOperation(), RecordedOperation(), RecordedOperation()
     purgatory.try_complete_else_watch(first, ["a", "b"])
     purgatory.try_complete_else_watch(second, ["a"])
     purgatory.try_complete_else_watch(elsewhere, ["c"])
     assert purgatory.check_and_complete("a") == 0
-    assert purgatory.check_and_complete("nobody watches this") == 0
+    assert purgatory.check_and_complete("an unwatched key") == 0
     first.ready = elsewhere.ready = True
     assert purgatory.check_and_complete("a") == 1
     assert (first.is_completed, second.is_completed, elsewhere.is_completed) == (True, False, False)
@@ -110,7 +110,7 @@ def test_a_check_tries_the_operations_of_its_key_and_returns_how_many_it_complet
 def test_equal_keys_of_any_hashable_type_are_the_same_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    operation = Waiting()
+    operation = RecordedOperation()
     purgatory.try_complete_else_watch(operation, [("topic", 1), 7, None])
     operation.ready = True
     assert purgatory.check_and_complete(("topic", int("1"))) == 1
@@ -119,7 +119,7 @@ def test_equal_keys_of_any_hashable_type_are_the_same_key(
 def test_checking_a_key_removes_its_completed_operations(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    operations = [Waiting(), Waiting(), Waiting()]
+    operations = [RecordedOperation(), RecordedOperation(), RecordedOperation()]
     for operation, keys in zip(operations, (["x"], ["x", "y"], ["x", "y", "z"]), strict=True):
         purgatory.try_complete_else_watch(operation, keys)
     assert (purgatory.watched, purgatory.num_delayed) == (6, 3)
@@ -137,7 +137,7 @@ def test_purgatories_that_share_a_timer_count_only_their_own_operations(timer: S
     produce = DelayedOperationPurgatory("produce", timer)
     fetch = DelayedOperationPurgatory("fetch", timer)
     timer.call_later(5, lambda: None)
-    expiring, staying = Waiting(10), Waiting(100)
+    expiring, staying = RecordedOperation(10), RecordedOperation(100)
     produce.try_complete_else_watch(expiring, ["a"])
     fetch.try_complete_else_watch(staying, ["a"])
     assert (produce.num_delayed, fetch.num_delayed, timer.size) == (1, 1, 3)
@@ -148,13 +148,13 @@ def test_purgatories_that_share_a_timer_count_only_their_own_operations(timer: S
 
 def test_all_lists_are_purged_after_more_than_the_interval_completed(timer: SystemTimer) -> None:
     purgatory = DelayedOperationPurgatory("test", timer, purge_interval=10)
-    waiting = Waiting(10_000)
+    waiting = RecordedOperation(10_000)
     purgatory.try_complete_else_watch(waiting, ["kept", "shared"])
     for count in range(11):
-        operation = Waiting()
+        operation = RecordedOperation()
         purgatory.try_complete_else_watch(operation, [f"key {count}", "shared"])
         operation.force_complete()
-    assert purgatory.watched == 2 + 22  # eleven are more than ten, but nobody has looked yet
+    assert purgatory.watched == 2 + 22  # Eleven are more than ten, but no purge has run yet.
     purgatory.check_and_complete("any key")
     assert purgatory.watched == 2
     waiting.ready = True
@@ -163,14 +163,14 @@ def test_all_lists_are_purged_after_more_than_the_interval_completed(timer: Syst
 
 def test_expired_operations_are_purged_after_the_clock_advanced(timer: SystemTimer) -> None:
     purgatory = DelayedOperationPurgatory("test", timer, purge_interval=0)
-    purgatory.try_complete_else_watch(Waiting(10), ["a"])
+    purgatory.try_complete_else_watch(RecordedOperation(10), ["a"])
     timer.advance_clock(10)
     assert purgatory.watched == 0
 
 
 def test_a_large_purge_runs_in_pieces(timer: SystemTimer) -> None:
     purgatory = DelayedOperationPurgatory("test", timer)
-    operations = [Waiting() for _ in range(30_000)]
+    operations = [RecordedOperation() for _ in range(30_000)]
     for number, operation in enumerate(operations):
         purgatory.try_complete_else_watch(operation, [number % 100])
     for operation in operations:
@@ -207,7 +207,12 @@ def test_the_lists_stay_bounded_under_a_million_completed_operations(timer: Syst
 def test_cancel_for_key_returns_the_waiting_operations_not_completed(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
-    first, second, done, other = Waiting(10), Waiting(10), Waiting(10), Waiting(10)
+    first, second, done, other = (
+        RecordedOperation(10),
+        RecordedOperation(10),
+        RecordedOperation(10),
+        RecordedOperation(10),
+    )
     for operation in (first, second, done):
         purgatory.try_complete_else_watch(operation, ["a"])
     purgatory.try_complete_else_watch(other, ["b"])
@@ -222,19 +227,19 @@ def test_cancel_for_key_returns_the_waiting_operations_not_completed(
 def test_shutdown_returns_each_waiting_operation_once_and_refuses_new_ones(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
-    first, second = Waiting(), Waiting()
+    first, second = RecordedOperation(), RecordedOperation()
     purgatory.try_complete_else_watch(first, ["a", "b"])
     purgatory.try_complete_else_watch(second, ["b"])
     assert purgatory.shutdown() == [first, second]
     assert (purgatory.watched, purgatory.num_delayed, timer.size) == (0, 0, 0)
-    ready = Waiting()
+    ready = RecordedOperation()
     ready.ready = True
     assert purgatory.try_complete_else_watch(ready, ["a"])
     with pytest.raises(RuntimeError, match="shut down"):
-        purgatory.try_complete_else_watch(Waiting(), ["a"])
+        purgatory.try_complete_else_watch(RecordedOperation(), ["a"])
 
 
-class Then(Waiting):
+class Then(RecordedOperation):
     """Calls a function when it completes."""
 
     def __init__(self, then: Callable[[], object]) -> None:
@@ -250,9 +255,9 @@ def test_nested_checks_of_the_same_key_count_only_their_own_completions(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     nested: list[int] = []
-    second = Waiting()
+    second = RecordedOperation()
     first = Then(lambda: nested.append(purgatory.check_and_complete("a")))
-    third = Waiting()
+    third = RecordedOperation()
     for operation in (first, second, third):
         purgatory.try_complete_else_watch(operation, ["a"])
         operation.ready = True
@@ -265,7 +270,7 @@ def test_nested_checks_of_the_same_key_count_only_their_own_completions(
 def test_on_complete_may_watch_a_new_operation_under_the_same_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    new = Waiting()
+    new = RecordedOperation()
     first = Then(lambda: purgatory.try_complete_else_watch(new, ["a"]))
     purgatory.try_complete_else_watch(first, ["a"])
     first.ready = True
@@ -278,7 +283,7 @@ def test_on_complete_may_watch_a_new_operation_under_the_same_key(
 def test_on_complete_may_cancel_its_own_key(purgatory: DelayedOperationPurgatory) -> None:
     handed_over: list[object] = []
     first = Then(lambda: handed_over.extend(purgatory.cancel_for_key("a")))
-    second = Waiting()
+    second = RecordedOperation()
     for operation in (first, second):
         purgatory.try_complete_else_watch(operation, ["a"])
     first.ready = True
@@ -294,7 +299,7 @@ def fail() -> None:
 def test_if_one_operation_raises_the_rest_are_still_tried(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    first, second = Then(fail), Waiting()
+    first, second = Then(fail), RecordedOperation()
     for operation in (first, second):
         purgatory.try_complete_else_watch(operation, ["a"])
         operation.ready = True
@@ -304,7 +309,9 @@ def test_if_one_operation_raises_the_rest_are_still_tried(
     assert purgatory.watched == 0
 
 
-def test_if_several_operations_raise_the_error_has_them_all(purgatory: DelayedOperationPurgatory) -> None:
+def test_if_several_operations_raise_the_error_has_them_all(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     for operation in (Then(fail), Then(fail)):
         purgatory.try_complete_else_watch(operation, ["a"])
         operation.ready = True
@@ -313,7 +320,9 @@ def test_if_several_operations_raise_the_error_has_them_all(purgatory: DelayedOp
     assert len(told.value.exceptions) == 2
 
 
-def test_after_an_error_in_the_first_try_nothing_is_watched(purgatory: DelayedOperationPurgatory) -> None:
+def test_after_an_error_in_the_first_try_nothing_is_watched(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     operation = Then(fail)
     operation.ready = True
     with pytest.raises(KeyError, match="broken"):
@@ -324,7 +333,7 @@ def test_after_an_error_in_the_first_try_nothing_is_watched(purgatory: DelayedOp
 def test_after_an_error_in_the_second_try_the_timer_is_started(
     purgatory: DelayedOperationPurgatory, timer: SystemTimer
 ) -> None:
-    class FailsLater(Waiting):
+    class FailsLater(RecordedOperation):
         def try_complete(self) -> bool:
             super().try_complete()
             if len(self.events) == 2:
@@ -342,7 +351,7 @@ def test_after_an_error_in_the_second_try_the_timer_is_started(
 @pytest.mark.parametrize("shards", [1, 512])
 def test_the_number_of_shards_changes_nothing(timer: SystemTimer, shards: int) -> None:
     purgatory = DelayedOperationPurgatory("test", timer, shards=shards)
-    operations = [Waiting() for _ in range(2000)]
+    operations = [RecordedOperation() for _ in range(2000)]
     for number, operation in enumerate(operations):
         purgatory.try_complete_else_watch(operation, [("key", number), -number])
         operation.ready = True

@@ -1,4 +1,4 @@
-"""ThreadedTimer and ThreadedPurgatory: exactly once, and no wake-up lost, under racing threads."""
+"""ThreadedTimer and ThreadedPurgatory: exactly once and no lost wake-up under racing threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def timer() -> Iterator[ThreadedTimer]:
 
 @pytest.fixture
 def often_switching() -> Iterator[None]:
-    """Threads take turns a thousand times more often than usual."""
+    """Switch threads a thousand times more often than usual."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(5e-6)
     yield
@@ -36,7 +36,7 @@ def often_switching() -> Iterator[None]:
 
 
 def race(*contenders: Callable[[], object]) -> None:
-    """Run each on a thread of its own, all released at the same moment."""
+    """Run each function on a thread of its own, all started at the same moment."""
     barrier = threading.Barrier(len(contenders))
     failures: list[BaseException] = []
 
@@ -57,8 +57,8 @@ def race(*contenders: Callable[[], object]) -> None:
         raise failures[0]
 
 
-class Waiting(ThreadedDelayedOperation):
-    """Completes when `ready`; notices if it is completed twice, or while it is being tried."""
+class RacingOperation(ThreadedDelayedOperation):
+    """Completes when `ready`; records if it completes twice, or while it is being tried."""
 
     def __init__(self, delay_ms: int = 60_000) -> None:
         super().__init__(delay_ms)
@@ -100,7 +100,7 @@ def test_an_earlier_task_wakes_the_reaper(
     timer: ThreadedTimer,
 ) -> None:
     timer.call_later(3_600_000, lambda: None)
-    for _ in range(50):  # mostly it has gone to sleep again by then, sometimes not yet
+    for _ in range(50):  # Mostly the reaper sleeps again by then, sometimes not yet.
         rang = threading.Event()
         timer.call_later(1, rang.set)
         assert rang.wait(PATIENCE_S)
@@ -116,7 +116,7 @@ def test_the_reaper_sleeps_while_nothing_is_due(timer: ThreadedTimer) -> None:
         task.cancel()
     before = timer.wakeups
     later = threading.Event()
-    timer.call_later(300, later.set)  # a bucket of the third level, then one of each below
+    timer.call_later(300, later.set)  # A bucket of level 3, then one of each level below.
     assert later.wait(PATIENCE_S)
     assert timer.wakeups - before <= 5
 
@@ -216,19 +216,19 @@ def test_under_racing_threads_each_task_either_runs_or_is_cancelled(
 def test_under_racing_threads_an_operation_completes_exactly_once(timer: ThreadedTimer) -> None:
     purgatory = ThreadedPurgatory("test", timer)
     for _ in range(60):
-        operations = [Waiting(delay_ms=number % 3) for number in range(20)]
+        operations = [RacingOperation(delay_ms=number % 3) for number in range(20)]
         won: list[bool] = []
 
-        def enter(operations: list[Waiting] = operations) -> None:
+        def enter(operations: list[RacingOperation] = operations) -> None:
             for operation in operations:
                 purgatory.try_complete_else_watch(operation, ["a", "b"])
 
-        def check(key: str, operations: list[Waiting] = operations) -> None:
+        def check(key: str, operations: list[RacingOperation] = operations) -> None:
             for operation in operations:
                 operation.ready = True
                 purgatory.check_and_complete(key)
 
-        def force(operations: list[Waiting] = operations, won: list[bool] = won) -> None:
+        def force(operations: list[RacingOperation] = operations, won: list[bool] = won) -> None:
             won.extend([operation.force_complete() for operation in operations])
 
         race(enter, lambda: check("a"), lambda: check("b"), force, force)
@@ -245,12 +245,13 @@ def test_under_racing_threads_an_operation_completes_exactly_once(timer: Threade
 
 @pytest.mark.usefixtures("often_switching")
 def test_no_wakeup_is_lost_between_the_watch_and_the_check(timer: ThreadedTimer) -> None:
-    """The event comes while the operation is entering. Its delay is an hour: only a check helps."""
+    # The event comes while the operation is being added. With a delay of an hour, only a check
+    # completes it.
     purgatory = ThreadedPurgatory("test", timer)
     for number in range(1000):
-        operation = Waiting(delay_ms=3_600_000)
+        operation = RacingOperation(delay_ms=3_600_000)
 
-        def happen(operation: Waiting = operation, number: int = number) -> None:
+        def happen(operation: RacingOperation = operation, number: int = number) -> None:
             operation.ready = True
             purgatory.check_and_complete(number % 5)
 
@@ -265,11 +266,11 @@ def test_no_wakeup_is_lost_between_the_watch_and_the_check(timer: ThreadedTimer)
 
 
 def test_a_check_waits_for_an_operation_being_added(timer: ThreadedTimer) -> None:
-    """The same race, at its narrowest: the check finds the watch before the second try is over."""
+    # The same race in one order: the check finds the watch before the second try ends.
     purgatory = ThreadedPurgatory("test", timer)
     in_second_try, checking = threading.Event(), threading.Event()
 
-    class Slow(Waiting):
+    class Slow(RacingOperation):
         tries = 0
 
         def try_complete(self) -> bool:
@@ -284,7 +285,7 @@ def test_a_check_waits_for_an_operation_being_added(timer: ThreadedTimer) -> Non
 
     def check() -> None:
         assert in_second_try.wait(PATIENCE_S)
-        operation.ready = True  # after the second try has looked
+        operation.ready = True  # After the second try checked the condition.
         checking.set()
         purgatory.check_and_complete("a")
 
@@ -295,7 +296,7 @@ def test_a_check_waits_for_an_operation_being_added(timer: ThreadedTimer) -> Non
 
 def test_an_operation_expires_on_the_reaper(timer: ThreadedTimer) -> None:
     purgatory = ThreadedPurgatory("test", timer, purge_interval=0)
-    operation = Waiting(delay_ms=2)
+    operation = RacingOperation(delay_ms=2)
     purgatory.try_complete_else_watch(operation, ["a"])
     assert operation.done.wait(PATIENCE_S)
     purged = threading.Event()
@@ -306,7 +307,7 @@ def test_an_operation_expires_on_the_reaper(timer: ThreadedTimer) -> None:
 
 
 def test_an_operation_without_a_lock_is_refused(timer: ThreadedTimer) -> None:
-    operation = Waiting()
+    operation = RacingOperation()
     operation.lock = None
     with pytest.raises(ValueError, match="ThreadedDelayedOperation"):
         ThreadedPurgatory("test", timer).try_complete_else_watch(operation, ["a"])

@@ -1,4 +1,4 @@
-"""What the documentation of `odradek.timing` shows is so."""
+"""The examples of `odradek.timing` run as documented."""
 
 from __future__ import annotations
 

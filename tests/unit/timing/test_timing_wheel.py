@@ -1,4 +1,4 @@
-"""TimingWheel, TimerTaskList, TimerTaskEntry and DelayQueue, one by one."""
+"""TimingWheel, TimerTaskList, TimerTaskEntry and DelayQueue on their own."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def test_overflow_wheels_are_made_on_demand_with_the_interval_below_as_tick() ->
     wheel = wheel_at(0)
     wheel.add(task_for(19))
     assert wheel.overflow_wheel is None
-    turn = task_for(20)
-    wheel.add(turn)
+    revolution = task_for(20)
+    wheel.add(revolution)
     assert wheel.overflow_wheel is not None
-    assert turn.task_list is wheel.overflow_wheel.buckets[1]
+    assert revolution.task_list is wheel.overflow_wheel.buckets[1]
     task = task_for(445)
     wheel.add(task)
     second = wheel.overflow_wheel
@@ -117,7 +117,7 @@ def test_the_expiration_is_set_once_per_round_and_the_bucket_queued_once() -> No
         task = task_for(expiration_ms)
         wheel.add(task)
         assert bucket.expiration_ms == 30
-        task.cancel()  # emptied, it stays queued for this round
+        task.cancel()  # The empty bucket stays queued for this round.
         wheel.add(task)
         assert len(wheel.queue) == 1
     assert wheel.queue.poll(1000) is bucket
@@ -159,7 +159,7 @@ def test_removing_an_entry_that_is_in_another_list_has_no_effect() -> None:
     first, second = TimerTaskList(TaskCounter(), 1), TimerTaskList(TaskCounter(), 1)
     entry = TimerTaskEntry()
     first.add(entry)
-    second.add(entry)  # another list took it over
+    second.add(entry)  # Moves it to another list.
     assert (first.task_counter.count, second.task_counter.count) == (0, 1)
     first.remove(entry)
     assert tasks_in(second) == [entry]
