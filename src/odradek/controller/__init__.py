@@ -1,6 +1,9 @@
 """The cluster's metadata: records in a log, an image made by replaying them, and decisions.
 
-A decision looks at the image and a request and answers with records and a response; `replay` is the
-only code that changes an image; `metadata_log` keeps the records, in service and over restarts, and
-tells the broker of what was committed.
+`image` is the metadata in memory, changed only by `replay`; `records` encodes its records and
+`delta` says what a commit changed. A decision takes the image and a request and returns records and
+a response: `decision`, then `topics`, `replica_placement`, `configs` and `brokers`. `metadata_log`
+commits the records, in service and over restarts, and `snapshots` keeps that log short.
+
+Tests: unit/controller
 """

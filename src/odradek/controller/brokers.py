@@ -1,4 +1,4 @@
-"""Registering brokers and giving out producer ids."""
+"""Decisions on brokers: the first record of a cluster, registration, blocks of producer ids."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 class ProducerIdsBlock(NamedTuple):
-    """Producer ids that one broker may give to its clients: `first` to `first + size - 1`."""
+    """Producer ids that one broker may assign to its clients: `first` to `first + size - 1`."""
 
     first: int
     size: int
 
 
 def bootstrap(image: MetadataImage) -> list[object]:
-    """The first records of a new cluster: the version of its metadata."""
+    """Return the first record of a new cluster, its metadata version; none for an existing one."""
     if METADATA_VERSION_FEATURE in image.features:
         return []
     return [FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)]
@@ -43,11 +43,11 @@ def register_broker(
     log_dirs: Sequence[UUID],
     clean: bool,
 ) -> Decision[BrokerRegistration]:
-    """Records by which a broker that has just started takes its place, not fenced.
+    """Return the records that register a broker that has just started, unfenced.
 
-    `epoch` is the offset that the first of the records will get (`MetadataLog.end_offset`). Unless
-    the broker stopped cleanly, partitions it leads get a new leader epoch: records that it lost
-    with the machine's memory must not be taken for the ones that follow under the same offsets.
+    `epoch`: the offset that the first of the records will get (`MetadataLog.end_offset`). Unless
+    the broker stopped cleanly, the partitions that it leads get a new leader epoch: records lost in
+    a power loss must not be confused with later ones at the same offsets.
     """
     broker = BrokerRegistration(
         id=broker_id,
@@ -71,7 +71,7 @@ def register_broker(
 
 
 def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[ProducerIdsBlock]:
-    """A block of ids for a broker; once committed it is never given out again."""
+    """Allocate a block of producer ids to a broker. A committed block is not allocated again."""
     block = ProducerIdsBlock(image.next_producer_id, PRODUCER_ID_BLOCK_SIZE)
     broker = image.brokers.get(broker_id)
     record = ProducerIdsRecord(

@@ -1,12 +1,9 @@
-"""Which resource with settings a request means.
-
-Changing settings of topics and brokers.
+"""Decisions on settings of topics and brokers: IncrementalAlterConfigs, AlterConfigs and
+DescribeConfigs.
 
 IncrementalAlterConfigs sets, deletes, appends to and subtracts from single settings; the older
-AlterConfigs replaces all of a resource. Both come down to the values the resource is to have: those
-are checked as a whole, and there is a record for each that differs from what it has.
-
-Describing settings of topics and brokers: values, where they come from, what they mean.
+AlterConfigs replaces all settings of a resource. Both compute the new values of the resource, check
+them as a whole, and write a record for each value that differs from the current one.
 """
 
 from __future__ import annotations
@@ -39,9 +36,10 @@ NOT_HERE = {8: "broker loggers", 16: "client metrics", 32: "groups"}
 
 
 def resource_of(image: MetadataImage, kind: int, name: str, broker: BrokerConfig) -> ConfigResource:
-    """The resource, which exists. Raises `ApiError`.
+    """Return the resource that a request names. Raises `ApiError` if it does not exist.
 
-    Settings of a broker are served by that broker: `broker` is the configuration of this one.
+    A broker serves only its own settings and the cluster defaults; `broker` is the configuration of
+    this broker.
     """
     if kind == ResourceType.TOPIC:
         return _topic(image, name)
@@ -80,7 +78,7 @@ MAX_VALUE_BYTES = 32_767
 
 
 class Operation(IntEnum):
-    """What to do with a setting."""
+    """The operations of IncrementalAlterConfigs on a setting."""
 
     SET = 0
     DELETE = 1
@@ -89,7 +87,7 @@ class Operation(IntEnum):
 
 
 class Change(NamedTuple):
-    """One setting of a request."""
+    """The change of one setting in a request."""
 
     name: str
     operation: int
@@ -98,7 +96,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ResourceRequest:
-    """One resource of a request. `replace`: what is not named goes."""
+    """One resource of a request. `replace`: settings that are not in it are removed."""
 
     kind: int
     name: str
@@ -117,9 +115,9 @@ def incremental_alter_configs(
     request: incremental.IncrementalAlterConfigsRequest,
     broker: BrokerConfig,
 ) -> Decision[incremental.IncrementalAlterConfigsResponse]:
-    """Records for the settings that change, and an answer for each resource (KIP-339).
+    """Return records for the settings that change, and a result for each resource (KIP-339).
 
-    `broker` is this broker's configuration as of the committed image.
+    `broker`: this broker's configuration in the committed image.
     """
     requested = [
         _ResourceRequest(
@@ -149,7 +147,7 @@ def incremental_alter_configs(
 def alter_configs(
     image: MetadataImage, request: legacy.AlterConfigsRequest, broker: BrokerConfig
 ) -> Decision[legacy.AlterConfigsResponse]:
-    """As `incremental_alter_configs`; each resource keeps no setting that is not named."""
+    """Like `incremental_alter_configs`, but settings that are not in the request are removed."""
     requested = [
         _ResourceRequest(
             item.resource_type,
@@ -195,7 +193,7 @@ def _alter(
 def _records(
     image: MetadataImage, requested: _ResourceRequest, broker: BrokerConfig
 ) -> list[object]:
-    """Records for one resource. Raises `ApiError`."""
+    """Return the records for one resource. Raises `ApiError`."""
     _check_changes(requested.changes)
     if requested.kind == ResourceType.TOPIC and not requested.name:
         raise _invalid_request("Default topic resources are not allowed.")
@@ -229,7 +227,7 @@ def _new_values(
     requested: _ResourceRequest,
     broker: BrokerConfig,
 ) -> dict[str, str]:
-    """The values that the resource is to have."""
+    """Return the values of the resource after the changes."""
     values = {} if requested.replace else dict(image.config(resource))
     for change in requested.changes:
         if change.operation == Operation.DELETE:
@@ -244,7 +242,7 @@ def _new_values(
 def _edited(
     image: MetadataImage, resource: ConfigResource, change: Change, broker: BrokerConfig
 ) -> str:
-    """A list with elements appended or taken away. Raises `ApiError`."""
+    """Return a list setting with elements appended or removed. Raises `ApiError`."""
     current: Settings = broker
     try:
         if resource.type is ResourceType.TOPIC:
@@ -274,7 +272,7 @@ def _check_new_values(
     new_values: Mapping[str, str],
     broker: BrokerConfig,
 ) -> None:
-    """Whether the values can stand, one by one and together. Raises `ApiError`."""
+    """Raise `ApiError` unless the values are valid, each and together."""
     for name, value in new_values.items():
         if len(value.encode()) > MAX_VALUE_BYTES:
             raise _invalid_request(
@@ -307,9 +305,9 @@ NO_MESSAGE = ""
 def describe_configs(
     image: MetadataImage, request: DescribeConfigsRequest, broker: BrokerConfig
 ) -> DescribeConfigsResponse:
-    """An answer for each resource. `broker` is this broker's configuration as of `image`.
+    """Return the settings of each resource. `broker`: this broker's configuration in `image`.
 
-    Names that are asked for and do not exist are left out; an empty list of names means all.
+    Unknown names are left out; an empty list of names means all.
     """
     return DescribeConfigsResponse(
         results=[_describe(image, item, request, broker) for item in request.resources]

@@ -1,8 +1,8 @@
-"""What a decision is: records to submit and the response to give once they are committed.
+"""Decisions: the records to submit for a request, and the response once they are committed.
 
-A decision is a function of the submitted image and a request. It changes nothing: either its
+A decision is a function of the pending image and a request. It changes nothing itself: either its
 records are submitted, all of them in one batch, or nothing happened. Results are per topic or
-resource, as in Kafka: one that is refused does not hold up the others.
+resource, as in Kafka: a refused one does not affect the others.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ MAX_MESSAGE_LENGTH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T]):
-    """Records, and a response that is true once they are committed."""
+    """Records, and the response that is sent once they are committed."""
 
     records: list[object]
     response: T
 
 
 class ApiError(Exception):
-    """One topic or resource is refused; becomes its error code and message in the response.
+    """A topic or resource of a request is refused with this error code and message.
 
-    The message is None where Kafka gives none: the code says it all. A long one is cut, for it may
-    quote a client's string, and what is a string of a request must fit in one of the response.
+    The message is None where Kafka sends none. A long message is cut off, because it may quote a
+    client's string and must fit into a string of the response.
     """
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
@@ -42,7 +42,7 @@ class ApiError(Exception):
 
 
 def check_topic_name(name: str) -> None:
-    """Raises `ApiError` with INVALID_TOPIC_EXCEPTION."""
+    """Raise `ApiError` with INVALID_TOPIC_EXCEPTION if the name is not valid."""
     problem = name_problem(name)
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)

@@ -1,7 +1,8 @@
-"""What a commit changed: handed to those who act on it, beside the image as it is now.
+"""The metadata delta: the topics, partitions, settings and brokers that a commit changed.
 
-Everything is in the order in which it happened, so that acting on it is deterministic. A topic made
-and removed within one commit was never seen by anybody and does not appear.
+Subscribers of the metadata log get it with the new image. Changes are in the order in which they
+happened, so that subscribers act deterministically. A topic created and deleted within one commit
+is left out.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ BROKER_ID_RECORDS = (
 
 
 class MetadataDelta:
-    """The names of what changed; the dictionaries without values are ordered sets.
+    """The keys of everything that changed; dictionaries with None values are ordered sets.
 
-    `deleted` has the topics as they were. `partitions` are new or changed ones of topics that
-    existed before; those of `created` topics are all new. `configs` are resources whose settings
-    changed, among them created topics that came with settings.
+    `deleted` has the topics before their deletion. `partitions` are new or changed partitions of
+    topics that existed before; all partitions of `created` topics are new. `configs` are resources
+    whose settings changed, including created topics with settings.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class MetadataDelta:
 
     @classmethod
     def everything(cls, image: MetadataImage) -> MetadataDelta:
-        """The delta from nothing to `image`: what a broker acts on when it starts."""
+        """Return the delta from an empty image to `image`, for a broker that starts."""
         delta = cls()
         delta.created = {topic.id: None for _, topic in sorted(image.topics.items())}
         delta.configs = dict.fromkeys(sorted(image.configs))
@@ -60,7 +61,7 @@ class MetadataDelta:
         return delta
 
     def add(self, image: MetadataImage, record: object) -> None:
-        """Take in a record that is about to be replayed on `image`."""
+        """Add the change of a record that will be replayed on `image` next."""
         if isinstance(record, TopicRecord):
             self.created[record.topic_id] = None
         elif isinstance(record, PartitionRecord | PartitionChangeRecord):

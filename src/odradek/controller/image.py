@@ -1,15 +1,13 @@
-"""What the image consists of: brokers, topics, partitions, and names of resources with settings.
+"""The metadata image: brokers, topics, partitions, settings and producer ids of the cluster.
+
+Only `MetadataImage.replay` changes an image. It replays the records of a new decision, of a log
+that is loaded and of a snapshot alike, so a restart restores the same image. It validates nothing:
+a record that does not fit raises `ReplayError`, which means damage or a bug.
+
+Two images exist in service: clients are answered from the committed one, and decisions are made on
+the pending one (see `metadata_log`).
 
 Registrations are values: a change makes a new one. Field names are those of Kafka's records.
-
-The image: what the metadata records, replayed in order, amount to.
-
-`replay` is the only code that changes an image. It is the same for records of a decision just made,
-of a log being loaded and of a snapshot, so a restart ends up where the service was. It does not
-judge: a record that does not fit raises `ReplayError`, which is damage or a bug, never an answer.
-
-Two images exist in service: what is committed, from which clients are answered, and what is
-submitted, on which decisions are made (see `metadata_log`).
 """
 
 from __future__ import annotations
@@ -46,14 +44,14 @@ UNASSIGNED_DIRECTORY = ZERO_UUID
 
 
 class ResourceType(IntEnum):
-    """What can have settings, with the codes of the protocol."""
+    """Kinds of resources that have settings, with the protocol's codes."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigResource(NamedTuple):
-    """A thing with settings. The broker resource without a name stands for all brokers."""
+    """A resource with settings. The broker resource with an empty name is the cluster default."""
 
     type: ResourceType
     name: str
@@ -84,7 +82,7 @@ class BrokerRegistration:
 
     @classmethod
     def of(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
-        """The registration that a record says."""
+        """Make the registration of a record."""
         return cls(
             id=record.broker_id,
             epoch=record.broker_epoch,
@@ -104,7 +102,7 @@ class BrokerRegistration:
         )
 
     def record(self) -> RegisterBrokerRecord:
-        """The record that says it."""
+        """Return the record of this registration."""
         return RegisterBrokerRecord(
             broker_id=self.id,
             incarnation_id=self.incarnation_id,
@@ -130,15 +128,15 @@ class BrokerRegistration:
 
     @property
     def default_directory(self) -> UUID:
-        """Where a new replica goes: the one directory there is, or for the broker to say."""
+        """The directory of a new replica: the only one, or unassigned, for the broker to choose."""
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRegistration:
-    """A partition: who has it, who is in sync, who leads.
+    """A partition: its replicas, in-sync replicas and leader.
 
-    The leader epoch rises with every election, the partition epoch with every change at all.
+    The leader epoch rises with every election, the partition epoch with every change.
     """
 
     replicas: tuple[int, ...]
@@ -153,7 +151,7 @@ class PartitionRegistration:
 
     @classmethod
     def of(cls, record: PartitionRecord) -> PartitionRegistration:
-        """The partition as a record says it in full."""
+        """Make the registration of a record, which has all fields."""
         return cls(
             replicas=tuple(record.replicas),
             directories=tuple(record.directories) or (UNASSIGNED_DIRECTORY,) * len(record.replicas),
@@ -167,7 +165,7 @@ class PartitionRegistration:
         )
 
     def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
-        """The partition after a change. Naming a leader is an election, even of the same one."""
+        """Return the partition after a change. A leader in it is an election, even the same one."""
         elected = change.leader != NO_LEADER_CHANGE
         recovery = change.leader_recovery_state
         return replace(
@@ -196,7 +194,7 @@ class PartitionRegistration:
         )
 
     def record(self, topic_id: UUID, partition: int) -> PartitionRecord:
-        """The record that says it in full."""
+        """Return the record of this registration, with all fields."""
         return PartitionRecord(
             partition_id=partition,
             topic_id=topic_id,
@@ -214,7 +212,7 @@ class PartitionRegistration:
 
 @dataclass(slots=True)
 class TopicImage:
-    """A topic and its partitions by number, which are 0 to `len(partitions) - 1`."""
+    """A topic and its partitions by number, 0 to `len(partitions) - 1`."""
 
     name: str
     id: UUID
@@ -225,7 +223,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class ReplayError(Exception):
-    """A record that does not fit those before it: the log is damaged, or there is a bug."""
+    """A record does not fit those before it: the log is damaged, or there is a bug."""
 
 
 class MetadataImage:
@@ -244,58 +242,54 @@ class MetadataImage:
     # Reading
 
     def topic(self, name: str) -> TopicImage | None:
-        """A topic by name."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
-        """A topic by id."""
         return self.topics_by_id.get(topic_id)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a topic."""
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def partition(self, topic_id: UUID, partition: int) -> PartitionRegistration | None:
-        """A partition by the id of its topic."""
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.partitions.get(partition)
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
-        """What was set for a resource, by name. Not a copy: do not keep it."""
+        """Return the values set for a resource, by name. Not a copy: do not keep it."""
         return self.configs.get(resource, NOTHING)
 
     def topic_config(self, name: str) -> Mapping[str, str]:
-        """What was set for a topic."""
+        """Return the values set for a topic."""
         return self.config(ConfigResource(ResourceType.TOPIC, name))
 
     def broker_config(self, broker_id: int | None) -> Mapping[str, str]:
-        """What was set for a broker, or with None for all of them."""
+        """Return the values set for a broker, or with None the cluster defaults."""
         name = "" if broker_id is None else str(broker_id)
         return self.config(ConfigResource(ResourceType.BROKER, name))
 
     def colliding_topic(self, name: str) -> str | None:
-        """Another topic whose name differs only in `.` and `_`, which metrics cannot tell apart."""
+        """Return a topic whose name differs only in `.` and `_`, which are the same in metrics."""
         others = self._colliding_names.get(name.replace(".", "_"), set()) - {name}
         return min(others, default=None)
 
     def partition_count(self) -> int:
-        """Partitions of all topics."""
+        """Return the number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics.values())
 
     # Changing
 
     def replay(self, record: object) -> None:
-        """Take in one record. Raises `ReplayError` if it does not fit."""
+        """Apply one record. Raises `ReplayError` if it does not fit."""
         action = REPLAY.get(type(record))
         if action is None:
-            raise ReplayError(f"{type(record).__name__} has no meaning to this image")
+            raise ReplayError(f"{type(record).__name__} is not known to this version")
         action(self, record)
 
     def _topic_of(self, topic_id: UUID, record: object) -> TopicImage:
         topic = self.topics_by_id.get(topic_id)
         if topic is None:
-            raise ReplayError(f"{record} is about a topic that does not exist")
+            raise ReplayError(f"{record} names a topic that does not exist")
         return topic
 
     def _replay_topic(self, record: TopicRecord) -> None:
@@ -314,7 +308,7 @@ class MetadataImage:
         topic = self._topic_of(record.topic_id, record)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
-            raise ReplayError(f"{record} is about a partition that does not exist")
+            raise ReplayError(f"{record} names a partition that does not exist")
         topic.partitions[record.partition_id] = partition.merge(record)
 
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
@@ -329,7 +323,7 @@ class MetadataImage:
 
     def _replay_config(self, record: ConfigRecord) -> None:
         if record.resource_type not in (ResourceType.TOPIC, ResourceType.BROKER):
-            raise ReplayError(f"{record} is about a kind of resource that has no settings here")
+            raise ReplayError(f"{record} has a resource type that has no settings in this version")
         resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
         if record.value is not None:
             self.configs.setdefault(resource, {})[record.name] = record.value
@@ -346,7 +340,7 @@ class MetadataImage:
     def _registered(self, broker_id: int, epoch: int, record: object) -> BrokerRegistration:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
-            raise ReplayError(f"{record} is about a registration that does not exist")
+            raise ReplayError(f"{record} names a broker registration that does not exist")
         return broker
 
     def _replay_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
@@ -379,16 +373,16 @@ class MetadataImage:
 
     def _replay_producer_ids(self, record: ProducerIdsRecord) -> None:
         if record.next_producer_id <= self.next_producer_id:
-            raise ReplayError(f"{record} would give out producer ids a second time")
+            raise ReplayError(f"{record} would allocate producer ids a second time")
         self.next_producer_id = record.next_producer_id
 
     def _replay_nothing(self, record: NoOpRecord) -> None:
-        """A sign of life."""
+        """A NoOpRecord changes nothing."""
 
     # As a whole
 
     def copy(self) -> MetadataImage:
-        """Another image of the same content, sharing the registrations, which never change."""
+        """Return a copy that shares the registrations, which never change."""
         other = MetadataImage(self.cluster_id)
         other.brokers = dict(self.brokers)
         for topic in self.topics.values():
@@ -401,7 +395,7 @@ class MetadataImage:
         return other
 
     def records(self) -> Iterator[object]:
-        """Records that, replayed on an empty image, make this one: the content of a snapshot."""
+        """Yield the records that make this image from an empty one: the contents of a snapshot."""
         for feature, level in sorted(self.features.items()):
             yield FeatureLevelRecord(name=feature, feature_level=level)
         for _, broker in sorted(self.brokers.items()):
@@ -425,7 +419,7 @@ class MetadataImage:
 
 
 def config_record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
-    """The record that sets, or with None removes, a setting."""
+    """Return the record that sets a setting, or with None removes it."""
     return ConfigRecord(
         resource_type=resource.type, resource_name=resource.name, name=name, value=value
     )

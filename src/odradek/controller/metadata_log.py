@@ -1,32 +1,28 @@
-"""The metadata log in service: submit, commit, publish, and snapshots that keep it short.
+"""The metadata log: opening it, submitting, committing and publishing records.
 
-    submit(records)   one batch at the end of the log; replayed on `pending` at once
-    [fsync]           started at the end of the event: many submits share one
-    commit            the same records replayed on `committed`; `committed_offset` moves
-    publish           subscribers get the delta and the committed image
+    submit(records)   appends one batch to the log and replays it on `pending` at once
+    [fsync]           starts at the end of the event: many submits share one
+    commit            replays the same records on `committed` and moves `committed_offset`
+    publish           gives subscribers the delta and the committed image
 
-Decisions look at `pending`, so two of them in one tick cannot contradict each other. Clients are
-answered from `committed`, and a decision's reply is released when `committed_offset` has reached
-what `submit` returned, also if there was nothing to submit: the decision may rest on records that
-are not committed yet. With one voter, what is on this disk is committed; with more, a quorum will
-say so.
+Decisions use `pending`, so two of them in one event cannot contradict each other. Clients are
+answered from `committed`. The reply to a decision is sent when `committed_offset` reaches the
+offset that `submit` returned, also for a decision without records: it may depend on records that
+are not committed yet. There is one voter, so records are committed once they are on this disk.
 
     <data directory>/__cluster_metadata-0/
         *.log *.index *.timeindex   a log like any other
-        durable-ends                how far it is known to be on disk (see `log.recovery`)
-        *.checkpoint                snapshots (see `snapshot` and `metadata_snapshots`)
+        durable-ends                how far it is durable (see `log.durable_ends`)
+        *.checkpoint                snapshots (see `snapshots`)
 
-Damage below the durable end of the log itself stops the start (`LogDamaged`); metadata is never
-guessed.
+Opening loads the newest sound snapshot and replays the records after it, in order. Every replayed
+batch is verified first: opening a log reads only the part after its recovery point, and for other
+logs clients verify the rest. Damage below the durable end stops the start (`LogDamaged`), since
+metadata cannot be guessed.
 
-All methods are the owner thread's. If the disk fails the log is fenced: `failed` is told once,
-`submit` raises from then on, and nothing is committed any more. If it is full, what was refused is
+All methods are the owner thread's. If the disk fails the log is fenced: `failed` is called once,
+`submit` raises from then on, and nothing more is committed. If the disk is full, a refused batch is
 not in the log, and a snapshot is tried again when one is due.
-
-Opening the metadata log: the newest sound snapshot, and the records after it, in order.
-
-Every batch that is replayed passes its checksum first. Opening a log reads no more than what came
-after its recovery point, which after a clean stop is nothing; of data, clients check the rest.
 """
 
 from __future__ import annotations
@@ -61,11 +57,11 @@ Subscriber = Callable[[MetadataDelta, MetadataImage], None]
 
 
 class RecordsTooLarge(ValueError):
-    """The records of one decision are more than a batch of this log may have."""
+    """The records of one decision exceed the size of a batch of this log."""
 
 
 class MetadataLog:
-    """The cluster's metadata of a single voter. Made by `metadata_start.open_metadata_log`."""
+    """The metadata log of a single voter. Made by `open_metadata_log`."""
 
     def __init__(
         self,
@@ -108,25 +104,26 @@ class MetadataLog:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return self._log.log_end_offset
 
     @property
     def epoch(self) -> int:
-        """The epoch in which this node leads the metadata: one more with every start."""
+        """The epoch in which this node leads the metadata; it rises with every start."""
         return self._epoch
 
     @property
     def idle(self) -> bool:
-        """Nothing waits for the disk, and nothing is on a worker."""
+        """True if nothing waits for the disk and no work is on a worker."""
         waiting = self._waiting or self._flushing or self._syncing
         return not waiting and self._snapshots.idle
 
     def submit(self, records: Sequence[object]) -> int:
-        """Append the records of a decision on `pending` as one batch.
+        """Append the records of a decision as one batch and replay them on `pending`.
 
-        Returns what `committed_offset` must reach for the decision to hold. `RecordsTooLarge`, or
-        `OSError`: nothing was submitted; after `LogDirFailure` nothing ever will be.
+        The decision is committed when `committed_offset` reaches the returned offset. After
+        `RecordsTooLarge` or `OSError` nothing was submitted; after `LogDirFailure` every later call
+        raises it, too.
         """
         if self.failure is not None:
             raise self.failure
@@ -135,8 +132,8 @@ class MetadataLog:
         data = batch_of(records, self._env.clock.wall_ms())
         if len(data) > MAX_BATCH_BYTES:
             raise RecordsTooLarge(
-                f"{len(records)} metadata records take {len(data)} bytes; "
-                f"at most {MAX_BATCH_BYTES} go together"
+                f"{len(records)} metadata records take {len(data)} bytes, more than the "
+                f"{MAX_BATCH_BYTES} of a batch"
             )
         batch = ValidBatch(data, RecordBatchHeader(data, 0), 0, False)
         info = self._log.append(batch, self._epoch, self._env.clock.wall_ms())
@@ -156,9 +153,7 @@ class MetadataLog:
             self._env.call_soon(self._begin_flush)
 
     def commit_now(self) -> None:
-        """Commit all that was submitted before returning. Blocks: for starting, when nothing is
-        served yet.
-        """
+        """Commit everything that was submitted. Blocks: only for a start, before serving."""
         flush = self._log.begin_flush()
         if flush is not None:
             self._flushing = True
@@ -199,7 +194,10 @@ class MetadataLog:
         self.snapshot_if_due()
 
     def _sync_durable_ends(self) -> None:
-        """Nobody waits for it: it tells damage from a torn tail, should the power fail."""
+        """Sync `durable-ends`, which tells damage from a torn tail after a power loss.
+
+        Nothing waits for it.
+        """
         if self._syncing:
             return
         self._syncing = True
@@ -234,7 +232,7 @@ class MetadataLog:
     # Snapshots
 
     def snapshot_if_due(self) -> bool:
-        """Begin a snapshot if enough was committed, or enough time went by, since the last."""
+        """Begin a snapshot if enough was committed, or enough time has passed, since the last."""
         return self._snapshots.begin_if_due(self.committed, self.committed_offset)
 
     def snapshot(self) -> None:
@@ -242,14 +240,14 @@ class MetadataLog:
         self._snapshots.begin(self.committed, self.committed_offset)
 
     def _postpone(self, what: str, error: BaseException) -> None:
-        """What keeps the log short did not succeed: the disk failed, or has no room now."""
+        """Handle a failed step of a snapshot: fail with the disk, or log that it is tried again."""
         if not isinstance(error, OSError):
             raise error
         judged = self._log.fence.classify(error)
         if isinstance(judged, LogDirFailure):
             self._fail(judged)
         else:
-            logger.error("%s of the cluster's metadata is put off: %s", what, error)
+            logger.error("%s of the metadata log failed: %s; trying again later", what, error)
 
     def close(self) -> None:
         """Flush and close the files. Blocks."""
@@ -274,11 +272,11 @@ def open_metadata_log(
     cache: IndexCache,
     failed: Callable[[OSError], None],
 ) -> tuple[MetadataLog, list[str]]:
-    """The metadata log of a data directory, made if there is none; and problems to tell of.
+    """Open the metadata log of a data directory, or make one; return it and the problems found.
 
-    Blocks: for starting, before anything is served. Raises `LogDamaged` if records are missing or
-    make no sense, `OSError`. `fence` and `cache` are those of the data directory. `failed` is
-    called once if the disk fails later.
+    Blocks: only for a start, before serving. Raises `LogDamaged` if records are missing or cannot
+    be replayed; `OSError`. `fence` and `cache` are those of the data directory. `failed` is called
+    once if the disk fails later.
     """
     directory = f"{data_directory}/{METADATA_DIRECTORY}"
     env.disk.make_directory(directory)
@@ -331,12 +329,12 @@ def _open(
 
 
 def _check_joined(loaded: LoadedSnapshot, log: Log) -> None:
-    """The log begins at or before the end of the snapshot, and does not end before it."""
+    """Raise `LogDamaged` unless the end of the snapshot is in the log."""
     end = loaded.id.end_offset
     if not log.log_start_offset <= end <= log.log_end_offset:
         raise LogDamaged(
             log.directory,
-            f"metadata up to offset {end} is in a sound snapshot, but the log has "
+            f"the newest sound snapshot ends at offset {end}, but the log has offsets "
             f"{log.log_start_offset} to {log.log_end_offset}; restore the directory from a backup",
         )
 

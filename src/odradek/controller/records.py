@@ -1,9 +1,9 @@
-"""Metadata records as batches of the metadata log.
+"""Encoding of metadata records as batches of the metadata log and of snapshots.
 
-The records of one decision are one batch, so that a torn write takes all of them or none. Which
-version of a record is written follows from the cluster's `metadata.version`; every version is read.
-A broker of a version to come may have written records unknown here: those raise `ProtocolError`,
-and the broker does not start, rather than forgetting them.
+The records of one decision are one batch, so that a torn write loses all of them or none. The
+version of a written record follows from the cluster's `metadata.version`; every version is read.
+Unknown records, which a newer broker may have written, raise `ProtocolError`: the broker does not
+start, so that they are not lost.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ WRITTEN_VERSIONS: dict[type[object], int] = {
     PartitionRecord: 1,
     PartitionChangeRecord: 1,
 }
-"""Versions with directories, without eligible leader replicas; of all other records 0."""
+"""Versions with directories and without eligible leader replicas; 0 for all other records."""
 
 
 def batch_of(
     records: Iterable[object], timestamp_ms: int, *, base_offset: int = 0, leader_epoch: int = -1
 ) -> bytes:
-    """One batch; a log stamps its own base offset and leader epoch on it."""
+    """Encode records as one batch; a log stamps its own base offset and leader epoch on it."""
     builder = RecordBatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch)
     for record in records:
         version = WRITTEN_VERSIONS.get(type(record), 0)
@@ -46,9 +46,9 @@ def batch_of(
 
 
 def records_in(data: bytes, header: RecordBatchHeader) -> Iterator[object]:
-    """The records of a batch; none of a control batch, which are the log's own.
+    """Decode the records of a batch; a control batch has none.
 
-    Raises `ProtocolError`, and what `record_batch.records_of` raises.
+    Raises `ProtocolError` and the errors of `record_batch.records_of`.
     """
     if header.is_control:
         return

@@ -1,12 +1,10 @@
-"""Which brokers get the replicas of new partitions.
+"""Replicas of new partitions: automatic placement on brokers, and manual assignments.
 
-Brokers of one rack are shuffled, then racks take turns, so that neighbours in the resulting ring
-stand in different racks. Partition *i* takes consecutive brokers of the ring from a start that
-moves on by one per partition (leaders are spread evenly), and by one more each time round (the
-followers of one broker's partitions are spread too). Fenced brokers hold replicas only where there
-are too few others, and never the first.
-
-Replicas that an administrator names, and what a new partition starts as.
+Placement is like Kafka's StripedReplicaPlacer. The brokers of a rack are shuffled, then racks
+alternate in a ring, so that neighbours are in different racks. Partition *i* gets consecutive
+brokers of the ring. The start moves by one per partition, which spreads leaders evenly, and by one
+more each round, which spreads the followers of one broker's partitions. A fenced broker gets a
+replica only if there are too few others, and never the first.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from odradek.model.errors import ErrorCode
 def place_replicas(
     brokers: Iterable[BrokerRegistration], partitions: int, factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """Replicas for each of `partitions`, the preferred leader first.
+    """Return the replicas of each of `partitions`, the preferred leader first.
 
-    The caller has checked that there are `factor` brokers and one of them is not fenced.
+    There must be `factor` brokers, and one of them must not be fenced.
     """
     registered = sorted(brokers, key=lambda broker: broker.id)
     active = _ring([broker for broker in registered if not broker.fenced], random)
@@ -56,7 +54,7 @@ def _ring(brokers: Sequence[BrokerRegistration], random: Random) -> list[int]:
         racks.setdefault(broker.rack or "", []).append(broker.id)
     queues = [_shuffled(racks[rack], random) for rack in sorted(racks)]
     rounds = max((len(queue) for queue in queues), default=0)
-    return [queue[turn] for turn in range(rounds) for queue in queues if turn < len(queue)]
+    return [queue[number] for number in range(rounds) for queue in queues if number < len(queue)]
 
 
 def _shuffled(items: Sequence[int], random: Random) -> list[int]:
@@ -65,9 +63,10 @@ def _shuffled(items: Sequence[int], random: Random) -> list[int]:
 
 
 def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None) -> int:
-    """The replication factor of an assignment; `factor` is that of the partitions before, if any.
+    """Return the replication factor of a manual assignment.
 
-    Raises `ApiError` with INVALID_REPLICA_ASSIGNMENT.
+    `factor`: that of the partitions before it, or None. Raises `ApiError` with
+    INVALID_REPLICA_ASSIGNMENT.
     """
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")
@@ -96,7 +95,7 @@ def _invalid(message: str) -> ApiError:
 
 
 def new_partition(image: MetadataImage, replicas: tuple[int, ...]) -> PartitionRegistration:
-    """A partition at its beginning: whoever is not fenced is in sync, the first of them leads."""
+    """Make a new partition: its unfenced replicas are in sync, and the first of them leads."""
     isr = tuple(broker_id for broker_id in replicas if not image.brokers[broker_id].fenced)
     return PartitionRegistration(
         replicas=replicas,

@@ -1,4 +1,6 @@
-"""Snapshots of the image: files from which a start goes on, so that the log can be short.
+"""Snapshots of the metadata image, which keep the metadata log short.
+
+A snapshot is a file in KRaft's format:
 
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint
 
@@ -6,23 +8,22 @@
     batches         the records of `MetadataImage.records`, with offsets from 1 on
     control batch   SNAPSHOT_FOOTER   version i16 0, tags
 
-which is KRaft's own form. The name says which records of the log are contained: those before the
-end offset. A file counts only if every batch of it passes its checksum and the footer is its end.
-It is written beside and renamed, so a crash leaves no half of one under this name; what a disk did
-to it later is found when it is read, and the one before it is used instead.
+It contains the records of the log before the end offset. It is valid only if every batch has a
+correct checksum and it ends with the footer. It is written under another name and renamed, so a
+crash leaves no partial one. Later damage is found when it is read, and the one before it is used.
 
-Snapshots that keep the metadata log short: when one is due, and what may go once it is written.
+`MetadataSnapshots` writes one when it is due:
 
-    begin     the committed image, copied, goes to a worker
-    written   by the worker: the file (see `snapshot`); all but the two newest removed
-    shorten   the log starts at the older of the two from now on: it is rolled, and segments before
-              that are renamed, then removed, on a worker
+    begin     a copy of the committed image goes to a worker
+    work      the worker writes the file and removes all but the two newest
+    written   the log starts at the older of the two from now on: it is rolled, and the segments
+              before that are renamed, then removed, on a worker
 
-The two newest snapshots stay, and the log reaches back to the older of them: if the newest turns
-out to be damaged, a start takes the one before and loses nothing.
+The two newest snapshots are kept, and the log reaches back to the older one: if the newest is
+damaged, a start uses the one before it and loses nothing.
 
-Nothing here is needed for an acknowledgement. If the disk fails, or has no room, `postponed` is told
-why and the next snapshot that is due tries again. Owner thread.
+No acknowledgement waits for a snapshot. If the disk fails or is full, `postponed` is called with
+the error, and the next snapshot that is due tries again. Owner thread.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ VERSION = b"\x00\x00"
 
 
 class BadSnapshot(Exception):
-    """A snapshot file that cannot be believed."""
+    """The snapshot file is damaged."""
 
 
 class SnapshotId(NamedTuple):
-    """What a snapshot contains: the log's records before `end_offset`, the last of `epoch`."""
+    """A snapshot of the log's records before `end_offset`, the last of which is of `epoch`."""
 
     end_offset: int
     epoch: int
@@ -64,13 +65,13 @@ class SnapshotId(NamedTuple):
 
 
 def list_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
-    """The snapshots in a directory, oldest first."""
+    """Return the snapshots in a directory, oldest first."""
     found = (NAME.fullmatch(name) for name in disk.list(directory))
     return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
 
 
 def encode(image: MetadataImage, timestamp_ms: int) -> bytes:
-    """The content of the file. `timestamp_ms`: of the last record it stands for."""
+    """Return the contents of the file. `timestamp_ms`: of the last record in it."""
     header = VERSION + timestamp_ms.to_bytes(8, "big", signed=True) + NO_TAGS
     parts = [_control(ControlRecordType.SNAPSHOT_HEADER, header, 0, timestamp_ms)]
     offset = 1
@@ -90,7 +91,7 @@ def _control(kind: ControlRecordType, value: bytes, offset: int, timestamp_ms: i
 
 
 def decode(data: bytes, cluster_id: str) -> MetadataImage:
-    """The image of a file's content. Raises `BadSnapshot`."""
+    """Return the image in a file. Raises `BadSnapshot`."""
     image = MetadataImage(cluster_id)
     try:
         for record in _records(data):
@@ -118,7 +119,7 @@ def _records(data: bytes) -> Iterator[object]:
 
 
 class LoadedSnapshot(NamedTuple):
-    """The newest sound snapshot, or an empty image; and what was wrong with newer ones."""
+    """The newest sound snapshot or an empty image, and the problems with newer ones."""
 
     image: MetadataImage
     id: SnapshotId
@@ -126,7 +127,7 @@ class LoadedSnapshot(NamedTuple):
 
 
 def load_newest(disk: Disk, directory: str, cluster_id: str) -> LoadedSnapshot:
-    """The image to start from. Raises `OSError` if the disk does."""
+    """Load the newest sound snapshot. Raises `OSError` if the disk does."""
     problems: list[str] = []
     for snapshot in reversed(list_snapshots(disk, directory)):
         path = f"{directory}/{snapshot.file_name}"
@@ -141,7 +142,7 @@ SNAPSHOTS_KEPT = 2
 
 
 class MetadataSnapshots:
-    """Of one metadata log. At most one is being written."""
+    """Writes the snapshots of one metadata log, one at a time."""
 
     def __init__(
         self,
@@ -156,8 +157,8 @@ class MetadataSnapshots:
         log_rolled: Callable[[], None],
         postponed: Callable[[str, BaseException], None],
     ) -> None:
-        """`in_service`: whether the log may still be changed; `log_rolled`: it wants a flush;
-        `postponed`: what did not succeed, and why.
+        """`in_service`: returns True while the log may be changed; `log_rolled`: called when the
+        log needs a flush; `postponed`: called with a failed step and its error.
         """
         self._env = env
         self._log = log
@@ -175,15 +176,15 @@ class MetadataSnapshots:
 
     @property
     def idle(self) -> bool:
-        """Nothing is on a worker."""
+        """True if no work is on a worker."""
         return not (self._writing or self._removing)
 
     def appended(self, count: int) -> None:
-        """The log has grown by this many bytes."""
+        """Count bytes that were appended to the log."""
         self._bytes_since += count
 
     def begin_if_due(self, committed: MetadataImage, end_offset: int) -> bool:
-        """Begin one if enough was committed, or enough time went by, since the last."""
+        """Begin a snapshot if enough was committed, or enough time has passed, since the last."""
         if self._writing or end_offset == self._last.end_offset:
             return False
         waited_ms = self._env.clock.monotonic_ms() - self._begun_ms
@@ -194,7 +195,7 @@ class MetadataSnapshots:
         return True
 
     def begin(self, committed: MetadataImage, end_offset: int) -> None:
-        """Write the committed image on a worker; then forget the log before the one before it."""
+        """Write the committed image on a worker, then shorten the log."""
         assert not self._writing, "one snapshot at a time"
         identity = SnapshotId(end_offset, self._epoch)
         path = f"{self._log.directory}/{identity.file_name}"

@@ -1,12 +1,8 @@
-"""Creating topics: CreateTopics requests, and topics created because somebody asked for them.
+"""Decisions on topics: CreateTopics, automatic creation, CreatePartitions, DeleteTopics.
 
-Order of the checks, as in Kafka, so that a request with several faults gets the same answer: twice
-in the request; name; exists; collides; settings; assignments; replication factor and partition
-count; too much for one request.
-
-Adding partitions to topics that exist.
-
-Deleting topics, by name or by id.
+A topic to be created is checked in Kafka's order, so that a request with several errors gets the
+same answer: twice in the request; name; exists; collides; settings; assignments; replication factor
+and partition count; too many partitions in one request.
 """
 
 from __future__ import annotations
@@ -65,10 +61,10 @@ DEFAULT = -1
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, broker: BrokerConfig, random: Random
 ) -> Decision[CreateTopicsResponse]:
-    """Records for the topics that can be created, and an answer for each that was asked for.
+    """Return records for the topics that can be created, and a result for each topic.
 
-    With `validate_only` there are no records, and the same answers. Topics without a word on
-    partitions, replicas or settings get those that `broker` says.
+    With `validate_only` there are no records, and the results are the same. Defaults for
+    partitions, replicas and settings come from `broker`.
     """
     counts = Counter(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if counts[topic.name] == 1]
@@ -114,7 +110,7 @@ def _all_refused(
 
 
 class _Creation:
-    """One request's topics: each sees those before it."""
+    """The topics of one request: each is checked against those before it, too."""
 
     def __init__(self, image: MetadataImage, broker: BrokerConfig, random: Random) -> None:
         self.image = image
@@ -160,7 +156,7 @@ class _Creation:
             )
 
     def _configs(self, values: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """All settings of a topic that is given these; topics given the same share the list."""
+        """Describe all settings of a topic with these values; equal values share the list."""
         key = frozenset(values.items())
         if key not in self._settings:
             try:
@@ -248,7 +244,7 @@ class _Creation:
 
 
 def check_replication_factor(image: MetadataImage, factor: int) -> None:
-    """Raises `ApiError` unless there are brokers for this many replicas."""
+    """Raise `ApiError` unless there are enough brokers for this replication factor."""
     if factor > len(image.brokers):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -289,7 +285,7 @@ def _described(config: TopicConfig, values: Mapping[str, str]) -> list[Creatable
 def create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, random: Random
 ) -> Decision[CreatePartitionsResponse]:
-    """Records for the new partitions, and an answer for each topic that was named."""
+    """Return records for the new partitions, and a result for each topic."""
     counts = Counter(topic.name for topic in request.topics)
     records: list[object] = []
     results = [
@@ -376,10 +372,10 @@ TOPICS_SINCE = 6
 def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, version: int, *, enabled: bool
 ) -> Decision[DeleteTopicsResponse]:
-    """Records for the topics that can be deleted, and an answer for each that was named.
+    """Return records for the topics that can be deleted, and a result for each topic.
 
-    `version` is that of the request; `enabled` is `delete.topic.enable`. A topic that is named
-    twice, also once by name and once by id, is not deleted.
+    `version`: of the request. `enabled`: `delete.topic.enable`. A topic that is there twice, maybe
+    once by name and once by id, is not deleted.
     """
     requested = (
         list(request.topics)
@@ -407,7 +403,7 @@ def delete_topics(
 def _grouped(
     image: MetadataImage, requested: Iterable[DeleteTopicState]
 ) -> list[tuple[list[DeleteTopicState], TopicImage | ApiError]]:
-    """What was asked for, with all that mean the same topic in one group."""
+    """Group the items of the request by the topic that they name."""
     groups: dict[object, tuple[list[DeleteTopicState], TopicImage | ApiError]] = {}
     for state in requested:
         found = _find(image, state)
@@ -448,7 +444,7 @@ def _duplicate(state: DeleteTopicState) -> ApiError:
 def _duplicate_result(
     topic: TopicImage, states: Iterable[DeleteTopicState]
 ) -> DeletableTopicResult:
-    """The answer for a topic named more than once; it says no more of it than the request did."""
+    """Return the result for a topic that is there twice, with only the fields of the request."""
     names = {state.name for state in states}
     if None not in names:
         message, name, topic_id = "Duplicate topic name.", topic.name, ZERO_UUID
