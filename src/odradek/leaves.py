@@ -1,16 +1,17 @@
-"""Which modules are compiled, and the promise that an edit never runs against a stale binary.
+"""The modules that mypyc compiles, and the import hook that never loads a stale binary.
 
 The leaves are ordinary typed Python. `make compile` (and a wheel built with `ODRADEK_COMPILE=1`)
-turns them into extension modules with mypyc and writes `compiled_leaves.json`: a digest of every
-source that was compiled. Python prefers an extension module to the `.py` beside it, so `install`,
-called by the package before any leaf is imported, puts a finder in front that loads the sources
-instead whenever
+compiles them to extension modules and writes `compiled_leaves.json` with a digest of each source.
+Python prefers an extension module to the `.py` beside it. The package calls `install` before it
+imports any leaf: it adds a finder that loads the sources instead if
 
-- `ODRADEK_INTERPRETED=1` asks for it (the tests of the leaves run in both forms), or
-- a source no longer has the digest it was compiled from, or nothing says what was compiled.
+- `ODRADEK_INTERPRETED=1` is set (the tests of the leaves run in both forms), or
+- a source has changed since it was compiled, or the manifest is missing.
 
-Leaves call each other natively, so it is all of them or none. This module is imported by every
-start, so it imports next to nothing.
+Leaves call each other natively, so either all are compiled or none. Every start imports this
+module, so it imports as little as possible.
+
+Tests: unit/test_leaves.py
 """
 
 from __future__ import annotations
@@ -125,25 +126,25 @@ MANIFEST = os.path.join(PACKAGE, "compiled_leaves.json")
 
 
 def source_of(leaf: str) -> str:
-    """Path of the source of a leaf, given its dotted module name."""
+    """The path of the source of a module, given its dotted name."""
     return os.path.join(PACKAGE, *leaf.split(".")[1:]) + ".py"
 
 
 def digest(leaf: str) -> str:
-    """Of a leaf's source: size and CRC-32, which no edit leaves as they were."""
+    """The size and CRC-32 of a leaf's source."""
     with open(source_of(leaf), "rb") as source:
         data = source.read()
     return f"{len(data)}-{zlib.crc32(data):08x}"
 
 
 def manifest() -> str:
-    """What `compiled_leaves.json` says when it was written from the sources that are here now."""
+    """The content of `compiled_leaves.json` for the present sources."""
     lines = (f' "{leaf}": "{digest(leaf)}"' for leaf in LEAVES)
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def is_compiled_from_these_sources() -> bool:
-    """Whether there are extension modules and they were compiled from the sources as they are."""
+    """True if the extension modules were compiled from the present sources."""
     try:
         with open(MANIFEST, encoding="utf-8") as written:
             return written.read() == manifest()
@@ -152,9 +153,7 @@ def is_compiled_from_these_sources() -> bool:
 
 
 def mode() -> str:
-    """`compiled` or `interpreted`: the form in which the leaves run in this process, with the
-    reason.
-    """
+    """`compiled`, or `interpreted` with the reason: the form of the leaves in this process."""
     if not os.path.exists(MANIFEST):
         return "interpreted (not compiled)"
     if os.environ.get("ODRADEK_INTERPRETED") == "1":
@@ -165,16 +164,16 @@ def mode() -> str:
 
 
 def install() -> None:
-    """Make the leaves load from source where the compiled form is not wanted or no longer true."""
+    """Make the leaves load from their sources if the compiled form is stale or not wanted."""
     if any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
         return
-    # Extensions without a manifest, left by a compilation that was broken off, are not used either.
+    # An interrupted compilation leaves extensions without a manifest. They are not used either.
     if os.environ.get("ODRADEK_INTERPRETED") == "1" or not is_compiled_from_these_sources():
         sys.meta_path.insert(0, SourceFinder())
 
 
 class SourceFinder:
-    """Finds the leaves in their `.py` files, before the import system sees the extensions."""
+    """Finds leaves in their `.py` files, before the import system finds the extensions."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,3 +1,7 @@
-"""Words everybody shares: the environment seam, identifiers, error codes, units. Imports nothing of
-Odradek.
+"""What every package uses: the environment, topics and ids, error codes. Imports no other package.
+
+In reading order: `env` (clock, randomness, network and disk as arguments) · `topics` (names, ids) ·
+`errors` (Kafka's error codes) · `byte_ranges` (bytes that are not copied) · `java_hash`.
+
+Tests: unit/model
 """

@@ -38,7 +38,7 @@ class ByteRange:
         return self.end - self.start
 
     def view(self) -> memoryview:
-        """The bytes without a copy."""
+        """The bytes, not copied."""
         return memoryview(self.data)[self.start : self.end]
 
     def __bytes__(self) -> bytes:
@@ -46,9 +46,7 @@ class ByteRange:
 
 
 class FileSlice:
-    """`length` bytes of `file` from `offset`. Its maker has pinned the file; `release` it exactly
-    once.
-    """
+    """`length` bytes of `file` from `offset`. The file is pinned: call `release` exactly once."""
 
     __slots__ = ("file", "length", "offset")
 
@@ -72,9 +70,7 @@ class FileSlice:
         return self.length
 
     def read(self) -> bytes:
-        """The bytes themselves, for the paths that need them (`Transport`s without sendfile,
-        tests).
-        """
+        """Read the bytes, for transports without sendfile and for tests."""
         return self.file.read(self.offset, self.length)
 
     def release(self) -> None:

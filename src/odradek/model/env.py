@@ -1,12 +1,11 @@
-"""The environment seam: everything that deciding code may not reach for itself.
+"""The environment: clock, randomness, network, disk and workers, as arguments of deciding code.
 
-Log, replication, coordinators, purgatories and clients get clock, randomness, network, disk and
-worker pool as arguments of these types. The real ones are thin (`network.selector`,
-`network.workers`, `log.files`); the simulated ones (`testing`) run a whole broker with its clients
-under one seeded scheduler, faster than real time.
+Log, replication, coordinators, purgatories and clients get them as values of these types. The real
+ones are thin (`network.reactor`, `network.workers`, `log.files`). The simulated ones (`testing`)
+run a whole broker with its clients under one seeded scheduler, faster than real time.
 
-Everything here is called on the owner thread, except the function given to `Offload.submit`, which
-runs on a worker.
+All methods are called on the owner thread. Only the function given to `Offload.submit` runs on a
+worker.
 """
 
 from __future__ import annotations
@@ -20,21 +19,19 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Clock(Protocol):
-    """Two clocks: one that only goes forward, for waiting; one that people set, for timestamps."""
+    """A monotonic clock for timeouts, and the wall clock for timestamps."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since an arbitrary start; never goes back. For deadlines."""
+        """Milliseconds since an arbitrary start; they never decrease. For deadlines."""
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch. For record timestamps and retention, never for
-        waiting.
-        """
+        """Milliseconds since the Unix epoch. For record timestamps and retention, never for timeouts."""
         ...
 
 
 class Random(Protocol):
-    """The one source of chance (a `random.Random` fits)."""
+    """The only source of randomness (a `random.Random` fits)."""
 
     def getrandbits(self, bits: int, /) -> int: ...
 
@@ -46,38 +43,36 @@ class File(Protocol):
     def path(self) -> str: ...
 
     def size(self) -> int:
-        """Bytes in the file, from memory: no system call."""
+        """Bytes in the file, without a system call."""
         ...
 
     def read(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes from `offset`; fewer only at the end of the file. `OSError`."""
+        """Read `count` bytes from `offset`; fewer only at the end of the file. Raises `OSError`."""
         ...
 
     def append(self, parts: Sequence[Buffer]) -> int:
-        """Write all parts at the end with one system call where the kernel takes them; the new
-        size.
+        """Write all parts at the end, with one system call if possible; return the new size.
 
-        On a short or failed write the file is truncated back to where it was before `OSError` is
+        After a short or failed write the file is truncated to its former size, then `OSError` is
         raised.
         """
         ...
 
     def write(self, offset: int, data: Buffer) -> None:
-        """Overwrite in place (of batches: only with the bytes they have, in recovery)."""
+        """Overwrite bytes in place. Recovery overwrites batches only with the same bytes."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Blocks until the bytes written so far are on disk (fdatasync). Worker threads only.
-        Raises `OSError`.
+        """Block until the bytes written so far are on disk (fdatasync). Raises `OSError`.
+
+        For worker threads only.
         """
         ...
 
     def pin(self) -> int | None:
-        """Keep the descriptor open until `unpin`; the descriptor for `sendfile`, None where there
-        is none (memory).
-        """
+        """Keep the descriptor open until `unpin`, and return it; None for a file in memory."""
         ...
 
     def unpin(self) -> None: ...
@@ -86,18 +81,18 @@ class File(Protocol):
 
 
 class Disk(Protocol):
-    """Directories and files by path. All errors are `OSError`s with the path in them."""
+    """Directories and files by path. Every error is an `OSError` with the path."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> Sequence[str]:
-        """Names in a directory, sorted (never in the order of the file system)."""
+        """The names in a directory, sorted."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Parents too; no error if it exists."""
+        """Create a directory and its parents, if they do not exist."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
@@ -107,22 +102,26 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None:
-        """Creations, renames and removals in this directory are durable after this. Blocks."""
+        """Make creations, renames and removals in a directory durable. Blocks."""
         ...
 
     def read_file(self, path: str) -> bytes: ...
 
     def replace_file(self, path: str, data: bytes) -> None:
-        """All or nothing, durable: temporary file, fsync, rename, fsync of directory. Blocks."""
+        """Replace a file atomically and durably. Blocks.
+
+        It writes a temporary file, syncs and renames it, and syncs the directory.
+        """
         ...
 
     def free_bytes(self, path: str) -> tuple[int, int]:
-        """(free, total) bytes of the volume; (-1, -1) where that means nothing."""
+        """Free and total bytes of the volume; (-1, -1) without a volume."""
         ...
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take the exclusive lock file at `path`; returns its release. `BlockingIOError` if another
-        process has it.
+        """Take an exclusive lock file, and return the function that releases it.
+
+        Raises `BlockingIOError` if another process has it.
         """
         ...
 
@@ -136,23 +135,22 @@ class Transport(Protocol):
         ...
 
     def receive(self, count: int) -> bytes | None:
-        """Up to `count` bytes; None if nothing has arrived; b"" at the end of the stream. Raises
-        `OSError`.
+        """Receive at most `count` bytes; None if none have arrived, b"" at the end of the stream.
+
+        Raises `OSError`.
         """
         ...
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
-        """How many bytes were taken, in order; 0 if the peer does not read now. Raises `OSError`.
+        """Send bytes in order, and return how many were accepted; 0 if the buffer is full.
 
-        `more` hints that a `send_file` follows at once, so that a short head is not sent on its
-        own.
+        `more` says that a `send_file` follows at once, so that a short head need not be sent in a
+        packet of its own. Raises `OSError`.
         """
         ...
 
     def send_file(self, file: File, offset: int, count: int) -> int:
-        """Like `send`, for bytes of a file that never enter user space where the system can do
-        that.
-        """
+        """As `send`, for bytes of a file; without a copy in user space if the system can do it."""
         ...
 
     def close(self) -> None: ...
@@ -168,7 +166,7 @@ class ServerSocket(Protocol):
 
 
 class Network(Protocol):
-    """Readiness of transports, told on the owner thread."""
+    """Connections, and callbacks on the owner thread when they are ready."""
 
     def listen(
         self, host: str, port: int, accepted: Callable[[Transport], None]
@@ -181,17 +179,18 @@ class Network(Protocol):
         connected: Callable[[Transport], None],
         failed: Callable[[OSError], None],
     ) -> Callable[[], None]:
-        """Connect to a name or an address, without waiting; what is returned gives up.
+        """Connect to a name or address without blocking; return the function that cancels it.
 
-        At most one of the callbacks, once, never before this returned and never after giving up;
-        neither, while the other side is silent. `failed` gets an error that names the address.
+        At most one of the callbacks is called, once, not before this method returns and not after
+        the cancellation. Neither is called while the other side does not answer. The error given to
+        `failed` has the address.
         """
         ...
 
     def register(
         self, transport: Transport, readable: Callable[[], None], writable: Callable[[], None]
     ) -> None:
-        """Start watching, with interest in reading only. Level-triggered."""
+        """Start watching for readability, level-triggered."""
         ...
 
     def set_interest(self, transport: Transport, *, read: bool, write: bool) -> None: ...
@@ -200,7 +199,7 @@ class Network(Protocol):
 
 
 class Offload(Protocol):
-    """Where blocking work goes."""
+    """Workers for blocking calls."""
 
     def submit(
         self,
@@ -208,17 +207,13 @@ class Offload(Protocol):
         done: Callable[[T], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Run `work` on a worker; then exactly one of `done(result)` or `failed(error)` on the
-        owner thread.
-        """
+        """Run `work` on a worker, then either `done(result)` or `failed(error)` on the owner thread."""
         ...
 
 
 @dataclass(slots=True)
 class Env:
-    """The seam as one value. `call_soon` runs a callback on the owner thread after the current
-    event.
-    """
+    """The environment. `call_soon` runs a callback on the owner thread after the current event."""
 
     clock: Clock
     random: Random

@@ -1,16 +1,16 @@
-"""Error codes: what a broker answers with, as one table of Kafka 4.4's codes.
+"""The error codes of Kafka 4.4.
 
-Three kinds of error are never mixed. *Answers* are these codes, returned in responses. *Peer
-violations* are `ProtocolError`s: the peer broke the protocol, its connection is closed with one log
+There are three kinds of errors. *Answers* are these codes, returned in responses. *Peer violations*
+are `ProtocolError`s: the connection of a peer that breaks the protocol is closed, with one log
 line. *Bugs* are assertions.
 
-Each row of `ErrorCode` is `NAME = code, kind, text`. The kind says what a client does with it:
+Each row of `ErrorCode` is `NAME = code, kind, text`. The kind says what a client does:
 
-    FATAL    give up and tell the user
-    RETRY    the same request may succeed later
-    REFRESH  the same, after asking for new metadata (leader or topic moved)
+    FATAL    it raises an error
+    RETRY    it sends the request again
+    REFRESH  it requests metadata first, because a leader or topic may have moved
 
-Names and codes are the wire's. Texts are ours: clients show their own.
+Names and codes are those of the protocol. The texts are Odradek's own.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from enum import IntEnum
 
 
 class ProtocolError(Exception):
-    """The peer sent what the protocol does not allow: close that connection, log one line."""
+    """The peer broke the protocol: its connection is closed, with one log line."""
 
 
 FATAL, RETRY, REFRESH = "fatal", "retry", "refresh"
 
 
 class ErrorCode(IntEnum):
-    """A code as an integer, with its row of the table as attributes."""
+    """An error code as an integer, with its properties as attributes."""
 
     retriable: bool
     refresh_metadata: bool
@@ -261,7 +261,7 @@ class ErrorCode(IntEnum):
 
 
 def error_code(value: int) -> ErrorCode:
-    """The code of a number on the wire; one not in the table is an unknown server error."""
+    """The error code of a number; UNKNOWN_SERVER_ERROR if it is not in the table."""
     try:
         return ErrorCode(value)
     except ValueError:

@@ -1,15 +1,15 @@
-"""Java's string hash, and the order in which Java's hash tables give their keys.
+"""Java's string hash, and the iteration order of Java's hash tables.
 
-Where Kafka walks over a `HashMap` or takes a hash modulo a count, what it finds first is part of
-the contract: which partition of `__consumer_offsets` has a group, which assignor wins a tie, which
-of two equal members gets the odd partition.
+Where Kafka iterates over a `HashMap` or takes a hash modulo a count, the order is part of its
+behaviour: which partition of `__consumer_offsets` has a group, which assignor wins a tie, which of
+two equal members gets the odd partition.
 
     bucket of a key   (h ^ h >>> 16) & (size - 1), where h is its 32-bit `hashCode`
     size              a power of two from 16 on, doubled while more than 3/4 of it is used
-    walk              bucket by bucket; within one, in the order of insertion
+    iteration         bucket by bucket; within one, in the order of insertion
 
-A table never shrinks. Buckets with more than seven keys, which Java turns into trees, are walked
-as if they were lists: it takes seven collisions of random ids to see the difference.
+A table never shrinks. Java turns buckets of more than seven keys into trees; here they are lists,
+which makes a difference only if seven random ids collide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRST_SIZE = 16
 
 @lru_cache(maxsize=4096)
 def string_hash(text: str) -> int:
-    """`String.hashCode`, as 32 bits without a sign: over UTF-16 units."""
+    """Java's `String.hashCode` as an unsigned 32-bit integer."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -31,7 +31,7 @@ def string_hash(text: str) -> int:
 
 
 def partition_for(key: str, count: int) -> int:
-    """Which of `count` partitions a coordinator's key belongs to: `Utils.abs(hashCode) % count`."""
+    """The partition of a coordinator's key: `Utils.abs(hashCode) % count`."""
     value = string_hash(key)
     if value >= 1 << 31:
         value = (1 << 32) - value
@@ -39,12 +39,12 @@ def partition_for(key: str, count: int) -> int:
 
 
 def bucket(hash_code: int, size: int) -> int:
-    """Where a key with this hash code is in a table of this size."""
+    """The bucket of a hash code in a table of this size."""
     return (hash_code ^ hash_code >> 16) & (size - 1)
 
 
 def table_size(count: int) -> int:
-    """Of a table that was made without a size and has taken `count` keys."""
+    """The size of a table of default initial size with `count` keys."""
     size = FIRST_SIZE
     while count * 4 > size * 3:
         size *= 2
@@ -52,7 +52,7 @@ def table_size(count: int) -> int:
 
 
 def hash_ordered(keys: Iterable[str]) -> list[str]:
-    """The keys in the order of a `HashMap` or `HashSet` into which they were put in this order."""
+    """The keys in the iteration order of a `HashMap` or `HashSet` with this order of insertion."""
     distinct = list(dict.fromkeys(keys))
     size = table_size(len(distinct))
     distinct.sort(key=lambda key: bucket(string_hash(key), size))

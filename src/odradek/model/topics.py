@@ -13,7 +13,7 @@ ZERO_UUID = UUID(int=0)
 
 
 class TopicPartition(NamedTuple):
-    """A partition by the name of its topic, as users see it."""
+    """A partition, by the name of its topic."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by the id of its topic: what stays the same when a name is used again."""
+    """A partition, by the id of its topic: a new topic of the same name has another id."""
 
     topic_id: UUID
     partition: int
@@ -33,12 +33,12 @@ class TopicIdPartition(NamedTuple):
 
 
 def uuid_text(value: UUID) -> str:
-    """Kafka's text form: URL-safe base64 without padding, 22 characters."""
+    """Format an id as Kafka does: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def uuid_from_text(text: str) -> UUID:
-    """The inverse of `uuid_text`. Raises `ValueError` for anything else."""
+    """The inverse of `uuid_text`. Raises `ValueError`."""
     raw = base64.urlsafe_b64decode(text + "==")
     if len(text) != 22 or len(raw) != 16:
         raise ValueError(f"{text!r} is not a 22-character id")
@@ -46,9 +46,7 @@ def uuid_from_text(text: str) -> UUID:
 
 
 def new_uuid(random: Random) -> UUID:
-    """A random id whose text does not begin with `-`, so that it can be typed at a shell (as Kafka
-    does).
-    """
+    """A random id whose text does not begin with `-`, as in Kafka: a shell would see an option."""
     while True:
         value = UUID(int=random.getrandbits(128), version=4)
         if value != ZERO_UUID and not uuid_text(value).startswith("-"):
@@ -63,7 +61,7 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, "__transaction_state", "__share_g
 
 
 def name_problem(name: str) -> str | None:
-    """Why `name` cannot be that of a topic; None if it can."""
+    """The reason why a topic cannot have this name; None if it can."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
