@@ -15,7 +15,7 @@ from odradek.client.consumer.application.poll_loop import RecordBuffer, run_now
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from unit.client.consumer.application import numbered
-from unit.client.consumer.waiting import FOREVER_MS, Reader
+from unit.client.consumer.simulated_reader import FOREVER_MS, Reader
 
 LEADERS = (1, 2, 1)
 PASSING = [

@@ -41,12 +41,12 @@ def shares(assigned: Mapping[str, Assignment]) -> dict[str, str]:
     return {member: " ".join(map(str, got.partitions)) for member, got in assigned.items()}
 
 
-def test_range_gives_each_member_one_range_of_every_topic() -> None:
+def test_range_assigns_each_member_one_range_of_every_topic() -> None:
     assigned = RangeAssignor().assign({"a": 3, "b": 3}, members("a b", c0="", c1=""))
     assert shares(assigned) == {"c0": "a-0 a-1 b-0 b-1", "c1": "a-2 b-2"}
 
 
-def test_static_members_come_first_and_keep_their_place_under_a_new_member_id() -> None:
+def test_range_keeps_a_static_members_place_when_its_member_id_changes() -> None:
     def group(static_id: str) -> dict[str, Subscription]:
         return {
             "member-a": Subscription(["a"]),
@@ -58,12 +58,12 @@ def test_static_members_come_first_and_keep_their_place_under_a_new_member_id() 
     assert shares(first)["member-z"] == shares(second)["member-0"] == "a-0 a-1"
 
 
-def test_roundrobin_deals_all_partitions_in_turn() -> None:
+def test_roundrobin_deals_partitions_one_by_one() -> None:
     assigned = RoundRobinAssignor().assign({"a": 3, "b": 3}, members("a b", c0="", c1=""))
     assert shares(assigned) == {"c0": "a-0 a-2 b-1", "c1": "a-1 b-0 b-2"}
 
 
-def test_roundrobin_passes_over_members_that_do_not_want_the_topic() -> None:
+def test_roundrobin_skips_members_without_the_topic() -> None:
     group = {"c0": Subscription(["a"]), "c1": Subscription(["a", "b"])}
     assigned = RoundRobinAssignor().assign({"a": 2, "b": 2}, group)
     assert shares(assigned) == {"c0": "a-0", "c1": "a-1 b-0 b-1"}
@@ -79,13 +79,13 @@ def sticky_group(topics: str, **owned: str) -> dict[str, Subscription]:
     return group
 
 
-def test_sticky_moves_only_what_balance_asks_for() -> None:
+def test_sticky_moves_only_partitions_that_balance_requires() -> None:
     group = sticky_group("a", c0="a-0 a-2 a-4", c1="a-1 a-3 a-5", c2="")
     assigned = StickyAssignor().assign({"a": 6}, group)
     assert shares(assigned) == {"c0": "a-0 a-2", "c1": "a-1 a-3", "c2": "a-4 a-5"}
 
 
-def test_cooperative_sticky_withholds_what_moves_until_its_owner_has_given_it_up() -> None:
+def test_cooperative_sticky_withholds_a_moving_partition_until_its_owner_revoked_it() -> None:
     assignor = CooperativeStickyAssignor()
     before = members("a", c0="a-0 a-2 a-4", c1="a-1 a-3 a-5", c2="")
     first = shares(assignor.assign({"a": 6}, before))
@@ -107,26 +107,26 @@ def test_sticky_balances_members_with_different_topics() -> None:
     assert shares(assigned) == {"c0": "b-0 b-1", "c1": "a-0 a-1", "c2": "c-0"}
 
 
-def test_a_partition_claimed_twice_in_one_generation_is_nobodys() -> None:
+def test_a_partition_claimed_twice_in_one_generation_has_no_owner() -> None:
     group = members("a", c0="a-0 a-1", c1="a-0 a-2")
     assigned = CooperativeStickyAssignor().assign({"a": 4}, group)
     held = {each for share in assigned.values() for each in share.partitions}
     assert held == set(partitions("a-1 a-2 a-3"))
 
 
-def test_claims_to_partitions_that_are_no_more_do_not_count() -> None:
+def test_claims_of_partitions_that_no_longer_exist_are_ignored() -> None:
     group = members("a b", c0="a-0 a-7 b-0 gone-1", c1="a-1 b-1")
     assigned = CooperativeStickyAssignor().assign({"a": 2, "b": 2}, group)
     assert shares(assigned) == {"c0": "a-0 b-0", "c1": "a-1 b-1"}
 
 
-def test_a_member_that_wants_nothing_gets_nothing() -> None:
+def test_a_member_without_topics_gets_no_partitions() -> None:
     group = {"c0": Subscription([]), "c1": Subscription(["a"])}
     for assignor in assignors(["range", "roundrobin", "sticky", "cooperative-sticky"]):
         assert shares(assignor.assign({"a": 2}, group)) == {"c0": "", "c1": "a-0 a-1"}
 
 
-def test_hash_codes_are_those_of_java() -> None:
+def test_hash_codes_equal_javas() -> None:
     assert string_hash("") == 0
     assert string_hash("hello") == 99162322
     assert string_hash("polygenelubricants") == 0x80000000
@@ -134,7 +134,7 @@ def test_hash_codes_are_those_of_java() -> None:
     assert partition_hash(TopicPartition("hello", 3)) == (31 + 3) * 31 + 99162322
 
 
-def test_keys_come_in_the_order_of_a_hash_map() -> None:
+def test_keys_are_ordered_as_in_a_java_hash_map() -> None:
     """As Java prints the keys of `new HashMap<>()`, before and after the table has grown."""
     twelve = [str(number) for number in range(12)]
     assert " ".join(hash_ordered(twelve)) == "0 11 1 2 3 4 5 6 7 8 9 10"
@@ -144,11 +144,11 @@ def test_keys_come_in_the_order_of_a_hash_map() -> None:
     assert hash_ordered(["BB", "Aa"]) == ["BB", "Aa"]
 
 
-def test_strings_compare_by_utf16_units() -> None:
+def test_strings_are_ordered_by_utf16_units() -> None:
     assert sorted(["\uffff", "\U0001f600"], key=utf16_order) == ["\U0001f600", "\uffff"]
 
 
-class EverythingToTheFirst(PartitionAssignor):
+class FirstTakesAll(PartitionAssignor):
     """A plug-in."""
 
     name = "first"
@@ -164,8 +164,8 @@ class EverythingToTheFirst(PartitionAssignor):
         return {each: Assignment(everything if each == first else []) for each in subscriptions}
 
 
-def test_a_strategy_is_named_in_any_of_four_ways() -> None:
-    instance = EverythingToTheFirst()
+def test_an_assignor_is_given_as_name_java_class_class_or_instance() -> None:
+    instance = FirstTakesAll()
     named: Sequence[str | type[PartitionAssignor] | PartitionAssignor] = [
         "range",
         "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
@@ -178,18 +178,18 @@ def test_a_strategy_is_named_in_any_of_four_ways() -> None:
 
 
 @pytest.mark.parametrize("strategy", [[], ["rang"], ["range", RangeAssignor]])
-def test_a_strategy_that_cannot_be_is_refused(
+def test_an_invalid_strategy_raises_config_error(
     strategy: list[str | type[PartitionAssignor]],
 ) -> None:
     with pytest.raises(ValueError, match=r"partition\.assignment\.strategy"):
         assignors(strategy)
 
 
-def test_a_consumer_rebalances_by_the_highest_protocol_of_all_its_assignors() -> None:
+def test_the_rebalance_protocol_is_the_highest_that_all_assignors_support() -> None:
     assert rebalance_protocol(assignors(["cooperative-sticky"])) is RebalanceProtocol.COOPERATIVE
     both = assignors(["range", "cooperative-sticky"])
     assert rebalance_protocol(both) is RebalanceProtocol.EAGER
-    only_cooperative = EverythingToTheFirst()
+    only_cooperative = FirstTakesAll()
     only_cooperative.supported_protocols = (RebalanceProtocol.COOPERATIVE,)
     with pytest.raises(ValueError, match="in common"):
         rebalance_protocol([only_cooperative, RangeAssignor()])

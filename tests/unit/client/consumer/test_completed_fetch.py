@@ -84,24 +84,24 @@ def values(fetch: CompletedFetch, limit: int = 1000) -> list[object]:
 
 class TestRecords:
     @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-    def test_come_in_pieces_of_any_size_over_the_borders_of_batches(self, limit: int) -> None:
+    def test_fills_of_any_size_cross_batch_borders(self, limit: int) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", offset=2), batch(b"d", b"e", offset=3))
         assert values(fetch, limit) == [b"a", b"b", b"c", b"d", b"e"]
 
     @pytest.mark.parametrize("codec", list(CompressionType))
-    def test_of_all_codecs(self, codec: int) -> None:
+    def test_all_compression_codecs_are_read(self, codec: int) -> None:
         assert values(fetched(batch(b"a", b"b" * 1000, codec=codec)), 1) == [b"a", b"b" * 1000]
 
-    def test_before_the_position_are_passed_over(self) -> None:
+    def test_records_before_the_position_are_skipped(self) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", b"d", offset=2), position=3)
         assert values(fetch) == [b"d"]
 
-    def test_from_the_end_on_are_not_wanted(self) -> None:
+    def test_records_from_the_end_offset_on_are_skipped(self) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", b"d", offset=2), end=3)
         assert values(fetch) == [b"a", b"b", b"c"]
         assert values(fetched(batch(b"a"), batch(b"b", offset=1), end=1)) == [b"a"]
 
-    def test_of_one_piece_are_of_one_leader(self) -> None:
+    def test_one_fill_has_records_of_one_leader_epoch(self) -> None:
         fetch = fetched(batch(b"a", epoch=3), batch(b"b", offset=1, epoch=4))
         assert fetch.fill(10, BYTES)
         assert (fetch.count, fetch.leader_epoch) == (1, 3)
@@ -109,10 +109,10 @@ class TestRecords:
         assert fetch.fill(10, BYTES)
         assert (fetch.records[0].value, fetch.leader_epoch) == (b"b", 4)
 
-    def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(self) -> None:
+    def test_a_truncated_last_batch_is_ignored(self) -> None:
         assert values(fetched(batch(b"a"), batch(b"b", offset=1)[:-1])) == [b"a"]
 
-    def test_know_when_and_by_whom_their_time_was_set(self) -> None:
+    def test_records_have_their_timestamp_and_its_type(self) -> None:
         data = batch(b"a")
         data = with_max_timestamp(data, RecordBatchHeader(data, 0), 7777, True)
         fetch = fetched(data, batch(b"b", offset=1))
@@ -121,7 +121,7 @@ class TestRecords:
         assert (first.timestamp_ms, first.timestamp_type) == (7777, TimestampType.LOG_APPEND_TIME)
         assert (second.timestamp_ms, second.timestamp_type) == (1000, TimestampType.CREATE_TIME)
 
-    def test_gaps_of_compaction_are_no_matter(self) -> None:
+    def test_offset_gaps_of_compaction_are_skipped(self) -> None:
         fetch = fetched(batch(b"a", offset=3), batch(b"b", offset=90))
         assert fetch.fill(10, BYTES)
         assert [record.offset for record in fetch.records] == [3, 90]
@@ -140,7 +140,7 @@ class TestTransactions:
             marker(ControlRecordType.COMMIT, 7, producer_id=1),
         ]
 
-    def test_markers_are_never_handed_out(self) -> None:
+    def test_control_batches_are_never_returned(self) -> None:
         assert values(fetched(*self.log())) == [
             b"aborted",
             b"committed",
@@ -150,17 +150,17 @@ class TestTransactions:
         ]
 
     @pytest.mark.parametrize("limit", [1, 100])
-    def test_aborted_ones_are_passed_over_up_to_their_marker(self, limit: int) -> None:
+    def test_aborted_transactions_are_skipped_up_to_their_marker(self, limit: int) -> None:
         aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
         fetch = fetched(*self.log(), aborted=aborted)
         assert values(fetch, limit) == [b"committed", b"plain", b"next one"]
 
-    def test_an_aborted_one_that_began_before_the_fetch(self) -> None:
+    def test_a_transaction_aborted_that_began_before_the_fetch_is_skipped(self) -> None:
         aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
         fetch = fetched(*self.log()[3:], position=3, aborted=aborted)
         assert values(fetch) == [b"next one"]
 
-    def test_two_of_one_producer(self) -> None:
+    def test_an_aborted_and_a_committed_transaction_of_one_producer_are_told_apart(self) -> None:
         log = [
             of_producer(b"1", offset=0, producer_id=1),
             marker(ControlRecordType.ABORT, 1, producer_id=1),
@@ -175,8 +175,8 @@ class TestTransactions:
         assert values(fetched(*log, aborted=aborted)) == [b"3"]
 
 
-class TestDamage:
-    def test_is_raised_behind_the_records_before_it_again_and_again(self) -> None:
+class TestCorruption:
+    def test_a_corrupt_batch_is_raised_behind_earlier_records_every_time(self) -> None:
         bad = bytearray(batch(b"b", b"c", offset=1))
         bad[-1] ^= 1
         fetch = fetched(batch(b"a"), bytes(bad), batch(b"d", offset=3))
@@ -188,12 +188,12 @@ class TestDamage:
                 fetch.fill(10, BYTES)
             assert failed.value.code == ErrorCode.CORRUPT_MESSAGE
 
-    def test_without_a_look_at_checksums_what_is_there_is_read(self) -> None:
+    def test_a_wrong_checksum_is_ignored_if_checksums_are_off(self) -> None:
         bad = bytearray(batch(b"abc"))
         bad[-2] ^= 1
         assert values(fetched(bytes(bad), check_crcs=False)) == [b"abb"]
 
-    def test_within_a_batch_stops_at_the_record(self) -> None:
+    def test_corruption_inside_a_batch_is_raised_at_its_record(self) -> None:
         good = batch(b"a", b"b", b"c")
         bad = bytearray(good)
         bad[-1] = 99  # the number of headers of the last record
@@ -204,7 +204,7 @@ class TestDamage:
         with pytest.raises(InvalidRecord, match=r"offset 2.*seek\(.*, 3\)"):
             fetch.fill(10, BYTES)
 
-    def test_of_compressed_records(self) -> None:
+    def test_corrupt_compressed_records_are_raised(self) -> None:
         bad = bytearray(batch(b"a" * 100, codec=CompressionType.GZIP))
         bad[61] ^= 0xFF  # the first byte of the stream
         with pytest.raises(InvalidRecord, match="damaged"):
@@ -216,7 +216,7 @@ class TestDecoding:
     def picky(data: bytes) -> int:
         return int(data)
 
-    def test_a_record_that_cannot_be_decoded_waits_for_its_turn_and_stays(self) -> None:
+    def test_a_decode_error_is_raised_at_its_record_and_stays(self) -> None:
         numbers = Deserializers(deserializer(bytes), deserializer(self.picky))
         fetch = fetched(batch(b"1", b"two", b"3"))
         assert fetch.fill(10, numbers)
@@ -230,7 +230,7 @@ class TestDecoding:
         assert (raw.offset, raw.key, raw.value) == (1, b"k", b"two")
         assert isinstance(failed.value.__cause__, ValueError)
 
-    def test_it_is_tried_again_each_time(self) -> None:
+    def test_decoding_is_tried_again_with_each_fill(self) -> None:
         trouble = [ConnectionError("the registry is down")]
 
         def resolve(data: bytes) -> bytes:
@@ -245,7 +245,7 @@ class TestDecoding:
         assert fetch.fill(10, deserializers)
         assert fetch.records[0].value == b"a"
 
-    def test_or_passed_over_by_who_is_told(self) -> None:
+    def test_a_record_that_cannot_be_decoded_is_skipped_if_on_error_returns(self) -> None:
         told: list[DecodeError] = []
         numbers = Deserializers(deserializer(bytes), deserializer(self.picky), told.append)
         fetch = fetched(batch(b"1", b"two", b"3"))
@@ -253,7 +253,7 @@ class TestDecoding:
         assert [record.value for record in fetch.records] == [1, 3]
         assert [error.record.offset for error in told if error.record] == [1]
 
-    def test_or_set_aside_with_what_stands_around_it(self) -> None:
+    def test_a_record_that_cannot_be_decoded_is_set_aside(self) -> None:
         numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)
         fetch = fetched(batch(b"1", b"two", b"3", b"four", b"5"))
         assert fetch.fill(4, numbers)
@@ -263,7 +263,7 @@ class TestDecoding:
         assert offsets == [1, 3], "together no more than were wanted"
         assert {error.field for error in fetch.undecoded} == {"value"}
 
-    def test_damage_behind_what_was_set_aside_waits_for_its_turn(self) -> None:
+    def test_corruption_behind_a_record_set_aside_is_raised_later(self) -> None:
         numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)
         bad = bytearray(batch(b"one", b"2"))
         bad[-1] = 99
@@ -274,7 +274,7 @@ class TestDecoding:
         with pytest.raises(InvalidRecord):
             fetch.fill(10, numbers)
 
-    def test_columns_begin_again_before_what_was_set_aside(self) -> None:
+    def test_columns_start_before_records_that_were_set_aside(self) -> None:
         numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)
         fetch = fetched(batch(b"one", b"two"))
         assert fetch.fill(10, numbers)
@@ -282,7 +282,7 @@ class TestDecoding:
         assert not fetch.fill_columns(columns, list[ColumnRun](), 10, UNLIMITED)
         assert (columns.count, fetch.undecoded) == (2, [])
 
-    def test_an_interruption_loses_nothing(self) -> None:
+    def test_an_interrupted_fill_loses_no_records(self) -> None:
         interrupts = [KeyboardInterrupt()]
 
         def interrupted(data: bytes) -> bytes:
@@ -299,7 +299,7 @@ class TestDecoding:
         assert fetch.fill(10, deserializers)
         assert [record.value for record in fetch.records] == [b"b", b"c"]
 
-    def test_null_is_not_decoded(self) -> None:
+    def test_null_keys_and_values_are_not_decoded(self) -> None:
         data = build([(None, None, [], 0)])
         fetch = fetched(data)
         numbers = Deserializers(deserializer(self.picky), deserializer(self.picky))
@@ -308,7 +308,7 @@ class TestDecoding:
 
 
 class TestColumns:
-    def test_move_the_position_and_say_where_rows_came_from(self) -> None:
+    def test_columns_move_the_position_and_have_runs_by_batch(self) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", offset=2, epoch=1), batch(b"d", offset=3))
         columns, runs = RecordColumns(), list[ColumnRun]()
         assert fetch.fill_columns(columns, runs, 3, UNLIMITED)
@@ -318,14 +318,14 @@ class TestColumns:
         assert columns.value.finish().data == b"abcd"
         assert fetch.position.offset == 4
 
-    def test_may_stop_within_a_batch(self) -> None:
+    def test_columns_can_stop_inside_a_batch(self) -> None:
         fetch = fetched(batch(b"a", b"b", b"c"))
         for offset in (1, 2, 3):
             columns = RecordColumns()
             assert fetch.fill_columns(columns, [], 1, UNLIMITED)
             assert fetch.position.offset == offset
 
-    def test_go_on_where_records_were_handed_out_one_by_one(self) -> None:
+    def test_columns_go_on_behind_records_returned_one_by_one(self) -> None:
         aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
         log = [
             of_producer(b"aborted", offset=0, producer_id=1),
@@ -341,13 +341,13 @@ class TestColumns:
         fetch.fill_columns(columns, [], 10, UNLIMITED)
         assert columns.value.finish().data == b"bc"
 
-    def test_stop_at_the_end(self) -> None:
+    def test_columns_stop_at_the_end_offset(self) -> None:
         fetch = fetched(batch(b"a", b"b"), batch(b"c", offset=2), end=1)
         columns = RecordColumns()
         assert not fetch.fill_columns(columns, [], 10, UNLIMITED)
         assert (columns.count, fetch.position.offset) == (1, 1)
 
-    def test_damage_comes_behind_what_is_good(self) -> None:
+    def test_columns_raise_corruption_behind_good_rows(self) -> None:
         bad = bytearray(batch(b"b", offset=1))
         bad[-1] ^= 1
         fetch = fetched(batch(b"a"), bytes(bad))
@@ -357,7 +357,7 @@ class TestColumns:
         assert (columns.count, fetch.position.offset) == (1, 1)
 
 
-def test_what_has_to_wait_keeps_no_more_alive_than_itself() -> None:
+def test_compact_drops_the_rest_of_the_response() -> None:
     first, second = batch(b"a" * 100), batch(b"b", offset=1)
     at = Position(ORDERS)
     at.offset = 1

@@ -22,7 +22,7 @@ def metrics(application: Application) -> dict[str, float]:
 
 
 class TestFetching:
-    def test_counts_records_and_bytes_by_fetch(self) -> None:
+    def test_fetch_metrics_count_records_and_bytes_per_fetch(self) -> None:
         _, logs, application = reading()
         logs[ORDERS].append(numbered(0, 7))
         logs[ORDERS].append(numbered(7, 3))
@@ -39,20 +39,20 @@ class TestFetching:
         assert found["fetch-size-max"] == sent
         assert found["fetch-latency-max"] >= found["fetch-latency-avg"] >= 0
 
-    def test_counts_none_of_those_before_the_offset_that_was_asked_for(self) -> None:
+    def test_records_before_the_fetch_offset_are_not_counted(self) -> None:
         _, logs, application = reading()
         logs[ORDERS].append(numbered(0, 10))
         application.assign([ORDERS], starts={ORDERS: 6})
         application.read(4)
         assert metrics(application)["records-consumed-total"] == 4
 
-    def test_tells_how_long_brokers_took(self) -> None:
+    def test_fetch_latency_includes_the_brokers_wait(self) -> None:
         cluster, _, application = reading()
         application.assign([ORDERS])
         cluster.run(20_000)  # Nothing to read: each fetch waits for `fetch.max.wait.ms`.
         assert 500 <= metrics(application)["fetch-latency-avg"] <= 600
 
-    def test_tells_the_lag_of_each_partition_and_the_largest(self) -> None:
+    def test_lag_is_given_per_partition_and_as_maximum(self) -> None:
         _, logs, application = reading()
         logs[ORDERS].append(numbered(0, 10))
         logs[BILLS].append(numbered(0, 3))
@@ -70,13 +70,13 @@ class TestFetching:
         assert found["buffered-bytes"] == 0
         assert first["buffered-bytes"] > 0
 
-    def test_has_nothing_of_a_group_without_one(self) -> None:
+    def test_a_consumer_without_a_group_has_no_group_metrics(self) -> None:
         _, _, application = reading()
         assert "commit-total" not in metrics(application)
 
 
 class TestGroup:
-    def test_counts_commits_heartbeats_and_rebalances(self) -> None:
+    def test_group_metrics_count_commits_heartbeats_and_rebalances(self) -> None:
         machine = ConsumerMachine()
         found = machine_metrics(machine, "consumer topics=t assignors=range")
         assert found["rebalance-total"] == found["commit-total"] == found["heartbeat-total"] == 0
@@ -116,7 +116,7 @@ class TestGroup:
         assert found["last-rebalance-seconds-ago"] == 5.225
         assert found["last-poll-seconds-ago"] == 0
 
-    def test_a_member_id_that_is_asked_for_is_no_failed_rebalance(self) -> None:
+    def test_member_id_required_is_not_counted_as_a_failed_rebalance(self) -> None:
         machine = ConsumerMachine()
         found = machine_metrics(
             machine,

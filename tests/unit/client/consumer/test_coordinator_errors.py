@@ -24,7 +24,7 @@ ANSWERS = {
 }
 MOVING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 LOST = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
-GONE_ON = {
+RETRIED = {
     "FindCoordinator": MOVING[:2],
     "JoinGroup": (*MOVING, "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "MEMBER_ID_REQUIRED"),
     "SyncGroup": (*MOVING, *LOST, "REBALANCE_IN_PROGRESS"),
@@ -33,7 +33,7 @@ GONE_ON = {
     "OffsetCommit": (*MOVING, "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION"),
 }
 """After these the application knows nothing of it."""
-TOLD = {
+RAISED = {
     ("FindCoordinator", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
     ("FindCoordinator", "INVALID_GROUP_ID"): "InvalidGroupId",
     ("FindCoordinator", "INVALID_REQUEST"): "InvalidRequest",
@@ -63,7 +63,7 @@ TOLD = {
 """What the application's call raises."""
 
 
-class Membership:
+class MemberUnderTest:
     """A member and a coordinator that answers one request with an error, once."""
 
     def __init__(self, api: str, code: str) -> None:
@@ -117,10 +117,10 @@ class Membership:
 
 
 @pytest.mark.parametrize(
-    ("api", "code"), [(api, code) for api, codes in GONE_ON.items() for code in codes]
+    ("api", "code"), [(api, code) for api, codes in RETRIED.items() for code in codes]
 )
-def test_the_member_goes_on(api: str, code: str) -> None:
-    membership = Membership(api, code)
+def test_the_member_recovers_from_every_retriable_error(api: str, code: str) -> None:
+    membership = MemberUnderTest(api, code)
     membership.live()
     # A generation that is lost takes the commit along that was begun in it.
     if code not in (*LOST, "REBALANCE_IN_PROGRESS"):
@@ -128,14 +128,14 @@ def test_the_member_goes_on(api: str, code: str) -> None:
     assert all("c1 fails: CommitFailed" in line for line in membership.told)
 
 
-@pytest.mark.parametrize(("api", "code"), TOLD)
-def test_the_application_is_told_and_may_go_on(api: str, code: str) -> None:
-    membership = Membership(api, code)
+@pytest.mark.parametrize(("api", "code"), RAISED)
+def test_a_fatal_error_is_raised_and_the_member_can_go_on(api: str, code: str) -> None:
+    membership = MemberUnderTest(api, code)
     membership.live()
     assert any(
         line.endswith((f"raises {kind} ({code})", f"fails: {kind} ({code})"))
         for line in membership.told
-        for kind in [TOLD[api, code]]
+        for kind in [RAISED[api, code]]
     ), membership.told
 
 
@@ -146,9 +146,9 @@ def test_the_application_is_told_and_may_go_on(api: str, code: str) -> None:
         ("COORDINATOR_LOAD_IN_PROGRESS", "ApiTimeout (REQUEST_TIMED_OUT)"),
     ],
 )
-def test_a_commit_whose_time_is_over_tells_what_stood_in_its_way(code: str, kind: str) -> None:
+def test_a_commit_that_times_out_names_the_last_error(code: str, kind: str) -> None:
     """A topic that was deleted meanwhile is gone, and nobody is late."""
-    membership = Membership("none", "none")
+    membership = MemberUnderTest("none", "none")
     membership.until_stable()
     membership.run("commit c1 t-0=7 within=3000")
     while not membership.told:
@@ -163,8 +163,8 @@ def test_a_commit_whose_time_is_over_tells_what_stood_in_its_way(code: str, kind
 @pytest.mark.parametrize(
     "code", [*MOVING, "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED"]
 )
-def test_whatever_leaving_is_answered_the_consumer_closes(code: str) -> None:
-    membership = Membership("LeaveGroup", code)
+def test_the_consumer_closes_whatever_error_leave_group_returns(code: str) -> None:
+    membership = MemberUnderTest("LeaveGroup", code)
     membership.until_stable()
     membership.run("close x1 within=5000")
     for _ in range(5):
@@ -175,6 +175,6 @@ def test_whatever_leaving_is_answered_the_consumer_closes(code: str) -> None:
     assert membership.machine.kept[-1].done
 
 
-def test_every_error_is_one_of_kafkas() -> None:
-    codes = {code for codes in GONE_ON.values() for code in codes} | {code for _, code in TOLD}
+def test_every_tested_error_is_an_error_of_kafka() -> None:
+    codes = {code for codes in RETRIED.values() for code in codes} | {code for _, code in RAISED}
     assert codes <= set(ErrorCode.__members__)

@@ -69,8 +69,8 @@ class Collecting:
         return list(iter(self.next, None))
 
 
-class TestOneByOne:
-    def test_positions_follow_what_was_handed_out(self) -> None:
+class TestNextRecord:
+    def test_the_position_follows_returned_records(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         assert collecting.next() is None
@@ -81,7 +81,7 @@ class TestOneByOne:
         assert position.offset == 2
         assert collecting.next() is None
 
-    def test_a_record_is_consumed_when_the_application_comes_back(self) -> None:
+    def test_a_record_is_consumed_when_the_application_polls_again(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 2)
@@ -91,7 +91,7 @@ class TestOneByOne:
             seen.append(position.consumed)
         assert seen == [0, 1, 2, 2]
 
-    def test_with_its_leader_epoch_never_older_than_its_offset(self) -> None:
+    def test_the_consumed_epoch_is_never_older_than_the_consumed_offset(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 1, epoch=1)
@@ -102,7 +102,7 @@ class TestOneByOne:
             epochs.append((position.consumed, position.consumed_epoch))
         assert epochs == [(0, 1), (1, 2), (2, 2)]
 
-    def test_offsets_without_records_are_passed(self) -> None:
+    def test_the_position_passes_offsets_without_records(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         fetch = collecting.fetch(position, 0, 1)
@@ -112,7 +112,7 @@ class TestOneByOne:
         assert collecting.next() is None
         assert position.offset == 5
 
-    def test_room_is_made_when_all_of_a_fetch_was_handed_out(self) -> None:
+    def test_bytes_are_freed_when_a_whole_fetch_was_returned(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         fetch = collecting.fetch(position, 0, 2)
@@ -122,7 +122,7 @@ class TestOneByOne:
         collecting.next()
         assert (collecting.released, position.released_bytes) == (1, fetch.size)
 
-    def test_with_something_else_to_see_to_there_are_no_records(self) -> None:
+    def test_no_record_is_returned_while_attention_is_set(self) -> None:
         collecting = Collecting()
         collecting.fetch(collecting.position(), 0, 2)
         collecting.next()
@@ -132,8 +132,8 @@ class TestOneByOne:
         assert collecting.next() == (0, 1)
 
 
-class TestTurns:
-    def test_partitions_take_turns_fetch_by_fetch(self) -> None:
+class TestOrder:
+    def test_partitions_are_served_round_robin_by_fetch(self) -> None:
         collecting = Collecting()
         busy, calm = collecting.position(0), collecting.position(1)
         for first in (0, 2, 4):
@@ -141,7 +141,7 @@ class TestTurns:
         collecting.fetch(calm, 0, 1)
         assert collecting.all() == [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (0, 4), (0, 5)]
 
-    def test_a_failure_waits_for_what_was_fetched_before_it(self) -> None:
+    def test_a_failure_is_raised_behind_earlier_records(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 1)
@@ -153,7 +153,7 @@ class TestTurns:
         assert turns == ["turn"]
         assert collecting.next() is None
 
-    def test_a_failure_may_be_nothing_for_the_application(self) -> None:
+    def test_a_failure_without_an_error_raises_nothing(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         turns = collecting.fail(position, 0, NOTHING)
@@ -161,7 +161,7 @@ class TestTurns:
         assert collecting.next() == (1, 0)
         assert turns == ["turn"]
 
-    def test_a_failure_of_a_position_that_moved_has_no_turn(self) -> None:
+    def test_a_failure_of_an_older_generation_is_dropped(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         turns = collecting.fail(position, 0, OffsetOutOfRange("gone"))
@@ -170,8 +170,8 @@ class TestTurns:
         assert turns == []
 
 
-class TestMoving:
-    def test_what_was_fetched_before_is_void(self) -> None:
+class TestGenerations:
+    def test_records_of_an_older_generation_are_dropped(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         old = collecting.fetch(position, 0, 3)
@@ -182,7 +182,7 @@ class TestMoving:
         assert collecting.all() == [(0, 7)]
         assert position.released_bytes > old.size
 
-    def test_a_partition_that_was_lost_is_heard_of_no_more(self) -> None:
+    def test_records_of_a_lost_partition_are_dropped(self) -> None:
         collecting = Collecting()
         lost, kept = collecting.position(0), collecting.position(1)
         collecting.fetch(lost, 0, 2)
@@ -193,14 +193,14 @@ class TestMoving:
         assert collecting.all() == [(1, 0)]
         assert (lost.offset, lost.consumed) == (1, 1)
 
-    def test_nowhere(self) -> None:
+    def test_records_are_dropped_if_the_position_is_unknown(self) -> None:
         position = Collecting().position()
         position.move(NO_OFFSET, -1)
         assert (position.offset, position.consumed) == (NO_OFFSET, NO_OFFSET)
 
 
 class TestPausing:
-    def test_what_is_held_stays_and_comes_after_all(self) -> None:
+    def test_a_paused_partition_keeps_its_records_until_resumed(self) -> None:
         collecting = Collecting()
         paused, other = collecting.position(0), collecting.position(1)
         collecting.fetch(paused, 0, 2)
@@ -214,7 +214,7 @@ class TestPausing:
         collecting.collector.refresh()
         assert collecting.all() == [(0, 1), (0, 2)]
 
-    def test_of_what_is_being_revoked_nothing_comes_though_it_is_resumed(self) -> None:
+    def test_a_partition_pending_revocation_returns_nothing_though_resumed(self) -> None:
         collecting = Collecting()
         revoked = collecting.position()
         collecting.fetch(revoked, 0, 2)
@@ -229,8 +229,8 @@ class TestPausing:
         assert revoked.offset == 1
 
 
-class TestMany:
-    def test_up_to_a_limit_from_several_fetches(self) -> None:
+class TestTake:
+    def test_take_returns_up_to_its_limit_from_several_fetches(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         for first in (0, 3):
@@ -244,7 +244,7 @@ class TestMany:
         collecting.collector.take(into, 100)
         assert [record.offset for record in into] == [0, 1, 2, 3, 4, 5]
 
-    def test_mixed_with_one_by_one(self) -> None:
+    def test_take_mixes_with_next_record(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 3)
@@ -254,7 +254,7 @@ class TestMany:
         assert [record.offset for record in into] == [1]
         assert collecting.next() == (0, 2)
 
-    def test_an_error_waits_for_the_next_call(self) -> None:
+    def test_an_error_behind_records_is_raised_by_the_next_take(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 1)
@@ -265,7 +265,7 @@ class TestMany:
         with pytest.raises(OffsetOutOfRange):
             collecting.collector.take([], 10)
 
-    def test_what_does_not_count_is_undone(self) -> None:
+    def test_undo_returns_the_positions_before_the_records(self) -> None:
         collecting = Collecting()
         one, two = collecting.position(0), collecting.position(1, offset=5)
         collecting.fetch(one, 0, 2, epoch=1)
@@ -277,8 +277,8 @@ class TestMany:
         assert (one.consumed, two.consumed) == (0, 5)
 
 
-class TestColumns:
-    def test_from_all_partitions_in_turn(self) -> None:
+class TestTakeColumns:
+    def test_take_columns_serves_partitions_round_robin(self) -> None:
         collecting = Collecting()
         one, two = collecting.position(0), collecting.position(1)
         collecting.fetch(one, 0, 2)
@@ -290,7 +290,7 @@ class TestColumns:
         collecting.collector.mark_consumed()
         assert (one.consumed, two.consumed) == (2, 1)
 
-    def test_mixed_with_one_by_one(self) -> None:
+    def test_take_columns_mixes_with_next_record(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 4)
@@ -300,7 +300,7 @@ class TestColumns:
         assert (columns.value.finish().data, position.offset) == (b"12", 3)
         assert collecting.all() == [(0, 3)]
 
-    def test_an_error_waits_until_there_is_nothing_before_it(self) -> None:
+    def test_an_error_behind_rows_is_raised_by_the_next_take_columns(self) -> None:
         collecting = Collecting()
         position = collecting.position()
         collecting.fetch(position, 0, 1)
@@ -326,7 +326,7 @@ class TestSetAside:
             Deserializers(deserializer(bytes), deserializer(not_nine), set_aside=True)
         )
 
-    def test_what_is_before_it_is_handed_out_and_no_position_passes_it(self) -> None:
+    def test_a_record_set_aside_blocks_the_records_behind_it(self) -> None:
         collecting = self.collecting()
         position, other = collecting.position(), collecting.position(1)
         collecting.fetch(position, 8, 3)
@@ -343,7 +343,7 @@ class TestSetAside:
         assert collecting.all() == [(0, 10), (1, 0)]
         assert collecting.collector.set_aside is None
 
-    def test_at_the_end_of_a_fetch_too(self) -> None:
+    def test_a_record_set_aside_at_the_end_of_a_fetch_blocks_the_next(self) -> None:
         collecting = self.collecting()
         position = collecting.position(offset=9)
         collecting.fetch(position, 9, 1)
@@ -356,7 +356,7 @@ class TestSetAside:
         collecting.collector.mark_consumed()
         assert position.consumed == 10
 
-    def test_who_seeks_elsewhere_has_it_no_more(self) -> None:
+    def test_a_seek_drops_a_record_set_aside(self) -> None:
         collecting = self.collecting()
         position = collecting.position(offset=9)
         collecting.fetch(position, 9, 1)

@@ -32,7 +32,7 @@ class TestErrors:
             ErrorCode.UNKNOWN_SERVER_ERROR,
         ],
     )
-    def test_that_pass_are_waited_for(self, code: ErrorCode) -> None:
+    def test_retriable_errors_are_retried(self, code: ErrorCode) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"a"))
         application = Application(cluster)
@@ -53,7 +53,7 @@ class TestErrors:
             (ErrorCode.CORRUPT_MESSAGE, InvalidRecord),
         ],
     )
-    def test_that_are_the_applications_are_raised_and_tried_again(
+    def test_fatal_errors_are_raised_and_retried(
         self, code: ErrorCode, kind: type[Exception]
     ) -> None:
         cluster, logs = one_topic()
@@ -66,7 +66,7 @@ class TestErrors:
         assert "orders-0 at offset 0" in str(error)
         application.read(1)
 
-    def test_a_leader_that_moves_is_followed_at_once_where_its_name_is_given(self) -> None:
+    def test_a_new_leader_in_the_response_is_used_at_once(self) -> None:
         cluster, logs = one_topic(brokers=2)
         application = Application(cluster, metadata_max_age_ms=10_000_000)
         application.assign([ORDERS])
@@ -78,7 +78,7 @@ class TestErrors:
         assert len(cluster[1].of(FetchRequest)) == asked, "the one under way told where it is"
         assert cluster[2].of(FetchRequest)
 
-    def test_a_leader_that_moves_is_found_by_metadata_otherwise(self) -> None:
+    def test_a_new_leader_is_found_by_metadata_otherwise(self) -> None:
         cluster, logs = one_topic(brokers=2)
         logs[ORDERS].hints = False
         application = Application(cluster)
@@ -88,7 +88,7 @@ class TestErrors:
         logs[ORDERS].append(rows(b"x"), epoch=1)
         application.read(1, limit_ms=5 * SECOND)
 
-    def test_a_broker_that_dies_is_waited_for(self) -> None:
+    def test_fetching_resumes_when_a_dead_broker_returns(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"a"))
         application = Application(cluster)
@@ -101,7 +101,7 @@ class TestErrors:
         application.read(1)
         assert application.values == [b"a", b"b"]
 
-    def test_a_broker_that_falls_silent_is_left_after_the_request_timeout(self) -> None:
+    def test_a_silent_broker_is_disconnected_after_the_request_timeout(self) -> None:
         cluster, logs = one_topic()
         application = Application(cluster, request_timeout_ms=2000)
         scripted = cluster[1].answers[FetchRequest]
@@ -112,7 +112,7 @@ class TestErrors:
         logs[ORDERS].append(rows(b"x"))
         application.read(1, limit_ms=4 * SECOND)
 
-    def test_a_broker_that_cannot_fetch_is_told_of(self) -> None:
+    def test_a_broker_without_fetch_raises_an_error(self) -> None:
         cluster, _ = one_topic()
         del cluster[1].versions[FETCH]
         application = Application(cluster)

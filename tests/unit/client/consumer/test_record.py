@@ -34,7 +34,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_it_says_what_it_is_and_does_not_change(name: str) -> None:
+def test_a_record_has_a_repr_and_is_immutable(name: str) -> None:
     one: Any = record()
     assert getattr(one, name) == SAID[name]
     with pytest.raises(AttributeError):
@@ -42,7 +42,7 @@ def test_it_says_what_it_is_and_does_not_change(name: str) -> None:
     assert getattr(one, name) == SAID[name]
 
 
-def test_it_equals_its_like_and_nothing_else() -> None:
+def test_a_record_equals_only_a_record_with_the_same_fields() -> None:
     assert record() == record() == pickle.loads(pickle.dumps(record()))
     assert hash(record()) == hash(record())
     assert record() != record(b"other")
@@ -50,7 +50,7 @@ def test_it_equals_its_like_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("timestamp_ms", [253_402_300_800_000, 1_769_860_800_000_000, 2**63 - 1])
-def test_a_time_beyond_the_years_of_datetime_is_told_and_can_be_read_in_ms(
+def test_a_timestamp_beyond_datetime_raises_and_is_readable_in_ms(
     timestamp_ms: int,
 ) -> None:
     """Producers have put microseconds where milliseconds belong; brokers may let them."""

@@ -65,15 +65,15 @@ def reading(offset: int = 5, epoch: int = 2) -> SubscriptionState:
     return state
 
 
-class TestWanting:
-    def test_nothing_at_first(self) -> None:
+class TestSubscription:
+    def test_a_new_state_has_no_subscription(self) -> None:
         state = SubscriptionState(EARLIEST)
         assert state.type is SubscriptionType.NONE
         assert state.assigned_partitions == []
         assert not state.is_auto_assigned
         assert state.metadata_topics == frozenset()
 
-    def test_topics(self) -> None:
+    def test_subscribing_by_name_sets_the_topics(self) -> None:
         state = SubscriptionState(EARLIEST)
         assert state.subscribe(["orders", "bills", "orders"])
         assert state.type is SubscriptionType.AUTO_TOPICS
@@ -82,7 +82,7 @@ class TestWanting:
         assert not state.subscribe(["bills", "orders"]), "that is no other subscription"
         assert state.subscribe(["bills"])
 
-    def test_a_pattern_which_means_whole_names(self) -> None:
+    def test_a_pattern_matches_whole_topic_names(self) -> None:
         state = SubscriptionState(EARLIEST)
         state.subscribe_pattern(re.compile("or.*s"))
         assert state.type is SubscriptionType.AUTO_PATTERN
@@ -96,7 +96,7 @@ class TestWanting:
         assert not state.subscribe_from_pattern(["orders"])
         assert state.subscription == {"orders"}
 
-    def test_partitions(self) -> None:
+    def test_assigning_sets_the_partitions(self) -> None:
         state = SubscriptionState(EARLIEST)
         assert state.assign_from_user([OTHER, ORDERS, OTHER])
         assert state.type is SubscriptionType.USER_ASSIGNED
@@ -113,7 +113,7 @@ class TestWanting:
 
     @pytest.mark.parametrize("first", range(3))
     @pytest.mark.parametrize("then", range(3))
-    def test_ways_do_not_mix_before_the_application_unsubscribes(
+    def test_another_subscription_type_raises_until_unsubscribe(
         self, first: int, then: int
     ) -> None:
         state = SubscriptionState(EARLIEST)
@@ -127,7 +127,7 @@ class TestWanting:
         assert not state.matches("orders")
         self.WAYS[then](state)
 
-    def test_a_groups_leader_has_to_know_the_topics_of_all_members(self) -> None:
+    def test_group_subscribe_adds_the_topics_of_all_members(self) -> None:
         state = SubscriptionState(EARLIEST)
         state.subscribe(["orders"])
         assert state.group_subscribe(["bills"])
@@ -138,13 +138,13 @@ class TestWanting:
         assert state.metadata_topics == {"orders"}
 
 
-class TestHaving:
-    def test_what_a_group_assigns_needs_a_subscription(self) -> None:
+class TestAssignment:
+    def test_a_group_assignment_without_a_subscription_raises(self) -> None:
         state = assigned(ORDERS)
         with pytest.raises(IllegalState):
             state.assign_from_subscribed([ORDERS])
 
-    def test_what_stays_keeps_its_state_and_what_goes_is_void(self) -> None:
+    def test_a_new_assignment_keeps_states_that_stay_and_voids_the_others(self) -> None:
         state = SubscriptionState(EARLIEST)
         state.subscribe(["orders", "bills"])
         state.assign_from_subscribed([ORDERS, BILLS])
@@ -160,7 +160,7 @@ class TestHaving:
         state.assign_from_subscribed([BILLS])
         assert state.state(BILLS) is not gone, "it begins anew"
 
-    def test_every_change_of_the_assignment_has_a_number(self) -> None:
+    def test_every_change_of_the_assignment_increments_its_id(self) -> None:
         state = SubscriptionState(EARLIEST)
         numbers = [state.assignment_id]
         for partitions in ([ORDERS], [ORDERS, OTHER], []):
@@ -170,7 +170,7 @@ class TestHaving:
         numbers.append(state.assignment_id)
         assert len(set(numbers)) == len(numbers)
 
-    def test_what_is_not_assigned_has_no_state(self) -> None:
+    def test_an_unassigned_partition_has_no_state(self) -> None:
         state = assigned(ORDERS)
         with pytest.raises(IllegalState, match=r"orders-1 is not assigned.*assign\(\) it first"):
             state.state(OTHER)
@@ -183,7 +183,7 @@ class TestHaving:
             with pytest.raises(IllegalState):
                 refused()
 
-    def test_whether_an_assignment_fits_what_is_subscribed_to_now(self) -> None:
+    def test_matches_subscription_checks_the_present_topics(self) -> None:
         state = SubscriptionState(EARLIEST)
         state.subscribe(["orders"])
         assert state.matches_subscription([ORDERS, OTHER])
@@ -193,21 +193,21 @@ class TestHaving:
         assert by_pattern.matches_subscription([BILLS])
         assert not by_pattern.matches_subscription([ORDERS])
 
-    def test_who_was_served_goes_to_the_end(self) -> None:
+    def test_a_served_partition_moves_to_the_end(self) -> None:
         state = assigned(ORDERS, OTHER, BILLS)
         state.move_to_end(ORDERS)
         assert state.assigned_partitions == [OTHER, BILLS, ORDERS]
         state.move_to_end(TopicPartition("gone", 0))
         assert [each.topic_partition for each in state.states] == [OTHER, BILLS, ORDERS]
 
-    def test_what_is_about_to_be_taken_away_is_neither_fetched_nor_handed_out(self) -> None:
+    def test_a_partition_pending_revocation_is_withheld(self) -> None:
         state = reading()
         state.mark_pending_revocation([ORDERS, BILLS])
         assert not state.state(ORDERS).is_fetchable
         assert state.state(ORDERS).position.withheld
         assert state.paused_partitions == [], "but the application did not pause it"
 
-    def test_what_is_about_to_be_taken_away_is_so_whatever_the_application_resumes(self) -> None:
+    def test_resume_does_not_end_a_pending_revocation(self) -> None:
         state = reading()
         state.pause(ORDERS)
         state.mark_pending_revocation([ORDERS])
@@ -217,7 +217,7 @@ class TestHaving:
         assert state.state(ORDERS).position.withheld
         assert not state.state(ORDERS).is_fetchable
 
-    def test_what_was_about_to_be_taken_away_and_stays_is_read_on(self) -> None:
+    def test_a_new_assignment_ends_a_pending_revocation(self) -> None:
         state = SubscriptionState(EARLIEST)
         state.subscribe(["orders"])
         state.assign_from_subscribed([ORDERS, OTHER])
@@ -228,15 +228,15 @@ class TestHaving:
         assert state.state(OTHER).position.withheld, "the application's pause stands"
 
 
-class TestMoving:
-    def test_a_partition_begins_without_a_position(self) -> None:
+class TestPositions:
+    def test_a_new_partition_has_no_position(self) -> None:
         state = assigned(ORDERS)
         one = state.state(ORDERS)
         assert one.state is FetchState.INITIALIZING
         assert state.initializing == [ORDERS]
         assert not one.is_fetchable
 
-    def test_a_seek_voids_what_was_fetched(self) -> None:
+    def test_a_seek_increments_the_generation(self) -> None:
         state = reading()
         one = state.state(ORDERS)
         before = one.position.generation
@@ -246,7 +246,7 @@ class TestMoving:
         assert (one.position.offset, one.position.consumed, one.fetch.offset) == (9, 9, 9)
         assert one.state is FetchState.FETCHING and not one.deferred
 
-    def test_a_seek_with_an_epoch_is_made_sure_of_at_the_leader(self) -> None:
+    def test_a_seek_with_an_epoch_is_validated(self) -> None:
         state = assigned(ORDERS)
         state.seek(ORDERS, FetchPosition(9, 3))
         state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
@@ -256,7 +256,7 @@ class TestMoving:
         assert state.state(ORDERS).state is FetchState.FETCHING
         assert state.state(ORDERS).is_fetchable
 
-    def test_committed_offsets_are_where_to_begin(self) -> None:
+    def test_initialize_sets_committed_offsets(self) -> None:
         state = assigned(ORDERS, OTHER)
         missing = state.initialize({ORDERS: FetchPosition(4), OTHER: None})
         assert missing == []
@@ -264,7 +264,7 @@ class TestMoving:
         assert state.state(OTHER).state is FetchState.AWAIT_RESET
         assert state.state(OTHER).reset == EARLIEST
 
-    def test_without_one_and_without_a_reset_there_is_no_position(self) -> None:
+    def test_initialize_returns_partitions_without_an_offset_and_a_reset_strategy(self) -> None:
         state = assigned(ORDERS, OTHER, reset=NONE)
         assert state.initialize({ORDERS: None, OTHER: FetchPosition(1)}) == [ORDERS]
         assert state.state(ORDERS).state is FetchState.INITIALIZING
@@ -274,13 +274,13 @@ class TestMoving:
         state.seek(ORDERS, FetchPosition(3))
         assert state.state(ORDERS).state is FetchState.FETCHING
 
-    def test_a_committed_offset_that_comes_late_counts_no_more(self) -> None:
+    def test_initialize_ignores_a_partition_that_has_a_position(self) -> None:
         state = assigned(ORDERS)
         state.seek(ORDERS, FetchPosition(9))
         state.initialize({ORDERS: FetchPosition(4), BILLS: FetchPosition(1)})
         assert state.state(ORDERS).position.offset == 9
 
-    def test_a_reset_looks_the_position_up_anew(self) -> None:
+    def test_a_reset_awaits_a_new_position(self) -> None:
         state = reading()
         state.request_reset(ORDERS, LATEST)
         one = state.state(ORDERS)
@@ -292,30 +292,30 @@ class TestMoving:
         assert one.state is FetchState.FETCHING and one.position.offset == 100
 
     @pytest.mark.parametrize("leader", [LeaderAndEpoch(2, 8), LeaderAndEpoch(1, 8)])
-    def test_another_leader_has_to_agree_with_what_was_read(self, leader: LeaderAndEpoch) -> None:
+    def test_a_new_leader_or_epoch_requires_validation(self, leader: LeaderAndEpoch) -> None:
         state = reading(epoch=2)
         state.update_leaders(lambda _: leader)
         one = state.state(ORDERS)
         assert one.state is FetchState.AWAIT_VALIDATION
         assert one.position.offset >= 0, "it is only not certain"
 
-    def test_the_same_leader_again_is_no_news(self) -> None:
+    def test_the_same_leader_requires_no_validation(self) -> None:
         state = reading(epoch=2)
         state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
         assert state.state(ORDERS).state is FetchState.FETCHING
 
-    def test_a_leader_that_is_away_for_a_moment_is_no_news(self) -> None:
+    def test_an_unknown_leader_keeps_the_last_one(self) -> None:
         state = reading(epoch=2)
         state.update_leaders(lambda _: LeaderAndEpoch(-1, -1))
         assert state.state(ORDERS).leader == LeaderAndEpoch(1, 7)
 
-    def test_where_epochs_are_not_known_nothing_can_be_made_sure_of(self) -> None:
+    def test_validation_is_skipped_without_epochs(self) -> None:
         state = reading(epoch=-1)
         state.update_leaders(lambda _: LeaderAndEpoch(2, 8))
         assert state.state(ORDERS).state is FetchState.FETCHING
         assert state.state(ORDERS).leader == LeaderAndEpoch(2, 8)
 
-    def test_a_partition_is_read_up_to_its_end(self) -> None:
+    def test_a_partition_is_not_fetchable_from_its_end_on(self) -> None:
         state = reading(offset=5)
         state.set_end(ORDERS, 6)
         assert state.state(ORDERS).is_fetchable
@@ -326,7 +326,7 @@ class TestMoving:
 
 
 class TestPausing:
-    def test_pauses_fetching_and_keeps_what_is_there(self) -> None:
+    def test_pause_stops_fetching_and_keeps_buffered_records(self) -> None:
         state = reading()
         one = state.state(ORDERS)
         generation = one.position.generation
@@ -338,13 +338,13 @@ class TestPausing:
         assert one.is_fetchable
         assert one.position.generation == generation
 
-    def test_outlasts_a_seek(self) -> None:
+    def test_a_pause_survives_a_seek(self) -> None:
         state = reading()
         state.pause(ORDERS)
         state.seek(ORDERS, FetchPosition(0))
         assert state.paused_partitions == [ORDERS]
 
-    def test_does_not_outlast_the_loss_of_the_partition(self) -> None:
+    def test_a_pause_ends_with_the_loss_of_the_partition(self) -> None:
         state = assigned(ORDERS)
         state.pause(ORDERS)
         state.assign_from_user([OTHER])
@@ -352,8 +352,8 @@ class TestPausing:
         assert state.paused_partitions == []
 
 
-class TestTelling:
-    def test_whatever_may_be_a_reason_to_ask_for_something_is_told(self) -> None:
+class TestOnChange:
+    def test_on_change_is_called_when_a_request_may_be_missing(self) -> None:
         watched = Watched()
         state = watched.state
         assert watched.changed(lambda: state.assign_from_user([ORDERS]))
@@ -364,7 +364,7 @@ class TestTelling:
         assert watched.changed(lambda: state.resume(ORDERS))
         assert watched.changed(state.unsubscribe)
 
-    def test_what_is_none_is_not(self) -> None:
+    def test_on_change_is_not_called_otherwise(self) -> None:
         watched = Watched()
         state = watched.state
         state.assign_from_user([ORDERS])
@@ -373,8 +373,8 @@ class TestTelling:
         assert not watched.changed(lambda: state.move_to_end(ORDERS))
 
 
-class TestCommitting:
-    def test_what_the_application_is_done_with_of_what_it_had_any_of(self) -> None:
+class TestConsumed:
+    def test_consumed_has_the_partitions_with_a_position(self) -> None:
         state = assigned(ORDERS, OTHER, BILLS)
         state.seek(ORDERS, FetchPosition(5, 1))
         state.seek(OTHER, FetchPosition(8))

@@ -25,7 +25,7 @@ def commit(group: GroupRunner) -> Waiter[Any]:
 
 
 @pytest.mark.parametrize("ask", [committed, commit])
-def test_addresses_and_causes_are_named_where_nobody_is(ask: Ask) -> None:
+def test_errors_name_addresses_and_causes_of_unreachable_brokers(ask: Ask) -> None:
     cluster, _ = one_topic()
     application = Application(cluster, group_id="g", bootstrap_servers="nowhere:9092")
     with pytest.raises(ApiTimeout) as told:

@@ -30,11 +30,11 @@ MINUTE = 60_000
 OFFSET_FOR_LEADER_EPOCH = 23
 
 
-class TestBeginning:
+class TestReset:
     @pytest.mark.parametrize(
         ("reset", "expected"), [("earliest", 3), ("latest", 10), ("by_duration:PT10M", 7)]
     )
-    def test_as_it_is_set(self, reset: str, expected: int) -> None:
+    def test_the_position_starts_as_auto_offset_reset_says(self, reset: str, expected: int) -> None:
         cluster, logs = one_topic()
         old, young = WALL_START_MS - 60 * MINUTE, WALL_START_MS - 5 * MINUTE
         logs[ORDERS].append([(None, b"", [], old)] * 7)
@@ -45,7 +45,7 @@ class TestBeginning:
         cluster.until(lambda: application.position(ORDERS) >= 0, 5 * SECOND)
         assert application.position(ORDERS) == expected
 
-    def test_with_nothing_so_young_at_the_end(self) -> None:
+    def test_by_duration_without_young_records_starts_at_the_end(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append([(None, b"", [], WALL_START_MS - 60 * MINUTE)] * 7)
         application = Application(cluster, auto_offset_reset="by_duration:PT1M")
@@ -53,7 +53,7 @@ class TestBeginning:
         cluster.until(lambda: application.position(ORDERS) >= 0, 5 * SECOND)
         assert application.position(ORDERS) == 7
 
-    def test_waits_for_errors_that_pass(self) -> None:
+    def test_retriable_errors_of_list_offsets_are_retried(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"x"))
         scripted = cluster[1].answers[ListOffsetsRequest]
@@ -68,7 +68,7 @@ class TestBeginning:
         application.read(1)
         assert application.errors == []
 
-    def test_tells_of_others_and_goes_on_trying(self) -> None:
+    def test_fatal_errors_of_list_offsets_are_raised_and_retried(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"x"))
         scripted = cluster[1].answers[ListOffsetsRequest]
@@ -80,7 +80,7 @@ class TestBeginning:
         cluster[1].answers[ListOffsetsRequest] = scripted
         cluster.until(lambda: application.drain() == 1, 10 * SECOND)
 
-    def test_an_answer_for_a_partition_that_went_and_came_back_counts_no_more(self) -> None:
+    def test_a_response_for_an_earlier_assignment_is_dropped(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(numbered(0, 5))
         scripted = cluster[1].answers[ListOffsetsRequest]
@@ -106,8 +106,8 @@ def refused(code: ErrorCode) -> ListOffsetsResponse:
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[found])])
 
 
-class TestMoving:
-    def test_a_seek_voids_what_was_fetched(self) -> None:
+class TestSeek:
+    def test_a_seek_drops_fetched_records(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(numbered(0, 10))
         application = Application(cluster)
@@ -118,7 +118,7 @@ class TestMoving:
             assert application.read(1)[0].offset == offset
         assert application.position(ORDERS) == 2
 
-    def test_a_seek_while_a_fetch_is_under_way(self) -> None:
+    def test_a_seek_drops_the_fetch_in_flight(self) -> None:
         cluster, logs = one_topic()
         application = Application(cluster)
         application.assign([ORDERS])
@@ -128,7 +128,7 @@ class TestMoving:
         application.read(2)
         assert application.places == [(0, 3), (0, 4)]
 
-    def test_to_the_beginning_and_by_time_is_looked_up(self) -> None:
+    def test_a_seek_to_the_start_or_a_time_is_looked_up(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(numbered(0, 5))
         application = Application(cluster, auto_offset_reset="latest")
@@ -138,7 +138,7 @@ class TestMoving:
         application.collector.refresh()
         application.read(5)
 
-    def test_a_paused_partition_waits_with_what_it_has(self) -> None:
+    def test_a_paused_partition_keeps_its_fetched_records(self) -> None:
         cluster, logs = one_topic(leaders=(1, 1))
         other = TopicPartition("orders", 1)
         for partition in (ORDERS, other):
@@ -159,14 +159,14 @@ class TestMoving:
         assert len(cluster[1].of(FetchRequest)) == asked
         application.read(1)
 
-    def test_of_a_partition_that_is_not_assigned(self) -> None:
+    def test_a_seek_of_an_unassigned_partition_raises(self) -> None:
         cluster, _ = one_topic()
         application = Application(cluster)
         application.assign([ORDERS])
         with pytest.raises(IllegalState, match="orders-7 is not assigned"):
             application.seek(TopicPartition("orders", 7), 0)
 
-    def test_assigning_anew_keeps_what_stays(self) -> None:
+    def test_a_new_assignment_keeps_the_positions_that_stay(self) -> None:
         cluster, logs = one_topic(leaders=(1, 1))
         logs[ORDERS].append(numbered(0, 4))
         application = Application(cluster)
@@ -178,7 +178,7 @@ class TestMoving:
 
 
 class TestValidation:
-    def test_every_change_of_leader_is_asked_about_before_reading_goes_on(self) -> None:
+    def test_a_position_is_validated_after_every_leader_change(self) -> None:
         cluster, logs = one_topic(brokers=2)
         logs[ORDERS].append(numbered(0, 2), epoch=0)
         application = Application(cluster)
@@ -192,7 +192,7 @@ class TestValidation:
         [partition] = asked.topics[0].partitions
         assert (partition.leader_epoch, partition.current_leader_epoch) == (0, 1)
 
-    def test_brokers_that_cannot_say_are_not_asked(self) -> None:
+    def test_validation_is_skipped_with_old_brokers(self) -> None:
         cluster, logs = one_topic(brokers=2)
         for node_id in (1, 2):
             del cluster[node_id].versions[OFFSET_FOR_LEADER_EPOCH]
@@ -207,8 +207,8 @@ class TestValidation:
         assert application.errors == []
 
 
-class TestAhead:
-    def test_no_more_is_fetched_than_fits(self) -> None:
+class TestPrefetch:
+    def test_fetching_stops_at_the_prefetch_limit(self) -> None:
         cluster, logs = one_topic()
         for first in range(0, 400, 10):
             logs[ORDERS].append([(None, b"x" * 100, [], 0)] * 10)
@@ -227,7 +227,7 @@ class TestAhead:
         application.read(400)
         assert [offset for _, offset in application.places] == list(range(400))
 
-    def test_what_was_fetched_to_its_end_takes_room_until_it_is_handed_out(self) -> None:
+    def test_a_finished_partition_counts_until_its_records_are_returned(self) -> None:
         partitions = [("orders", number) for number in range(20)]
         cluster, logs = one_topic(leaders=(1,) * 20)
         for partition in partitions:
@@ -243,7 +243,7 @@ class TestAhead:
         application.read(200)
         assert application.consumer.is_exhausted
 
-    def test_every_leader_has_a_share(self) -> None:
+    def test_every_leader_has_a_share_of_the_prefetch_limit(self) -> None:
         cluster, logs = one_topic(brokers=2, leaders=(1, 2))
         for partition in (0, 1):
             for _ in range(40):
@@ -257,7 +257,7 @@ class TestAhead:
         held = [state.buffered_bytes for state in application.subscriptions.states]
         assert all(2 * batch < size <= 4 * batch for size in held)
 
-    def test_a_batch_larger_than_all_room_comes_all_the_same(self) -> None:
+    def test_a_batch_larger_than_the_prefetch_limit_is_fetched(self) -> None:
         cluster, logs = one_topic()
         for _ in range(3):
             logs[ORDERS].append([(None, b"x" * 5000, [], 0)])
@@ -279,8 +279,8 @@ class TestAhead:
         assert (1, 0) in application.places
 
 
-class TestAsking:
-    def test_for_offsets_by_time_and_of_the_ends(self) -> None:
+class TestOffsetQueries:
+    def test_offsets_are_listed_by_time_and_for_both_ends(self) -> None:
         cluster, logs = one_topic(brokers=2, leaders=(1, 2))
         for partition in (0, 1):
             logs["orders", partition].append([(None, b"", [], 1000), (None, b"", [], 2000)])
@@ -296,7 +296,7 @@ class TestAsking:
             )
         assert application.side.wait(lambda: queries.watermarks(ORDERS, 5000)) == (0, 2)
 
-    def test_for_lag_and_position(self) -> None:
+    def test_lag_and_position_are_answered(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(numbered(0, 10))
         application = Application(cluster)
@@ -306,7 +306,7 @@ class TestAsking:
         application.read(4)
         assert application.side.wait(lambda: queries.lag(ORDERS, 5000)) == 6
 
-    def test_has_an_end_and_a_reason(self) -> None:
+    def test_a_query_times_out_with_a_reason(self) -> None:
         cluster, _ = one_topic()
         application = Application(cluster)
         queries, wait = application.consumer.queries, application.side.wait

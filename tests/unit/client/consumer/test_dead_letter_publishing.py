@@ -11,7 +11,7 @@ from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, RecordTooLarge
 from odradek.protocol.records import MAX_TIMESTAMP
-from unit.client.consumer.waiting import Reader
+from unit.client.consumer.simulated_reader import Reader
 
 SOURCE = BatchInfo("orders", 0, 0, TimestampType.CREATE_TIME)
 
@@ -37,7 +37,7 @@ class Sent:
         return self.error
 
 
-class Desk:
+class FakeProducer:
     """An office that sends nothing: by value, what became of it."""
 
     def __init__(self) -> None:
@@ -69,86 +69,94 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def producer() -> FakeProducer:
+    return FakeProducer()
 
 
 @pytest.fixture
-def dead_letters(desk: Desk) -> DeadLetters:
-    office: Any = desk
+def dead_letters(producer: FakeProducer) -> DeadLetters:
+    office: Any = producer
     return DeadLetters("dead", office)
 
 
-def test_all_are_sent_before_any_is_waited_for(desk: Desk, dead_letters: DeadLetters) -> None:
+def test_all_dead_letters_are_sent_before_the_first_is_awaited(
+    producer: FakeProducer, dead_letters: DeadLetters
+) -> None:
     letters = [letter(1), letter(2)]
     assert run_now(dead_letters.publish(letters))
     assert letters == []
-    assert (desk.values, desk.waited) == ([b"1", b"2"], [None, None])
+    assert (producer.values, producer.waited) == ([b"1", b"2"], [None, None])
 
 
-def test_what_is_not_known_in_time_is_not_sent_again(desk: Desk, dead_letters: DeadLetters) -> None:
-    desk.acknowledges = False
+def test_a_dead_letter_without_an_outcome_in_time_is_not_sent_again(
+    producer: FakeProducer, dead_letters: DeadLetters
+) -> None:
+    producer.acknowledges = False
     letters = [letter(1), letter(2)]
     assert not run_now(dead_letters.publish(letters, lambda: 0.5))
-    assert (len(letters), desk.waited) == (2, [0.5]), "one wait takes all the time there is"
-    desk.sent[0][1].known = True
+    assert (len(letters), producer.waited) == (2, [0.5]), "one wait takes all the time there is"
+    producer.sent[0][1].known = True
     assert not run_now(dead_letters.publish(letters, lambda: 0.0))
     assert [str(error) for error in letters] == ["the record at 2"]
-    desk.acknowledges = True
+    producer.acknowledges = True
     assert run_now(dead_letters.publish(letters))
-    assert desk.values == [b"1", b"2"]
+    assert producer.values == [b"1", b"2"]
 
 
-def test_what_fails_stays_and_is_sent_again(desk: Desk, dead_letters: DeadLetters) -> None:
-    desk.acknowledges = False
+def test_a_failed_dead_letter_stays_and_is_sent_again(
+    producer: FakeProducer, dead_letters: DeadLetters
+) -> None:
+    producer.acknowledges = False
     letters = [letter(1), letter(2)]
     run_now(dead_letters.publish(letters, lambda: 0.0))
-    for _, sent in desk.sent:
+    for _, sent in producer.sent:
         sent.known = True
-    desk.sent[0][1].error = RecordTooLarge("too large")
+    producer.sent[0][1].error = RecordTooLarge("too large")
     with pytest.raises(DeadLetterFailed, match=r"orders-0 at offset 1.*too large") as failed:
         run_now(dead_letters.publish(letters, lambda: 0.0))
     assert isinstance(failed.value.__cause__, RecordTooLarge)
     assert [str(error) for error in letters] == ["the record at 1"]
-    desk.acknowledges = True
+    producer.acknowledges = True
     assert run_now(dead_letters.publish(letters))
-    assert desk.values == [b"1", b"2", b"1"]
+    assert producer.values == [b"1", b"2", b"1"]
 
 
-def test_what_cannot_be_queued_stays_with_all_behind_it(
-    desk: Desk, dead_letters: DeadLetters
+def test_a_dead_letter_that_cannot_be_queued_stays_with_all_behind_it(
+    producer: FakeProducer, dead_letters: DeadLetters
 ) -> None:
-    desk.refused = KafkaError("no such topic")
+    producer.refused = KafkaError("no such topic")
     letters = [letter(1), letter(2)]
     with pytest.raises(DeadLetterFailed, match=r"offset 1.*no such topic\. Nothing is lost"):
         run_now(dead_letters.publish(letters))
     assert len(letters) == 2
-    desk.refused = None
+    producer.refused = None
     assert run_now(dead_letters.publish(letters))
-    assert desk.values == [b"1", b"2"]
+    assert producer.values == [b"1", b"2"]
 
 
-def test_a_time_that_no_producer_can_say_is_not_said(desk: Desk, dead_letters: DeadLetters) -> None:
+def test_an_invalid_timestamp_is_left_out(
+    producer: FakeProducer, dead_letters: DeadLetters
+) -> None:
     """Others can, and brokers take it: such a record would be in the way for ever."""
     times = [-5, -1, 0, 1000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP]
     assert run_now(dead_letters.publish([letter(1, time) for time in times]))
-    assert desk.timestamps == [None, None, 0, 1000, MAX_TIMESTAMP - 1, None]
+    assert producer.timestamps == [None, None, 0, 1000, MAX_TIMESTAMP - 1, None]
 
 
-def test_who_went_elsewhere_meanwhile_waits_for_nothing(
-    desk: Desk, dead_letters: DeadLetters
+def test_a_seek_meanwhile_forgets_dead_letters_in_flight(
+    producer: FakeProducer, dead_letters: DeadLetters
 ) -> None:
-    desk.acknowledges = False
+    producer.acknowledges = False
     run_now(dead_letters.publish([letter(1)], lambda: 0.0))
-    desk.acknowledges = True
+    producer.acknowledges = True
     assert run_now(dead_letters.publish([letter(7)]))
-    assert desk.values == [b"1", b"7"]
-    assert len(desk.waited) == 2
+    assert producer.values == [b"1", b"7"]
+    assert len(producer.waited) == 2
 
 
-def test_closing_waits_for_them_no_longer_than_for_all_else(desk: Desk) -> None:
+def test_close_waits_for_dead_letters_within_its_timeout(producer: FakeProducer) -> None:
     reader = Reader()
-    office: Any = desk
+    office: Any = producer
     reader.poll_loop.dead_letters = DeadLetters("dead", office)
     run_now(reader.poll_loop.close(7))
-    assert desk.closed == [7]
+    assert producer.closed == [7]

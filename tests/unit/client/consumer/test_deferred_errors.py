@@ -14,7 +14,7 @@ METADATA = 3
 
 
 class TestOutOfRange:
-    def test_the_application_gets_what_was_fetched_and_then_goes_on_as_set(self) -> None:
+    def test_out_of_range_resets_after_the_fetched_records(self) -> None:
         for reset, expected in (("earliest", [b"5", b"6"]), ("latest", [b"7"])):
             cluster, logs = one_topic()
             logs[ORDERS].append(numbered(0, 2))
@@ -35,7 +35,7 @@ class TestOutOfRange:
             assert application.values[2:][: len(expected)] == expected
             assert application.errors == []
 
-    def test_it_is_raised_where_nothing_is_set(self) -> None:
+    def test_out_of_range_is_raised_without_a_reset_strategy(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(numbered(0, 10))
         logs[ORDERS].trim(5)
@@ -48,7 +48,7 @@ class TestOutOfRange:
         application.seek(ORDERS, 5)
         application.read(5)
 
-    def test_nothing_committed_and_nothing_set(self) -> None:
+    def test_no_offset_is_raised_without_a_committed_offset_and_a_reset_strategy(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"x"))
         application = Application(cluster, auto_offset_reset="none")
@@ -75,12 +75,12 @@ class TestTruncation:
         logs[ORDERS].append([(None, b"other", [], 0)] * 5, epoch=1)
         return cluster, logs, application
 
-    def test_is_noticed_and_reading_goes_on_at_the_first_offset_that_differs(self) -> None:
+    def test_a_truncation_resumes_at_the_first_different_offset(self) -> None:
         _, _, application = self.truncated("earliest")
         application.read(5)
         assert application.places[4:] == [(0, offset) for offset in range(2, 7)]
 
-    def test_is_raised_where_nothing_is_set(self) -> None:
+    def test_a_truncation_is_raised_without_a_reset_strategy(self) -> None:
         _, _, application = self.truncated("none")
         error = application.fail()
         assert isinstance(error, LogTruncated)
@@ -88,7 +88,7 @@ class TestTruncation:
         application.seek(ORDERS, 2)
         application.read(5)
 
-    def test_is_noticed_by_a_fetch_where_metadata_tells_no_epochs(self) -> None:
+    def test_a_fetch_reveals_a_truncation_if_metadata_has_no_epochs(self) -> None:
         cluster, logs = one_topic()
         cluster[1].versions[METADATA] = (0, 8)
         for first in (0, 2):

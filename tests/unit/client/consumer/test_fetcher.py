@@ -18,7 +18,7 @@ def fetches(cluster: ScriptedCluster, node_id: int = 1) -> list[FetchRequest]:
 
 
 class TestRecords:
-    def test_come_in_order_with_all_there_is_to_know(self) -> None:
+    def test_records_arrive_in_order_with_all_fields(self) -> None:
         cluster, logs = one_topic()
         cluster.topics["orders"].epochs[0] = 4
         logs[ORDERS].append([(b"k", b"v", [("h", b"1")], 1_700_000_000_123)], epoch=4)
@@ -31,7 +31,7 @@ class TestRecords:
         assert record.timestamp.isoformat() == "2023-11-14T22:13:20.123000+00:00"
         assert record.timestamp_type.name == "CREATE_TIME"
 
-    def test_that_are_appended_later_come_later(self) -> None:
+    def test_records_appended_later_arrive_later(self) -> None:
         cluster, logs = one_topic()
         application = Application(cluster)
         application.assign([ORDERS])
@@ -42,7 +42,7 @@ class TestRecords:
             application.read(1, limit_ms=600)
         assert application.values == [b"0", b"1", b"2", b"3", b"4"]
 
-    def test_of_many_partitions_and_brokers(self) -> None:
+    def test_records_of_many_partitions_and_brokers_arrive(self) -> None:
         cluster, logs = one_topic(brokers=3, leaders=(1, 2, 3, 1))
         for partition in range(4):
             logs["orders", partition].append(numbered(0, 5))
@@ -52,7 +52,7 @@ class TestRecords:
         assert sorted(application.places) == [(p, o) for p in range(4) for o in range(5)]
 
     @pytest.mark.parametrize("version", [4, 6, 7, 9, 11, 12, 13, 15, 17])
-    def test_in_every_version_of_fetch(self, version: int) -> None:
+    def test_records_arrive_with_every_version_of_fetch(self, version: int) -> None:
         cluster, logs = one_topic()
         cluster[1].versions[FETCH] = (4, version)
         for _ in range(3):
@@ -65,7 +65,7 @@ class TestRecords:
             asked.version for asked in cluster[1].asked if asked.request in fetches(cluster)
         } == {version}
 
-    def test_only_from_and_up_to_the_offsets_asked_for(self) -> None:
+    def test_only_records_between_start_and_end_arrive(self) -> None:
         cluster, logs = one_topic()
         for first in (0, 10, 20):
             logs[ORDERS].append(numbered(first, 10))
@@ -79,7 +79,7 @@ class TestRecords:
         cluster.run(5 * SECOND)
         assert len(fetches(cluster)) == asked, "nothing more is asked for"
 
-    def test_of_aborted_transactions_are_not_read_if_only_committed_ones_are_wanted(self) -> None:
+    def test_read_committed_skips_aborted_transactions(self) -> None:
         for isolation, expected in (
             ("read_committed", [b"plain", b"after"]),
             ("read_uncommitted", [b"aborted", b"plain", b"after", b"open"]),
@@ -116,7 +116,7 @@ def transactional(value: bytes | None, kind: ControlRecordType | None = None) ->
 
 
 class TestSessions:
-    def test_name_only_what_changed(self) -> None:
+    def test_a_session_names_only_changed_partitions(self) -> None:
         cluster, logs = one_topic(leaders=(1, 1))
         application = Application(cluster)
         application.assign([("orders", 0), ("orders", 1)])
@@ -133,7 +133,7 @@ class TestSessions:
         assert [topic.partitions[0].partition for topic in changed[-1].topics] == [1]
         assert changed[-1].topics[0].partitions[0].fetch_offset == 1
 
-    def test_forget_what_is_not_wanted_any_more(self) -> None:
+    def test_a_session_forgets_unassigned_partitions(self) -> None:
         cluster, logs = one_topic(leaders=(1, 1))
         application = Application(cluster)
         application.assign([("orders", 0), ("orders", 1)])
@@ -146,7 +146,7 @@ class TestSessions:
         logs["orders", 1].append(rows(b"back"))
         application.read(1)
 
-    def test_begin_anew_when_the_broker_forgot_them(self) -> None:
+    def test_a_session_is_begun_anew_when_the_broker_forgot_it(self) -> None:
         cluster, logs = one_topic()
         application = Application(cluster)
         application.assign([ORDERS])
@@ -158,7 +158,7 @@ class TestSessions:
         application.read(1, limit_ms=SECOND)
         assert [r.session_epoch for r in fetches(cluster)].count(0) == 2
 
-    def test_are_not_needed(self) -> None:
+    def test_fetching_works_without_sessions(self) -> None:
         cluster, logs = one_topic(sessions=False)
         application = Application(cluster)
         application.assign([ORDERS])
@@ -167,7 +167,7 @@ class TestSessions:
             application.read(1)
         assert {(r.session_id, r.session_epoch) for r in fetches(cluster)} == {(0, 0)}
 
-    def test_follow_a_topic_that_was_created_anew(self) -> None:
+    def test_a_session_follows_a_recreated_topic(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"old"))
         application = Application(cluster, metadata_max_age_ms=2000)
@@ -182,7 +182,7 @@ class TestSessions:
         application.read(1)
         assert application.values == [b"old", b"new"], "the position is the same"
 
-    def test_are_ended_by_a_close(self) -> None:
+    def test_close_ends_the_session(self) -> None:
         cluster, _ = one_topic()
         application = Application(cluster)
         application.assign([ORDERS])

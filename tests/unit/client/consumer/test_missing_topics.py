@@ -15,8 +15,8 @@ from odradek.model.errors import ErrorCode
 from unit.client.consumer.application import ORDERS, SECOND, Application, one_topic, rows
 
 
-class TestMissing:
-    def test_a_topic_is_told_of_after_the_api_timeout_and_awaited_all_the_same(self) -> None:
+class TestMissingTopics:
+    def test_a_missing_topic_is_reported_after_the_api_timeout_and_still_awaited(self) -> None:
         cluster, logs = one_topic()
         application = Application(cluster, default_api_timeout_ms=10_000)
         application.assign([("returns", 0)])
@@ -29,13 +29,13 @@ class TestMissing:
         logs["returns", 0].append(rows(b"x"))
         application.read(1)
 
-    def test_a_partition_beyond_the_last(self) -> None:
+    def test_a_missing_partition_is_reported(self) -> None:
         cluster, _ = one_topic()
         application = Application(cluster, default_api_timeout_ms=10_000)
         application.assign([("orders", 3)])
         assert isinstance(application.fail(), UnknownTopicOrPartition)
 
-    def test_a_cluster_nobody_reaches(self) -> None:
+    def test_an_unreachable_cluster_is_reported(self) -> None:
         cluster, _ = one_topic()
         cluster[1].stop()
         application = Application(cluster, default_api_timeout_ms=10_000)
@@ -45,7 +45,7 @@ class TestMissing:
         assert "bootstrap.servers" in str(error)
         assert "refused" in str(error)
 
-    def test_a_topic_that_may_not_be_read(self) -> None:
+    def test_an_unauthorized_topic_is_reported(self) -> None:
         cluster, _ = one_topic()
         cluster.topics["orders"].error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         application = Application(cluster)
@@ -53,7 +53,7 @@ class TestMissing:
         assert isinstance(application.fail(5 * SECOND), TopicAuthorizationError)
 
     @pytest.mark.parametrize("by", ["subscription", "assignment"])
-    def test_what_is_not_wanted_any_more_is_not_told_of(self, by: str) -> None:
+    def test_a_topic_no_longer_subscribed_to_is_not_reported(self, by: str) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"x"))
         cluster.create("returns").error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -76,7 +76,7 @@ class TestMissing:
         want("returns")
         assert isinstance(application.fail(), TopicAuthorizationError), "but when it is again"
 
-    def test_what_is_not_wanted_any_more_by_anybody_is_not_told_of(self) -> None:
+    def test_a_topic_that_no_member_wants_is_not_reported(self) -> None:
         cluster, _ = one_topic()
         cluster.create("returns").error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         application = Application(cluster)
@@ -86,7 +86,7 @@ class TestMissing:
         application.side.do(consumer.unsubscribe)
         cluster.until(lambda: not consumer.errors)
 
-    def test_what_was_wanted_before_is_not_told_of_while_the_leader_needs_to_know_it(self) -> None:
+    def test_an_earlier_topic_that_the_leader_still_needs_is_not_reported(self) -> None:
         cluster, logs = one_topic()
         logs[ORDERS].append(rows(b"x"))
         cluster.create("returns").error = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -17,29 +17,29 @@ from odradek.model.topics import TopicPartition
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_logs import ScriptedLogs
 from unit.client.consumer.application import Application, numbered, rows
-from unit.client.consumer.waiting import FOREVER_MS, Reader
+from unit.client.consumer.simulated_reader import FOREVER_MS, Reader
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
 SECOND = 1000
 
 
-class TestWaking:
-    def test_by_a_record_that_comes_while_the_application_waits(self) -> None:
+class TestWakeUps:
+    def test_a_record_wakes_the_application(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS])
         reader.later(3 * SECOND, lambda: reader.logs[ORDERS].append(rows(b"late")))
         record = reader.poll()
         assert record is not None and record.value == b"late"
 
-    def test_by_nothing_before_the_time_is_over(self) -> None:
+    def test_poll_returns_none_after_its_timeout(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS])
         began_ms = reader.cluster.now_ms
         assert reader.poll(1.5) is None
         assert reader.cluster.now_ms - began_ms == 1500
 
-    def test_by_what_is_to_be_raised(self) -> None:
+    def test_an_error_wakes_the_application(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS])
         reader.poll(1)
@@ -47,7 +47,7 @@ class TestWaking:
         with pytest.raises(TopicAuthorizationError):
             reader.poll()
 
-    def test_by_a_truncation_that_is_found_while_it_waits(self) -> None:
+    def test_a_truncation_found_meanwhile_wakes_the_application(self) -> None:
         reader = Reader(brokers=2, metadata_max_age_ms=FOREVER_MS)
         reader.logs[ORDERS].append(numbered(0, 2))
         reader.logs[ORDERS].append(numbered(2, 2))
@@ -65,7 +65,7 @@ class TestWaking:
         assert record is not None
         assert (record.offset, record.value) == (2, b"other")
 
-    def test_by_a_truncation_that_it_has_to_decide_about(self) -> None:
+    def test_a_truncation_that_is_raised_wakes_the_application(self) -> None:
         reader = Reader(brokers=2, metadata_max_age_ms=FOREVER_MS, auto_offset_reset="none")
         reader.logs[ORDERS].append(numbered(0, 2))
         reader.application.assign([ORDERS], starts={ORDERS: 0})
@@ -80,7 +80,7 @@ class TestWaking:
         with pytest.raises(LogTruncated):
             reader.poll()
 
-    def test_by_a_close_from_elsewhere(self) -> None:
+    def test_a_close_elsewhere_wakes_the_application(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS])
 
@@ -94,7 +94,7 @@ class TestWaking:
             reader.poll()
 
 
-class LookedAt:
+class WatchedConfig:
     """Settings that tell when a certain one of them is looked at."""
 
     def __init__(self, config: Any, setting: str, looked: Callable[[], object]) -> None:
@@ -108,11 +108,11 @@ class LookedAt:
         return getattr(self._config, name)
 
 
-class TestRoom:
+class TestPrefetchLimit:
     @pytest.mark.parametrize(
         "setting", ["prefetch_max_bytes", "max_partition_fetch_bytes", "fetch_max_bytes"]
     )
-    def test_that_is_made_while_the_fetcher_counts_is_not_overlooked(self, setting: str) -> None:
+    def test_bytes_freed_while_the_fetcher_counts_start_a_fetch(self, setting: str) -> None:
         """The application's thread may run at any moment of the engine's: here it takes all there
         is whenever the fetcher looks at a setting, so also between counting and giving up.
         """
@@ -130,7 +130,7 @@ class TestRoom:
             logs[ORDERS].append(numbered(first, 1))
         application = Application(
             cluster,
-            seen_as=lambda config: LookedAt(config, setting, take_all),
+            seen_as=lambda config: WatchedConfig(config, setting, take_all),
             prefetch_max_bytes=1,
             max_partition_fetch_bytes=10,
             metadata_max_age_ms=FOREVER_MS,
@@ -142,7 +142,9 @@ class TestRoom:
         assert found == list(range(20))
 
     @pytest.mark.parametrize("prefetch_max_bytes", [1, 2, 100, 150])
-    def test_however_little_there_is_reading_goes_on(self, prefetch_max_bytes: int) -> None:
+    def test_reading_goes_on_with_the_smallest_prefetch_limit(
+        self, prefetch_max_bytes: int
+    ) -> None:
         reader = Reader(
             leaders=(1, 2, 1),
             brokers=2,
@@ -158,7 +160,7 @@ class TestRoom:
 
 
 class TestBoundedRead:
-    def test_ends_when_everything_was_handed_out(self) -> None:
+    def test_a_bounded_read_ends_behind_the_last_record(self) -> None:
         reader = Reader(leaders=(1, 1))
         for partition in (ORDERS, OTHER):
             reader.logs[partition].append(numbered(0, 10))
@@ -168,7 +170,7 @@ class TestBoundedRead:
         assert sorted(reader.all()) == [(0, 3), (0, 4), (1, 8)]
         assert reader.poll() is None, "and stays so"
 
-    def test_does_not_end_while_the_engine_moves_a_partition_in_the_rotation(self) -> None:
+    def test_a_bounded_read_does_not_end_while_the_engine_rotates_partitions(self) -> None:
         """The application's thread asks whether it is at the end, at any moment of the engine's:
         here whenever the partition that is not is looked for in a table.
         """
@@ -191,12 +193,12 @@ class TestBoundedRead:
         assert answers and not any(answers)
         assert [state.topic_partition for state in subscriptions.states] == [ORDERS, OTHER]
 
-    def test_of_nothing_ends(self) -> None:
+    def test_a_bounded_read_of_nothing_ends(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS], ends={ORDERS: 0})
         assert reader.poll() is None
 
-    def test_ends_if_the_log_begins_behind_its_end(self) -> None:
+    def test_a_bounded_read_ends_if_the_log_starts_behind_its_end(self) -> None:
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 5))
         reader.logs[ORDERS].append(numbered(5, 5))
@@ -204,7 +206,7 @@ class TestBoundedRead:
         reader.application.assign([ORDERS], starts={ORDERS: 1}, ends={ORDERS: 4})
         assert reader.poll() is None
 
-    def test_gathers_what_there_is(self) -> None:
+    def test_a_bounded_read_fills_a_last_partial_buffer(self) -> None:
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 3))
         reader.application.assign([ORDERS], ends={ORDERS: 3})
@@ -216,7 +218,7 @@ class TestBoundedRead:
 
 class TestInterruption:
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, LookupError])
-    def test_gives_back_what_was_gathered_so_far(self, kind: type[BaseException]) -> None:
+    def test_an_interrupted_fill_moves_the_positions_back(self, kind: type[BaseException]) -> None:
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 3))
         reader.application.assign([ORDERS], ends={ORDERS: 5})
@@ -231,7 +233,7 @@ class TestInterruption:
         run_now(reader.poll_loop.fill(buffer, None))
         assert [record.offset for record in buffer.records] == [0, 1, 2, 3, 4]
 
-    def test_by_a_close_takes_no_signal_from_who_closes(self) -> None:
+    def test_an_interrupting_close_keeps_its_signal(self) -> None:
         """Another thread, which waits for the same signal."""
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 3))
@@ -247,7 +249,7 @@ class TestInterruption:
         assert len(buffer.records) == 3
         assert reader.driver.is_signalled
 
-    def test_of_a_poll_loses_nothing(self) -> None:
+    def test_an_interrupted_poll_loses_no_record(self) -> None:
         reader = Reader()
         reader.application.assign([ORDERS])
         reader.driver.interruption = KeyboardInterrupt()
@@ -266,7 +268,7 @@ class TestCallbacks:
         reader.application.side.do(lambda: reader.consumer.subscribe(["orders"]))
         return reader
 
-    def test_run_inside_a_poll_that_waits(self) -> None:
+    def test_callbacks_run_inside_a_waiting_poll(self) -> None:
         told: list[object] = []
         reader = self.subscribed(lambda *given: told.append(given))
         record = reader.poll()
@@ -274,7 +276,7 @@ class TestCallbacks:
         assert told == [(reader, [ORDERS])]
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, LookupError])
-    def test_what_one_raises_reaches_the_application_once(self, kind: type[BaseException]) -> None:
+    def test_an_exception_of_a_callback_is_raised_once(self, kind: type[BaseException]) -> None:
         calls: list[object] = []
 
         def assigned(_: object, partitions: object) -> None:
@@ -289,14 +291,14 @@ class TestCallbacks:
         assert record is not None and record.value == b"x"
         assert calls == [[ORDERS]]
 
-    def test_a_call_that_takes_its_time_is_seen_to_its_end(self) -> None:
+    def test_run_with_callbacks_waits_for_its_waiter(self) -> None:
         reader = self.subscribed(lambda *given: None)
         waiter: Waiter[None] = Waiter()
         reader.later(SECOND, lambda: waiter.complete(None))
         run_now(reader.poll_loop.run_with_callbacks(lambda: waiter))
         assert waiter.done
 
-    def test_what_is_to_be_raised_does_not_keep_a_close_from_being_seen_to_its_end(self) -> None:
+    def test_close_finishes_before_a_pending_error_is_raised(self) -> None:
         waiter: Waiter[None] = Waiter()
         reader = Reader()
         reader.poll_loop.listener = RebalanceListener(lambda *given: waiter.complete(None))
@@ -307,7 +309,7 @@ class TestCallbacks:
             run_now(reader.poll_loop.run_with_callbacks(lambda: waiter))
         assert waiter.done
 
-    def test_what_nobody_will_finish_any_more_is_not_waited_for(self) -> None:
+    def test_run_with_callbacks_raises_if_the_engine_stopped(self) -> None:
         reader = Reader()
         reader.poll_loop.listener = RebalanceListener(lambda *given: reader.consumer.close())
         reader.consumer.group.for_application.append(
@@ -316,7 +318,7 @@ class TestCallbacks:
         with pytest.raises(ClientClosed):
             run_now(reader.poll_loop.run_with_callbacks(Waiter[None]))
 
-    def test_one_that_closes_leaves_no_record_to_hand_out(self) -> None:
+    def test_no_record_is_returned_after_a_callback_closed_the_consumer(self) -> None:
         """It would not be committed."""
         reader = self.subscribed(lambda *given: None)
         reader.logs[ORDERS].append(rows(b"y"))

@@ -29,13 +29,13 @@ def columns(collector: FetchCollector) -> None:
 
 
 @pytest.mark.parametrize("take", [one_record, records, columns])
-def test_taking_records_is_polling(take: Callable[[FetchCollector], None]) -> None:
+def test_taking_records_counts_as_polling(take: Callable[[FetchCollector], None]) -> None:
     seen_ms: list[int] = []
     timer = SystemTimer(0)
     bytes_ = deserializer(bytes)
     collector = FetchCollector(deque(), Deserializers(bytes_, bytes_), lambda: None)
-    presence = PollTracker(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
-    presence.start()
+    tracker = PollTracker(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
+    tracker.start()
     look_ms = MAX_POLL_MS // CHECKS_PER_INTERVAL
     timer.advance_clock(look_ms)
     assert seen_ms == []
