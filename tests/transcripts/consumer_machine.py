@@ -1,17 +1,18 @@
-"""The consumer coordinator as a transcript's machine: commands in, effects out, as text.
+"""Runs the commands of a transcript on a `ConsumerCoordinator` and prints its effects.
 
     consumer topics=t,u assignors=range instance=i auto-commit=off max-poll=60000
-    assigned t-0,t-1              a consumer that assigns itself
-    cluster t=3 u=2 stale         news of the cluster; stale: newer ones are under way
+    assigned t-0,t-1              a consumer with a manual assignment
+    cluster t=3 u=2 stale         new metadata; stale: newer metadata was requested
     poll | returned | returned raising=ValueError
-    answer Api error=CODE key=value …   to the oldest request of that kind; `lost Api` instead
-    wait 3000                     time goes by; what is due happens when it is
-    consumed t-0=5                the application is done with records
+    answer Api error=CODE key=value …   to the oldest request of that kind; or `lost Api`
+    wait 3000                     time passes; what is due happens in between
+    consumed t-0=5                the application has consumed records
     commit c1 t-0=5 within=1000 | committed q1 t-0 within=1000
     subscribe u | unsubscribe u1 | close x1 within=1000 how=leave
     close x1 inside within=1000   by the listener, in the call that has not returned
 
-Partitions are `topic-number`. Names after commands are of waiters, whose end is told.
+Partitions are `topic-number`. The name after a command is that of its waiter, whose outcome is
+printed.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from odradek.client.consumer.position.subscription_state import FetchPosition, S
 from odradek.client.errors import Disconnected, KafkaError
 from odradek.client.net.alarm import NEVER_MS
 from odradek.client.waiter import Waiter
+from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import LATEST
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -46,7 +48,7 @@ from transcripts.request_lines import describe
 
 
 def arguments(line: str) -> tuple[str, list[str], dict[str, str]]:
-    """Command, words, and `key=value`s of a line."""
+    """Split a line into its command, words, and `key=value`s."""
     command, *rest = line.split()
     words = [word for word in rest if "=" not in word]
     values = dict(word.split("=", 1) for word in rest if "=" in word)
@@ -54,7 +56,7 @@ def arguments(line: str) -> tuple[str, list[str], dict[str, str]]:
 
 
 class Jitterless:
-    """Chance that makes every back-off exact."""
+    """Randomness that makes every back-off exact."""
 
     def getrandbits(self, bits: int, /) -> int:
         return 1 << (bits - 1)
@@ -70,7 +72,7 @@ def joined(partitions: Iterable[TopicPartition]) -> str:
 
 
 class ConsumerMachine:
-    """One coordinator and the requests under way."""
+    """One coordinator and its requests in flight."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -80,7 +82,7 @@ class ConsumerMachine:
         self.called: CallListener | None = None
 
     def run(self, line: str) -> list[str]:
-        """Carry out one command."""
+        """Run one command; return the lines it prints."""
         command, words, values = arguments(line)
         handler: Callable[[list[str], dict[str, str]], None] = getattr(self, f"do_{command}")
         self.output: list[str] = []
@@ -93,12 +95,13 @@ class ConsumerMachine:
     # Commands.
 
     def do_consumer(self, words: list[str], values: dict[str, str]) -> None:
-        config = GroupConfig(
-            "g",
-            group_instance_id=values.get("instance"),
-            enable_auto_commit=values.get("auto-commit", "off") == "on",
-            max_poll_interval_ms=int(values.get("max-poll", 300_000)),
-        )
+        given = {
+            "group.id": "g",
+            "group.instance.id": values.get("instance"),
+            "enable.auto.commit": values.get("auto-commit", "off") == "on",
+            "max.poll.interval.ms": values.get("max-poll"),
+        }
+        config = GroupConfig.of(ConsumerConfig.load(given))
         self.subscriptions = SubscriptionState(LATEST)
         if "topics" in values:
             self.subscriptions.subscribe(values["topics"].split(","))
@@ -177,7 +180,7 @@ class ConsumerMachine:
         inside = self.called if "inside" in words else None
         self.name(words[0], self.coordinator.close(self.now_ms, deadline, how, inside))
 
-    # What came of them.
+    # Outcomes.
 
     def deadline(self, values: dict[str, str]) -> int | None:
         within = values.pop("within", None)
@@ -196,11 +199,11 @@ class ConsumerMachine:
 
     def drain(self, when: str = "") -> None:
         for effect in self.coordinator.take_effects():
-            text = self.told(effect)
+            text = self.printed(effect)
             if text:
                 self.output.append(when + text)
 
-    def told(self, effect: Effect) -> str:
+    def printed(self, effect: Effect) -> str:
         match effect:
             case Send(call):
                 self.calls.append(call)
@@ -244,14 +247,14 @@ class ConsumerMachine:
 
 
 def kind(error: BaseException | None) -> str:
-    """An error in a word or two."""
+    """The class and code of an error."""
     if isinstance(error, KafkaError) and error.code is not None:
         return f"{type(error).__name__} ({error.code.name})"
     return type(error).__name__
 
 
 def found(value: Any) -> str:
-    """What a waiter has."""
+    """The value of a waiter, as text."""
     if not isinstance(value, dict) or not value:
         return ""
     return ": " + ", ".join(

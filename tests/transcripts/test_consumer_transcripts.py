@@ -1,4 +1,4 @@
-"""The consumer coordinator does what its transcripts say (see `transcript`)."""
+"""The consumer coordinator replays its transcripts (see `transcript`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "consumer").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_transcript(path: Path, rewrite: bool) -> None:
+def test_a_transcript_replays_as_written(path: Path, rewrite: bool) -> None:
     played = play(path, ConsumerMachine().run)
     if rewrite:
         path.write_text(played, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == played
 
 
-def test_there_are_transcripts() -> None:
+def test_transcripts_are_found() -> None:
     assert len(TRANSCRIPTS) >= 10

@@ -1,4 +1,4 @@
-"""An application that reads with a `ConsumerCore` in simulated time: a face by hand."""
+"""An application that reads with a `ConsumerCore` in simulated time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ SECOND = 1000
 def one_topic(
     brokers: int = 1, leaders: tuple[int, ...] = (1,), *, sessions: bool = True
 ) -> tuple[ScriptedCluster, ScriptedLogs]:
-    """A cluster with a topic `orders`, and what is in its partitions."""
+    """Return a cluster with the topic `orders`, and the logs of its partitions."""
     cluster = ScriptedCluster(brokers=brokers)
     cluster.create("orders", leaders=leaders)
     return cluster, ScriptedLogs(cluster, sessions=sessions)
 
 
 class Application:
-    """One consumer and what it got. Everything happens on the client's process."""
+    """One consumer, with the records and errors it returned. Everything runs in the client's
+    process.
+    """
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Application:
         starts: Mapping[tuple[str, int], int] | None = None,
         ends: Mapping[tuple[str, int], int] | None = None,
     ) -> None:
-        """Read these partitions, from and up to these offsets."""
+        """Assign partitions, with the offsets to start and stop at."""
         self.side.do(
             lambda: self.consumer.assign(
                 [TopicPartition(*p) for p in partitions],
@@ -93,7 +95,7 @@ class Application:
         self.collector.refresh()
 
     def poll(self) -> Record[object, object] | None:
-        """What is there now: a record, an error, or nothing."""
+        """Poll once: a record, an error (in `errors`), or None."""
         return self.side.do(self._poll)
 
     def _poll(self) -> Record[object, object] | None:
@@ -113,7 +115,7 @@ class Application:
         return record
 
     def drain(self) -> int:
-        """Take all there is now; how many records that was."""
+        """Return all available records; the result is their number."""
         before = len(self.records)
         errors = len(self.errors)
         while self.poll() is not None or len(self.errors) > errors:
@@ -121,7 +123,7 @@ class Application:
         return len(self.records) - before
 
     def read(self, count: int, limit_ms: int = 60 * SECOND) -> list[Record[object, object]]:
-        """Poll until there are so many more records; those."""
+        """Poll until `count` more records have come; return these."""
         before = len(self.records)
 
         def enough() -> bool:
@@ -134,7 +136,7 @@ class Application:
         return self.records[before:]
 
     def fail(self, limit_ms: int = 120 * SECOND) -> Exception:
-        """Poll until there is an error; that error."""
+        """Poll until there is an error; return it."""
         before = len(self.errors)
 
         def failed() -> bool:
@@ -150,7 +152,7 @@ class Application:
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Partition and offset of each record, in the order they came."""
+        """Partition and offset of each record, in order of arrival."""
         return [(record.partition, record.offset) for record in self.records]
 
     def position(self, partition: tuple[str, int]) -> int:

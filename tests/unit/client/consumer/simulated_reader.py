@@ -1,7 +1,7 @@
-"""An application that waits: the face of a consumer in simulated time, where sleeping lets it pass.
+"""A poll loop in simulated time, where sleeping lets the time pass.
 
-A sleep that nothing ends is a failure, so whoever reads with a `Reader` also says that no wake-up
-was lost.
+A sleep that nothing ends fails the test, so a test that reads with a `Reader` also shows that no
+wake-up was lost.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ T = TypeVar("T")
 
 FOREVER_MS = 10_000_000
 IN_VAIN_MS = 120_000
-"""Nothing that is waited for takes as long."""
+"""Longer than any wait that succeeds."""
 
 
 class SimulatedDriver:
-    """The `PollDriver` of an application whose thread runs while time stands still."""
+    """The `PollDriver` of an application whose thread runs while the time stands still."""
 
     def __init__(self, application: Application) -> None:
         self.interruption: BaseException | None = None
-        """What the next sleep is broken off by."""
+        """Raised by the next sleep."""
         self._application = application
         self._seen = 0
 
@@ -68,7 +68,7 @@ class SimulatedDriver:
 
 
 class Reader:
-    """A cluster with one topic, and a consumer with a face that waits."""
+    """A cluster with one topic, and a consumer with its poll loop."""
 
     def __init__(self, leaders: tuple[int, ...] = (1,), brokers: int = 1, **settings: Any) -> None:
         self.cluster = ScriptedCluster(brokers=brokers)
@@ -83,10 +83,12 @@ class Reader:
         return run_now(self.poll_loop.poll(timeout_s))
 
     def all(self) -> list[tuple[int, int]]:
-        """Partition and offset of everything, to the end of a bounded read."""
+        """Partition and offset of all records of a bounded read."""
         return [(record.partition, record.offset) for record in iter(self.poll, None)]
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Have it happen in the consumer's process, while the application waits or not."""
+        """Run an action in the consumer's process after a delay, whether the application waits or
+        not.
+        """
         side = self.application.side
         self.cluster.scheduler.after(delay_ms * MS, "test", "later", lambda: side.do(action))

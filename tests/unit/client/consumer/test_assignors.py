@@ -1,4 +1,4 @@
-"""The assignors by example. That they equal Kafka's own is shown in `tests/golden`."""
+"""The assignors by example; `tests/golden` compares them with Kafka's own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def partitions(text: str) -> list[TopicPartition]:
 
 
 def members(topics: str, **owned: str) -> dict[str, Subscription]:
-    """Members of generation 5 that all want the same topics and own what is said."""
+    """Members of generation 5 that want the same topics and own the given partitions."""
     return {
         name: Subscription(topics.split(), None, partitions(had), 5) for name, had in owned.items()
     }
@@ -70,7 +70,9 @@ def test_roundrobin_skips_members_without_the_topic() -> None:
 
 
 def sticky_group(topics: str, **owned: str) -> dict[str, Subscription]:
-    """Members as the eager sticky assignor tells of them: what they had is in their user data."""
+    """Subscriptions as the eager sticky assignor sends them, with the owned partitions in the user
+    data.
+    """
     group = {}
     for member, had in owned.items():
         assignor = StickyAssignor()
@@ -135,7 +137,6 @@ def test_hash_codes_equal_javas() -> None:
 
 
 def test_keys_are_ordered_as_in_a_java_hash_map() -> None:
-    """As Java prints the keys of `new HashMap<>()`, before and after the table has grown."""
     twelve = [str(number) for number in range(12)]
     assert " ".join(hash_ordered(twelve)) == "0 11 1 2 3 4 5 6 7 8 9 10"
     more = [*twelve, "x12", "x13"]
@@ -149,7 +150,7 @@ def test_strings_are_ordered_by_utf16_units() -> None:
 
 
 class FirstTakesAll(PartitionAssignor):
-    """A plug-in."""
+    """A user's own assignor."""
 
     name = "first"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)

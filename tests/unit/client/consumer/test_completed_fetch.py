@@ -1,4 +1,4 @@
-"""From the bytes of a fetch to records: what is passed over, and what stands in the way."""
+"""From the bytes of a fetch to records: which are skipped, and what raises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def batch(*values: bytes, offset: int = 0, epoch: int = 0, codec: int = 0) -> by
 
 
 def of_producer(*values: bytes, offset: int, producer_id: int) -> bytes:
-    """A batch of a transaction."""
+    """A batch of a producer's transaction."""
     builder = RecordBatchBuilder(
         base_offset=offset,
         leader_epoch=0,
@@ -44,7 +44,7 @@ def of_producer(*values: bytes, offset: int, producer_id: int) -> bytes:
 
 
 def marker(kind: ControlRecordType, offset: int, producer_id: int) -> bytes:
-    """The end of a transaction."""
+    """The control batch that ends a transaction."""
     builder = RecordBatchBuilder(
         base_offset=offset,
         leader_epoch=0,
@@ -73,7 +73,7 @@ def fetched(
 
 
 def values(fetch: CompletedFetch, limit: int = 1000) -> list[object]:
-    """All values, taken by so many at a time."""
+    """All values, taken `limit` at a time."""
     found: list[object] = []
     while fetch.fill(limit, BYTES):
         assert len(fetch.records) <= limit
@@ -246,12 +246,12 @@ class TestDecoding:
         assert fetch.records[0].value == b"a"
 
     def test_a_record_that_cannot_be_decoded_is_skipped_if_on_error_returns(self) -> None:
-        told: list[DecodeError] = []
-        numbers = Deserializers(deserializer(bytes), deserializer(self.picky), told.append)
+        errors: list[DecodeError] = []
+        numbers = Deserializers(deserializer(bytes), deserializer(self.picky), errors.append)
         fetch = fetched(batch(b"1", b"two", b"3"))
         assert fetch.fill(10, numbers)
         assert [record.value for record in fetch.records] == [1, 3]
-        assert [error.record.offset for error in told if error.record] == [1]
+        assert [error.record.offset for error in errors if error.record] == [1]
 
     def test_a_record_that_cannot_be_decoded_is_set_aside(self) -> None:
         numbers = Deserializers(deserializer(bytes), deserializer(self.picky), set_aside=True)

@@ -1,5 +1,5 @@
-"""This side of incremental fetch sessions (KIP-227): what is named, what is taken back, and when a
-session begins anew.
+"""The client's side of fetch sessions (KIP-227): which partitions a fetch names or forgets, and
+when a session begins anew.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def at(
 
 
 def wanted(**offsets: int) -> dict[TopicPartition, PartitionFetch]:
-    """`orders=3, other=4, bills=5`: what is wanted, from these offsets on."""
+    """`orders=3, other=4, bills=5`: the partitions to fetch, with their fetch offsets."""
     partitions = {"orders": ORDERS, "other": OTHER, "bills": BILLS}
     return {partitions[n]: at(offset, partitions[n]) for n, offset in offsets.items()}
 
 
 class SessionWithBroker:
-    """A session, and a node that answers as a good one does."""
+    """A session, and a broker that answers correctly."""
 
     def __init__(self, version: int = BY_ID) -> None:
         self.session = FetchSession(1)
         self.version = version
 
     def ask(self, partitions: dict[TopicPartition, PartitionFetch]) -> tuple[object, object]:
-        """What is named, with offsets, and what is taken back."""
+        """The partitions that a request names, with offsets, and those it forgets."""
         topics, forgotten = self.session.next_request(partitions, self.version)
         return named(topics), taken_back(forgotten)
 
@@ -62,7 +62,7 @@ class SessionWithBroker:
         return self.session.session_id, self.session.epoch
 
     def begun(self, **offsets: int) -> SessionWithBroker:
-        """With a session about these partitions."""
+        """Begin a session with these partitions."""
         partitions = wanted(**offsets)
         self.ask(partitions)
         assert self.answer(*partitions) is None
@@ -192,7 +192,7 @@ class TestNames:
 
 class TestNewSession:
     def check(self, exchange: SessionWithBroker, session_id: int) -> None:
-        """The next fetch names all, and is the first of a session."""
+        """The next fetch is full and begins a session."""
         assert exchange.header == (session_id, 0)
         assert exchange.ask(wanted(orders=3, other=4)) == ({IDS["orders"]: {0: 3, 1: 4}}, {})
         assert exchange.answer(ORDERS, OTHER, session_id=78) is None

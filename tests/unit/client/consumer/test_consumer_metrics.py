@@ -1,4 +1,4 @@
-"""What users of a consumer watch: every number, in simulated time."""
+"""Every metric of a consumer, in simulated time."""
 
 from __future__ import annotations
 

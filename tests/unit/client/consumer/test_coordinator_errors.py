@@ -1,8 +1,8 @@
-"""Every group request, answered with every error that Kafka lists for it: the member ends up stable
-with its partitions, or the application is told what Kafka's documentation says, and may go on.
+"""Every error that Kafka lists for every group request: the member recovers, or the application
+gets it.
 
-What is played is a whole membership - look for the coordinator, join, sync, find offsets, beat,
-commit - in which one request is answered once with the error.
+Each test plays a membership - find the coordinator, join, sync, fetch offsets, heartbeat, commit -
+in which one request is answered once with the error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RETRIED = {
     "OffsetFetch": (*MOVING, "UNSTABLE_OFFSET_COMMIT"),
     "OffsetCommit": (*MOVING, "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION"),
 }
-"""After these the application knows nothing of it."""
+"""Errors that the application does not see."""
 RAISED = {
     ("FindCoordinator", "GROUP_AUTHORIZATION_FAILED"): "GroupAuthorizationError",
     ("FindCoordinator", "INVALID_GROUP_ID"): "InvalidGroupId",
@@ -60,7 +60,7 @@ RAISED = {
     ("OffsetCommit", "FENCED_INSTANCE_ID"): "FencedInstance",
     ("OffsetCommit", "REBALANCE_IN_PROGRESS"): "RebalanceInProgress",
 }
-"""What the application's call raises."""
+"""The error that the application's call raises."""
 
 
 class MemberUnderTest:
@@ -70,14 +70,14 @@ class MemberUnderTest:
         self.machine = ConsumerMachine()
         self.machine.run("consumer topics=t assignors=range")
         self.failing: tuple[str, str] | None = (api, code)
-        self.told: list[str] = []
+        self.raised: list[str] = []
 
     def run(self, line: str) -> None:
         output = self.machine.run(line)
-        self.told += [text for text in output if "raises" in text or "fails" in text]
+        self.raised += [text for text in output if "raises" in text or "fails" in text]
 
     def step(self) -> None:
-        """Answer what is under way; else let the application poll, and time go by."""
+        """Answer a request in flight; else poll and let time pass."""
         machine = self.machine
         if machine.coordinator.rebalance.is_calling_listener:
             self.run("returned")
@@ -101,10 +101,10 @@ class MemberUnderTest:
             if "(stable" in self.machine.state() and "owns t-0, t-1" in self.machine.state():
                 return
             self.step()
-        raise AssertionError(f"not stable: {self.machine.state()}, told {self.told}")
+        raise AssertionError(f"not stable: {self.machine.state()}, raised {self.raised}")
 
     def live(self) -> None:
-        """A whole life: join, ask for offsets, beat, commit; whatever comes, be stable again."""
+        """Join, fetch offsets, heartbeat and commit, and be stable again."""
         self.until_stable()
         self.run("committed q1 t-0 t-1 within=60000")
         self.run("commit c1 t-0=7 within=60000")
@@ -120,23 +120,23 @@ class MemberUnderTest:
     ("api", "code"), [(api, code) for api, codes in RETRIED.items() for code in codes]
 )
 def test_the_member_recovers_from_every_retriable_error(api: str, code: str) -> None:
-    membership = MemberUnderTest(api, code)
-    membership.live()
-    # A generation that is lost takes the commit along that was begun in it.
+    member = MemberUnderTest(api, code)
+    member.live()
+    # A commit fails with the generation in which it began.
     if code not in (*LOST, "REBALANCE_IN_PROGRESS"):
-        assert membership.told == []
-    assert all("c1 fails: CommitFailed" in line for line in membership.told)
+        assert member.raised == []
+    assert all("c1 fails: CommitFailed" in line for line in member.raised)
 
 
 @pytest.mark.parametrize(("api", "code"), RAISED)
 def test_a_fatal_error_is_raised_and_the_member_can_go_on(api: str, code: str) -> None:
-    membership = MemberUnderTest(api, code)
-    membership.live()
+    member = MemberUnderTest(api, code)
+    member.live()
     assert any(
         line.endswith((f"raises {kind} ({code})", f"fails: {kind} ({code})"))
-        for line in membership.told
+        for line in member.raised
         for kind in [RAISED[api, code]]
-    ), membership.told
+    ), member.raised
 
 
 @pytest.mark.parametrize(
@@ -147,32 +147,32 @@ def test_a_fatal_error_is_raised_and_the_member_can_go_on(api: str, code: str) -
     ],
 )
 def test_a_commit_that_times_out_names_the_last_error(code: str, kind: str) -> None:
-    """A topic that was deleted meanwhile is gone, and nobody is late."""
-    membership = MemberUnderTest("none", "none")
-    membership.until_stable()
-    membership.run("commit c1 t-0=7 within=3000")
-    while not membership.told:
-        asked = membership.machine.calls
+    """UNKNOWN_TOPIC_OR_PARTITION itself is raised: the topic was deleted meanwhile."""
+    member = MemberUnderTest("none", "none")
+    member.until_stable()
+    member.run("commit c1 t-0=7 within=3000")
+    while not member.raised:
+        asked = member.machine.calls
         if asked and asked[0].builder.request_type.__name__ == "OffsetCommitRequest":
-            membership.run(f"answer OffsetCommit error={code} t-0={code}")
+            member.run(f"answer OffsetCommit error={code} t-0={code}")
         else:
-            membership.step()
-    assert membership.told == [f"3000 ms: c1 fails: {kind}"]
+            member.step()
+    assert member.raised == [f"3000 ms: c1 fails: {kind}"]
 
 
 @pytest.mark.parametrize(
     "code", [*MOVING, "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED"]
 )
 def test_the_consumer_closes_whatever_error_leave_group_returns(code: str) -> None:
-    membership = MemberUnderTest("LeaveGroup", code)
-    membership.until_stable()
-    membership.run("close x1 within=5000")
+    member = MemberUnderTest("LeaveGroup", code)
+    member.until_stable()
+    member.run("close x1 within=5000")
     for _ in range(5):
-        if membership.failing is not None:
-            membership.step()
-    assert membership.failing is None
-    assert membership.told == []
-    assert membership.machine.kept[-1].done
+        if member.failing is not None:
+            member.step()
+    assert member.failing is None
+    assert member.raised == []
+    assert member.machine.kept[-1].done
 
 
 def test_every_tested_error_is_an_error_of_kafka() -> None:

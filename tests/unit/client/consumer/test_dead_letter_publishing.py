@@ -1,4 +1,4 @@
-"""Dead letters on their way: what is acknowledged is gone, and nothing else."""
+"""Publishing dead letters: acknowledged ones leave the list, others stay."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError, Rec
 from odradek.protocol.records import MAX_TIMESTAMP
 from unit.client.consumer.simulated_reader import Reader
 
-SOURCE = BatchInfo("orders", 0, 0, TimestampType.CREATE_TIME)
+BATCH = BatchInfo("orders", 0, 0, TimestampType.CREATE_TIME)
 
 
 def letter(offset: int, timestamp_ms: int = 1000) -> DecodeError:
     error = DecodeError(f"the record at {offset}")
-    error.record = Record(SOURCE, offset, timestamp_ms, None, b"%d" % offset)
+    error.record = Record(BATCH, offset, timestamp_ms, None, b"%d" % offset)
     error.__cause__ = ValueError("no number")
     return error
 
 
 class Sent:
-    """A record's future, done when the test says so."""
+    """A record's future; the test sets its outcome."""
 
     def __init__(self) -> None:
         self.known = False
@@ -38,7 +38,7 @@ class Sent:
 
 
 class FakeProducer:
-    """An office that sends nothing: by value, what became of it."""
+    """A producer that sends nothing and records what was sent, by value."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[bytes, Sent]] = []
@@ -75,8 +75,8 @@ def producer() -> FakeProducer:
 
 @pytest.fixture
 def dead_letters(producer: FakeProducer) -> DeadLetters:
-    office: Any = producer
-    return DeadLetters("dead", office)
+    fake: Any = producer
+    return DeadLetters("dead", fake)
 
 
 def test_all_dead_letters_are_sent_before_the_first_is_awaited(
@@ -137,7 +137,6 @@ def test_a_dead_letter_that_cannot_be_queued_stays_with_all_behind_it(
 def test_an_invalid_timestamp_is_left_out(
     producer: FakeProducer, dead_letters: DeadLetters
 ) -> None:
-    """Others can, and brokers take it: such a record would be in the way for ever."""
     times = [-5, -1, 0, 1000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP]
     assert run_now(dead_letters.publish([letter(1, time) for time in times]))
     assert producer.timestamps == [None, None, 0, 1000, MAX_TIMESTAMP - 1, None]
@@ -156,7 +155,7 @@ def test_a_seek_meanwhile_forgets_dead_letters_in_flight(
 
 def test_close_waits_for_dead_letters_within_its_timeout(producer: FakeProducer) -> None:
     reader = Reader()
-    office: Any = producer
-    reader.poll_loop.dead_letters = DeadLetters("dead", office)
+    fake: Any = producer
+    reader.poll_loop.dead_letters = DeadLetters("dead", fake)
     run_now(reader.poll_loop.close(7))
     assert producer.closed == [7]

@@ -1,6 +1,4 @@
-"""Positions that a log has no records for any more, or other ones: out of range, and after it was
-cut by another leader.
-"""
+"""Positions whose records the log lost: out of range, and after a truncation."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ class TestOutOfRange:
 
 class TestTruncation:
     def truncated(self, reset: str) -> tuple[ScriptedCluster, ScriptedLogs, Application]:
-        """Read up to offset 4, and then the log is cut at 2 by another leader."""
+        """Read up to offset 4; then another leader cuts the log at 2."""
         cluster, logs = one_topic(brokers=2)
         for first in (0, 2):
             logs[ORDERS].append(numbered(first, 2), epoch=0)

@@ -1,4 +1,4 @@
-"""Whose turn it is, and how far the application has come."""
+"""The order in which fetched records are returned, and the positions they leave."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = None
 
 
 class Collecting:
-    """A collector, what comes in, and how often room was made."""
+    """A collector with its queue; counts how often bytes were freed."""
 
     def __init__(self, deserializers: Deserializers = BYTES) -> None:
         self.incoming: deque[CompletedFetch] = deque()
@@ -39,7 +39,7 @@ class Collecting:
     def fetch(
         self, position: Position, first: int, count: int, epoch: int = 0, *, damaged: bool = False
     ) -> CompletedFetch:
-        """A fetch of one batch of records whose values are their offsets."""
+        """A fetch of one batch whose values are the offsets."""
         data = build([(None, b"%d" % (first + i), (), 0) for i in range(count)])
         data = stamp(data, 0, first, epoch) + data[16:]
         if damaged:
@@ -49,7 +49,7 @@ class Collecting:
         return fetch
 
     def fail(self, position: Position, offset: int, error: KafkaError | None) -> list[str]:
-        """A failure in the queue; the list tells of its turn."""
+        """Queue a failure; the list records when it is reached."""
         turns: list[str] = []
         fetch = CompletedFetch(position, b"", 0, 0, offset)
 
@@ -319,7 +319,7 @@ def not_nine(data: bytes) -> bytes:
 
 
 class TestSetAside:
-    """A record that cannot be decoded is in the way until somebody has seen to it."""
+    """A record that cannot be decoded blocks the others until it was handled."""
 
     def collecting(self) -> Collecting:
         return Collecting(

@@ -1,6 +1,4 @@
-"""Errors that brokers answer fetches with: which are waited for, which are raised, and who is asked
-next.
-"""
+"""Errors in fetch responses: which are retried, which are raised, and which request metadata."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ class TestErrors:
         cluster.move("orders", 0, leader=2)
         logs[ORDERS].append(rows(b"x"), epoch=1)
         application.read(1, limit_ms=2 * SECOND)
-        assert len(cluster[1].of(FetchRequest)) == asked, "the one under way told where it is"
+        assert len(cluster[1].of(FetchRequest)) == asked, "the request in flight named the leader"
         assert cluster[2].of(FetchRequest)
 
     def test_a_new_leader_is_found_by_metadata_otherwise(self) -> None:

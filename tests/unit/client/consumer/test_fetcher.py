@@ -1,4 +1,4 @@
-"""Fetching what is there, within sessions, for an application that gets each record once."""
+"""Fetching records with and without fetch sessions; each record arrives once."""
 
 from __future__ import annotations
 

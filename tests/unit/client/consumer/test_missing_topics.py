@@ -1,6 +1,4 @@
-"""What the application is told is missing: the cluster, a topic, a partition, the right to read
-one; of what it wants now, and not of what it wanted before.
-"""
+"""What is reported as missing: the cluster, a topic, a partition, the permission to read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where to begin, where to go on, and how much is fetched ahead."""
+"""Positions: resets, seeks, validation, queries; and how much is fetched ahead of them."""
 
 from __future__ import annotations
 

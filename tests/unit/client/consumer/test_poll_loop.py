@@ -1,4 +1,4 @@
-"""An application that waits for its consumer: it is woken by everything it waits for."""
+"""The poll loop: everything that an application waits for wakes it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TestWakeUps:
 
 
 class WatchedConfig:
-    """Settings that tell when a certain one of them is looked at."""
+    """A config that calls a function when one of its settings is read."""
 
     def __init__(self, config: Any, setting: str, looked: Callable[[], object]) -> None:
         self._config = config
@@ -113,8 +113,8 @@ class TestPrefetchLimit:
         "setting", ["prefetch_max_bytes", "max_partition_fetch_bytes", "fetch_max_bytes"]
     )
     def test_bytes_freed_while_the_fetcher_counts_start_a_fetch(self, setting: str) -> None:
-        """The application's thread may run at any moment of the engine's: here it takes all there
-        is whenever the fetcher looks at a setting, so also between counting and giving up.
+        """The application takes all records whenever the fetcher reads a setting, so also between
+        counting the bytes and giving up.
         """
         found: list[int] = []
         applications: list[Application] = []
@@ -171,8 +171,8 @@ class TestBoundedRead:
         assert reader.poll() is None, "and stays so"
 
     def test_a_bounded_read_does_not_end_while_the_engine_rotates_partitions(self) -> None:
-        """The application's thread asks whether it is at the end, at any moment of the engine's:
-        here whenever the partition that is not is looked for in a table.
+        """The application checks for the end at any moment of the engine's thread: here while a
+        partition is being moved.
         """
         reader = Reader(leaders=(1, 1))
         reader.logs[ORDERS].append(numbered(0, 1))
@@ -234,7 +234,7 @@ class TestInterruption:
         assert [record.offset for record in buffer.records] == [0, 1, 2, 3, 4]
 
     def test_an_interrupting_close_keeps_its_signal(self) -> None:
-        """Another thread, which waits for the same signal."""
+        """Another thread may be waiting for the same signal."""
         reader = Reader()
         reader.logs[ORDERS].append(numbered(0, 3))
         reader.application.assign([ORDERS], starts={ORDERS: 0})
@@ -269,11 +269,11 @@ class TestCallbacks:
         return reader
 
     def test_callbacks_run_inside_a_waiting_poll(self) -> None:
-        told: list[object] = []
-        reader = self.subscribed(lambda *given: told.append(given))
+        calls: list[object] = []
+        reader = self.subscribed(lambda *given: calls.append(given))
         record = reader.poll()
         assert record is not None and record.value == b"x"
-        assert told == [(reader, [ORDERS])]
+        assert calls == [(reader, [ORDERS])]
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, LookupError])
     def test_an_exception_of_a_callback_is_raised_once(self, kind: type[BaseException]) -> None:
@@ -319,7 +319,7 @@ class TestCallbacks:
             run_now(reader.poll_loop.run_with_callbacks(Waiter[None]))
 
     def test_no_record_is_returned_after_a_callback_closed_the_consumer(self) -> None:
-        """It would not be committed."""
+        """The record would not be committed."""
         reader = self.subscribed(lambda *given: None)
         reader.logs[ORDERS].append(rows(b"y"))
         assert reader.poll() is not None

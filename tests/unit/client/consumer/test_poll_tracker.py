@@ -1,4 +1,4 @@
-"""An application is seen to poll, however it takes records: else its group would drop it."""
+"""The tracker notices polls, however the application takes records."""
 
 from __future__ import annotations
 

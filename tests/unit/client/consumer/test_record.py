@@ -1,4 +1,4 @@
-"""A record is a value."""
+"""Records are values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from odradek.client.consumer.record import BatchInfo, Record, TimestampType
 from odradek.model.topics import TopicPartition
 
-SOURCE = BatchInfo("orders", 3, 7, TimestampType.CREATE_TIME)
+BATCH = BatchInfo("orders", 3, 7, TimestampType.CREATE_TIME)
 
 
 def record(value: bytes = b"v", timestamp_ms: int = 1000) -> Record[bytes, bytes]:
-    return Record(SOURCE, 5, timestamp_ms, b"k", value, b"\x02h\x02x", 1)
+    return Record(BATCH, 5, timestamp_ms, b"k", value, b"\x02h\x02x", 1)
 
 
 SAID = {
@@ -53,7 +53,7 @@ def test_a_record_equals_only_a_record_with_the_same_fields() -> None:
 def test_a_timestamp_beyond_datetime_raises_and_is_readable_in_ms(
     timestamp_ms: int,
 ) -> None:
-    """Producers have put microseconds where milliseconds belong; brokers may let them."""
+    """Some producers give microseconds instead of milliseconds, and brokers may accept them."""
     last = record(timestamp_ms=253_402_300_799_999).timestamp
     assert last == datetime.max.replace(microsecond=999_000, tzinfo=UTC)
     beyond = record(timestamp_ms=timestamp_ms)

@@ -1,6 +1,4 @@
-"""What an application wants to read, what it has, and how far each partition is: every transition
-by itself.
-"""
+"""Every transition of the subscription, the assignment and a partition's fetch state."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ ORDERS, OTHER, BILLS = (
 
 
 class Watched:
-    """A state that counts how often it says that something changed."""
+    """A state that counts the calls of `on_change`."""
 
     def __init__(self, reset: AutoOffsetResetStrategy = EARLIEST) -> None:
         self.state = SubscriptionState(reset)
@@ -39,7 +37,7 @@ class Watched:
         self.changes += 1
 
     def changed(self, action: Callable[[], object]) -> bool:
-        """Whether the action says that something changed."""
+        """True if the action calls `on_change`."""
         before = self.changes
         action()
         return self.changes > before
@@ -48,14 +46,14 @@ class Watched:
 def assigned(
     *partitions: TopicPartition, reset: AutoOffsetResetStrategy = EARLIEST
 ) -> SubscriptionState:
-    """With these partitions, given by the user."""
+    """A state with these partitions, assigned by the user."""
     state = SubscriptionState(reset)
     state.assign_from_user(partitions)
     return state
 
 
 def reading(offset: int = 5, epoch: int = 2) -> SubscriptionState:
-    """With one partition that is read from there on, of whose leader it is known that it agrees."""
+    """A state with one partition that is read from `offset` on and whose leader is known."""
     state = assigned(ORDERS)
     state.update_leaders(lambda _: LeaderAndEpoch(1, 7))
     state.seek(ORDERS, FetchPosition(offset, epoch))

@@ -1,4 +1,4 @@
-"""What is said when nobody can be asked about a group, or nobody answers, until time is over."""
+"""Timeout errors of group calls when no broker can be reached."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def commit(group: GroupRunner) -> Waiter[Any]:
 def test_errors_name_addresses_and_causes_of_unreachable_brokers(ask: Ask) -> None:
     cluster, _ = one_topic()
     application = Application(cluster, group_id="g", bootstrap_servers="nowhere:9092")
-    with pytest.raises(ApiTimeout) as told:
+    with pytest.raises(ApiTimeout) as raised:
         application.side.wait(lambda: ask(application.consumer.group))
-    text = str(told.value)
+    text = str(raised.value)
     assert text.startswith("the coordinator of group g did not")
     assert "nowhere:9092" in text and "cannot be used: " in text
     assert text.endswith(

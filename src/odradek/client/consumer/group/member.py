@@ -37,6 +37,7 @@ from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.waiter import Waiter
 from odradek.config.addresses import address_text
+from odradek.config.consumer import ConsumerConfig
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -45,22 +46,41 @@ from odradek.protocol.consumer_protocol import NO_GENERATION
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """The consumer settings that its group uses, under Kafka's names and with Kafka's defaults."""
+    """The consumer settings that its group uses, under Kafka's names."""
 
     group_id: str
-    group_instance_id: str | None = None
+    group_instance_id: str | None
     """Makes the member a static one (KIP-345)."""
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
     """Also the rebalance timeout: how long the group waits for this member to rejoin."""
-    enable_auto_commit: bool = True
-    auto_commit_interval_ms: int = 5_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    request_timeout_ms: int = 30_000
-    exclude_internal_topics: bool = True
-    client_rack: str | None = None
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    request_timeout_ms: int
+    exclude_internal_topics: bool
+    client_rack: str | None
+
+    @classmethod
+    def of(cls, config: ConsumerConfig) -> GroupConfig:
+        """The settings of a consumer with a `group.id`."""
+        assert config.group_id is not None
+        return cls(
+            group_id=config.group_id,
+            group_instance_id=config.group_instance_id,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            enable_auto_commit=config.enable_auto_commit,
+            auto_commit_interval_ms=config.auto_commit_interval_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            exclude_internal_topics=config.exclude_internal_topics,
+            client_rack=config.client_rack or None,
+        )
 
     @property
     def is_dynamic(self) -> bool:

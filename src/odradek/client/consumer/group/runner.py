@@ -329,22 +329,8 @@ def make_group(
     """Return the runner of the consumer's group; a `NoGroup` if it has none."""
     if config.group_id is None:
         return NoGroup(engine, subscriptions, config.exclude_internal_topics, wanted)
-    settings = GroupConfig(
-        group_id=config.group_id,
-        group_instance_id=config.group_instance_id,
-        session_timeout_ms=config.session_timeout_ms,
-        heartbeat_interval_ms=config.heartbeat_interval_ms,
-        max_poll_interval_ms=config.max_poll_interval_ms,
-        enable_auto_commit=config.enable_auto_commit,
-        auto_commit_interval_ms=config.auto_commit_interval_ms,
-        retry_backoff_ms=config.retry_backoff_ms,
-        retry_backoff_max_ms=config.retry_backoff_max_ms,
-        request_timeout_ms=config.request_timeout_ms,
-        exclude_internal_topics=config.exclude_internal_topics,
-        client_rack=config.client_rack or None,
-    )
     coordinator = ConsumerCoordinator(
-        settings,
+        GroupConfig.of(config),
         subscriptions,
         strategy,
         engine.env.random,
