@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from led_partitions import LedPartitions, StandingClock
 
-from odradek.client.consumer.group.member import GroupConfig, MemberState
+from odradek.client.consumer.group.member import MemberState
 from odradek.config.broker import BrokerConfig
 from odradek.config.consumer import ConsumerConfig
 from odradek.coordinator.group.group_shard import GroupShard
@@ -59,7 +59,7 @@ def test_join_group_is_given_no_less_than_the_request_timeout() -> None:
     machine = consumer("max-poll=10000")
     joining(machine)
     (call,) = machine.calls
-    assert call.timeout_ms == GroupConfig("g").request_timeout_ms == 30 * SECOND_MS
+    assert call.timeout_ms == ConsumerConfig.request_timeout_ms.default == 30 * SECOND_MS
 
 
 def test_the_steps_of_joining_as_a_follower() -> None:

@@ -20,6 +20,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors import FencedInstance, KafkaError
 from odradek.client.waiter import Waiter
 from odradek.config.client import ClientConfig
+from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import EARLIEST
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
@@ -95,15 +96,16 @@ class SimMember:
         config = ClientConfig.load({"bootstrap.servers": f"{HOST}:{PORT}"})
         self.engine = Engine(self.side.env, self.side.timer, config, on_bug=bug)
         self.subscriptions = SubscriptionState(EARLIEST)
-        settings = GroupConfig(
-            GROUP,
-            instance_id,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            max_poll_interval_ms=MAX_POLL_MS,
-            enable_auto_commit=auto_commit,
-            auto_commit_interval_ms=AUTO_COMMIT_MS,
-        )
+        given = {
+            "group.id": GROUP,
+            "group.instance.id": instance_id,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "max.poll.interval.ms": MAX_POLL_MS,
+            "enable.auto.commit": auto_commit,
+            "auto.commit.interval.ms": AUTO_COMMIT_MS,
+        }
+        settings = GroupConfig.of(ConsumerConfig.load(given))
         self.coordinator = ConsumerCoordinator(
             settings,
             self.subscriptions,

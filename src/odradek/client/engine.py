@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from odradek.client.arguments import checked_topic
 from odradek.client.errors import ClientClosed, KafkaError, error_for
 from odradek.client.metadata.cluster_image import ClusterImage, TopicInfo
-from odradek.client.metadata.metadata import IDLE_MS, Metadata
+from odradek.client.metadata.metadata import Metadata
 from odradek.client.metadata.updater import MetadataUpdater
 from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.net.in_flight_requests import ClientRequest
@@ -25,6 +25,7 @@ from odradek.client.net.network_client import NetworkClient
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.addresses import parse_addresses
 from odradek.config.client import ClientConfig
+from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
 from odradek.timing.timer import SystemTimer
 
@@ -42,7 +43,7 @@ class Engine:
         *,
         max_in_flight: int = 100,
         allow_auto_topic_creation: bool = False,
-        topic_idle_ms: int = IDLE_MS,
+        topic_idle_ms: int = ProducerConfig.metadata_max_idle_ms.default,
         on_bug: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self.env = env

@@ -26,7 +26,7 @@ class Clock(Protocol):
         ...
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch. For record timestamps and retention, never for timeouts."""
+        """Milliseconds since the Unix epoch. For timestamps and retention, not for timeouts."""
         ...
 
 
@@ -207,7 +207,7 @@ class Offload(Protocol):
         done: Callable[[T], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Run `work` on a worker, then either `done(result)` or `failed(error)` on the owner thread."""
+        """Run `work` on a worker, then `done(result)` or `failed(error)` on the owner thread."""
         ...
 
 

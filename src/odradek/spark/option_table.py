@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from odradek.config.client import AdminConfig, ClientConfig
+from odradek.config.consumer import ConsumerConfig
+from odradek.config.producer import ProducerConfig
+from odradek.config.setting import Setting
 
 
 class Use(Enum):
@@ -32,6 +37,11 @@ class Option(NamedTuple):
     doc: str
 
 
+def default_of(setting: Setting[Any]) -> str | None:
+    """The default of a client's setting as text."""
+    return setting.text(setting.default)
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.bootstrap.servers",
@@ -40,11 +50,16 @@ OPTIONS: tuple[Option, ...] = (
         "Where the cluster is: host:port, several with commas. Has to be given.",
     ),
     Option("kafka.client.id", Use.ALL, "odradek-spark", "What brokers are told about who asks."),
-    Option("kafka.request.timeout.ms", Use.ALL, "30000", "How long one request may take."),
+    Option(
+        "kafka.request.timeout.ms",
+        Use.ALL,
+        default_of(ClientConfig.request_timeout_ms),
+        "How long one request may take.",
+    ),
     Option(
         "kafka.default.api.timeout.ms",
         Use.ALL,
-        "60000",
+        default_of(AdminConfig.default_api_timeout_ms),
         "How long something is tried again that fails with errors that may pass.",
     ),
     Option(
@@ -145,7 +160,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.fetch.max.bytes",
         Use.READ,
-        "52428800",
+        default_of(ConsumerConfig.fetch_max_bytes),
         "The most bytes of one answer, unless its first batch is larger.",
     ),
     Option(
@@ -207,7 +222,10 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("kafka.batch.size", Use.WRITE, "262144", "Bytes of records at which a batch is full."),
     Option(
-        "kafka.delivery.timeout.ms", Use.WRITE, "120000", "How long a record may take to be stored."
+        "kafka.delivery.timeout.ms",
+        Use.WRITE,
+        default_of(ProducerConfig.delivery_timeout_ms),
+        "How long a record may take to be stored.",
     ),
     Option(
         "kafka.enable.idempotence",

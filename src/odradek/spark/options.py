@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
-from odradek.config.client import ClientSettings
+from odradek.config.client import AdminConfig, ClientConfig, ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
 from odradek.config.setting import ConfigError
@@ -86,8 +86,8 @@ class ClientOptions:
 
     bootstrap_servers: str
     client_id: str = "odradek-spark"
-    request_timeout_ms: int = 30_000
-    api_timeout_ms: int = 60_000
+    request_timeout_ms: int = ClientConfig.request_timeout_ms.default
+    api_timeout_ms: int = AdminConfig.default_api_timeout_ms.default
     settings: Pairs = ()
     """Further ones, by Kafka's names."""
 
@@ -118,7 +118,7 @@ class ReadOptions:
     """Those wanted; none: all."""
     value_schema: StructType | None = None
     """If values are to be decoded: what they are."""
-    fetch_max_bytes: int = 52_428_800
+    fetch_max_bytes: int = ConsumerConfig.fetch_max_bytes.default
     max_partition_fetch_bytes: int = 4_194_304
 
 
@@ -130,7 +130,7 @@ class WriteOptions:
     topic: str | None = None
     compression: str = "none"
     batch_size: int = 262_144
-    delivery_timeout_ms: int = 120_000
+    delivery_timeout_ms: int = ProducerConfig.delivery_timeout_ms.default
     idempotence: bool = True
     replay_headers: bool = False
 
@@ -164,7 +164,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         group_id_prefix=options.text("groupIdPrefix"),
         columns=columns(options),
         value_schema=value_schema(options),
-        fetch_max_bytes=options.integer("kafka.fetch.max.bytes", 52_428_800, 1),
+        fetch_max_bytes=options.integer(
+            "kafka.fetch.max.bytes", ConsumerConfig.fetch_max_bytes.default, 1
+        ),
         max_partition_fetch_bytes=options.integer("kafka.max.partition.fetch.bytes", 4_194_304, 1),
     )
 
@@ -178,7 +180,9 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         topic=options.text("topic"),
         compression=options.choice("kafka.compression.type", "none", COMPRESSION_TYPES),
         batch_size=options.integer("kafka.batch.size", 262_144, 1),
-        delivery_timeout_ms=options.integer("kafka.delivery.timeout.ms", 120_000, 1),
+        delivery_timeout_ms=options.integer(
+            "kafka.delivery.timeout.ms", ProducerConfig.delivery_timeout_ms.default, 1
+        ),
         idempotence=options.boolean("kafka.enable.idempotence", True),
         replay_headers=options.boolean("replayHeaders", False),
     )
@@ -196,8 +200,12 @@ def client_options(options: OptionReader, kind: type[ClientSettings]) -> ClientO
     return ClientOptions(
         bootstrap_servers=servers,
         client_id=options.text("kafka.client.id") or "odradek-spark",
-        request_timeout_ms=options.integer("kafka.request.timeout.ms", 30_000, 1),
-        api_timeout_ms=options.integer("kafka.default.api.timeout.ms", 60_000, 1),
+        request_timeout_ms=options.integer(
+            "kafka.request.timeout.ms", ClientConfig.request_timeout_ms.default, 1
+        ),
+        api_timeout_ms=options.integer(
+            "kafka.default.api.timeout.ms", AdminConfig.default_api_timeout_ms.default, 1
+        ),
         settings=client_settings(options.given, kind),
     )
 

@@ -39,7 +39,7 @@ class Knowing:
     def __init__(self) -> None:
         self.clock = Clock()
         backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
-        self.metadata = Metadata(self.clock, backoff, MAX_AGE_MS)
+        self.metadata = Metadata(self.clock, backoff, MAX_AGE_MS, IDLE_MS)
 
     def learn(self, *topics: MetadataResponseTopic, **options: object) -> None:
         """Ask, and be answered at once."""

@@ -58,7 +58,7 @@ def test_what_a_broker_says_of_another_error_brings_no_second_advice(code: Error
 
 def test_a_topic_of_which_nothing_can_be_learnt() -> None:
     backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
-    metadata = Metadata(SystemClock(), backoff, max_age_ms=300_000)
+    metadata = Metadata(SystemClock(), backoff, max_age_ms=300_000, topic_idle_ms=300_000)
     metadata.last_error = advising("wait")
     error = str(unknown_topic_error("t", metadata, 7))
     assert "it broke" in error and error.count(MARK) == 1

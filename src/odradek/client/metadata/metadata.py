@@ -41,16 +41,13 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.metadata import MetadataResponse
 
-IDLE_MS = 5 * 60_000
-"""metadata.max.idle.ms: how long a topic that nobody uses is remembered."""
-
 FOREVER_MS = 1 << 62
 
 
 class TopicsOfInterest:
     """Names, each until a time of the monotonic clock."""
 
-    def __init__(self, clock: Clock, idle_ms: int = IDLE_MS) -> None:
+    def __init__(self, clock: Clock, idle_ms: int) -> None:
         self.all_topics = False
         """All that the cluster has, whatever the names."""
         self._clock = clock
@@ -175,7 +172,7 @@ class Metadata:
         clock: Clock,
         backoff: ExponentialBackoff,
         max_age_ms: int,
-        topic_idle_ms: int = IDLE_MS,
+        topic_idle_ms: int,
     ) -> None:
         self.image = EMPTY
         self.topics_of_interest = TopicsOfInterest(clock, topic_idle_ms)
