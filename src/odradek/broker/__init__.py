@@ -1,7 +1,13 @@
-"""The broker: which requests are served (`apis`), how one is answered (`dispatch`, `handlers`), and
-the wiring (`node`).
+"""The broker: which requests it serves, how a request is answered, and the wiring of its parts.
 
-A handler is `handle(broker, context, request)`. It returns the response, or a `Waiting`: an
-operation that will respond when the event it watches for happens or its deadline passes. Handlers
+Modules: `server` (a broker on this machine), `node` (the wiring), `broker` (what handlers use);
+requests: `apis` (the table), `dispatch`, `context`, `handlers` (one per API), `acl_operations`,
+`fetch_sessions`; partitions: `partitions`, `offsets_topic`; work of its own: `background`,
+`housekeeping`, `log_cleaner`, `shutdown`.
+
+A handler is `handle(broker, context, request)`. It returns the response, or a `DelayedResponse`: an
+operation that responds when the event that it watches happens or its deadline passes. Handlers
 decide; they do no I/O of their own.
+
+Tests: unit/broker, clients, interop, sim
 """

@@ -1,18 +1,18 @@
-"""What a principal may do, as the bit sets that describe answers carry (KIP-430).
+"""Authorized operations: the bit sets of ACL operations in describe responses (KIP-430).
 
-Without an authorizer everybody may do everything that a kind of resource supports.
+Without an authorizer everybody may do all operations that a kind of resource supports.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-NOT_ASKED = -(2**31)
-"""The client did not ask for the operations."""
+NOT_REQUESTED = -(2**31)
+"""The value when the client did not request the operations."""
 
 
-class Operation(IntEnum):
-    """Kafka's codes."""
+class AclOperation(IntEnum):
+    """ACL operations by Kafka's codes."""
 
     READ = 3
     WRITE = 4
@@ -26,34 +26,34 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-def bits(*operations: Operation) -> int:
-    """The set as a number with one bit for each."""
+def operation_bits(*operations: AclOperation) -> int:
+    """The operations as a number with one bit for each."""
     return sum(1 << operation for operation in operations)
 
 
-ON_TOPIC = bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
+TOPIC_OPERATIONS = operation_bits(
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
-ON_GROUP = bits(
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
+GROUP_OPERATIONS = operation_bits(
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
-ON_CLUSTER = bits(
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
+CLUSTER_OPERATIONS = operation_bits(
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
 )

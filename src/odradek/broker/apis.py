@@ -1,8 +1,8 @@
-"""The one table of what this broker serves: key, versions, handler, authorisation.
+"""The table of the APIs that this broker serves: key, versions, handler, authorisation.
 
-ApiVersions answers from this table, dispatch decides by it, and the protocol page of the
-documentation is drawn from it. `authorisation` says what a principal must be allowed to do; on a
-broker without an authorizer everybody may.
+ApiVersions responds with this table, `dispatch` decides by it, and the protocol page of the
+documentation is rendered from it. `authorisation` names the permissions that a principal needs on a
+broker with an authorizer; there is none yet, so everybody may do everything.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ Handle = Callable[["Broker", "RequestContext", Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One row. `advertised_min` differs from `min_version` only where clients need to see a lower
-    one.
-    """
+    """One row. `advertised_min` is lower than `min_version` only where clients need it to be."""
 
     key: int
     name: str

@@ -1,4 +1,6 @@
-"""Work that is out on workers: counted, so that a stop can wait; in turn, where it must be."""
+"""Work on worker threads: counted, so that a shutdown can wait for it, and in sequence where that
+is needed.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from odradek.model.env import Offload
 T = TypeVar("T")
 
 
-class Background:
-    """An `Offload` that knows how much it has under way."""
+class TrackedOffload:
+    """An `Offload` that counts the work in progress."""
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
@@ -30,34 +32,33 @@ class Background:
             work, lambda result: self._ended(done, result), lambda error: self._ended(failed, error)
         )
 
-    def _ended(self, tell: Callable[[T], None], result: T) -> None:
+    def _ended(self, callback: Callable[[T], None], result: T) -> None:
         try:
-            tell(result)
+            callback(result)
         finally:
             self.in_progress -= 1
             if self.in_progress == 0 and self._when_idle is not None:
-                callback, self._when_idle = self._when_idle, None
-                callback()
+                when_idle, self._when_idle = self._when_idle, None
+                when_idle()
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back once nothing is under way: now, or when the last piece of work has ended."""
+        """Call back once nothing is in progress: now, or when the last piece of work has ended."""
         if self.in_progress == 0:
             callback()
         else:
             self._when_idle = callback
 
 
-class InTurn:
-    """An `Offload` that has one piece of work under way at a time, in the order they were
-    submitted.
+class SerialOffload:
+    """An `Offload` that does one piece of work at a time, in the order they were submitted.
 
-    For work that writes the same files: two at once would take each other's temporary file, and the
-    one that knows less could be the last to write.
+    For work that writes the same files: two at once would use the same temporary file, and the one
+    with older data could be the last to write.
     """
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._queue: deque[Callable[[], None]] = deque()
 
     def submit(
         self,
@@ -70,19 +71,19 @@ class InTurn:
                 work, lambda result: self._ended(done, result), lambda e: self._ended(failed, e)
             )
 
-        self._waiting.append(start)
-        if len(self._waiting) == 1:
+        self._queue.append(start)
+        if len(self._queue) == 1:
             start()
 
-    def drop_waiting(self) -> None:
-        """What has not begun never will, and nobody is told."""
-        while len(self._waiting) > 1:
-            self._waiting.pop()
+    def drop_queued(self) -> None:
+        """Drop the work that has not begun, without a callback."""
+        while len(self._queue) > 1:
+            self._queue.pop()
 
-    def _ended(self, tell: Callable[[T], None], result: T) -> None:
+    def _ended(self, callback: Callable[[T], None], result: T) -> None:
         try:
-            tell(result)
+            callback(result)
         finally:
-            self._waiting.popleft()
-            if self._waiting:
-                self._waiting[0]()
+            self._queue.popleft()
+            if self._queue:
+                self._queue[0]()

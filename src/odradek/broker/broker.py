@@ -1,11 +1,8 @@
-"""The broker as its handlers see it: settings, metadata, partitions, sessions.
+"""The broker as its handlers see it: settings, metadata, partitions, groups, sessions.
 
-It holds what `node` has wired and adds what several handlers need: answers that wait for a commit,
-topics created in passing, producer ids.
-
-DelayedCommit: an answer that is true once metadata records are committed and acted on.
-
-Producer ids, handed out of blocks that committed records grant, so that none is given twice.
+It holds the parts that `node` has wired, and adds what several handlers need: responses that wait
+for a commit of metadata (`DelayedCommit`), automatic creation of topics, and producer ids, which
+are taken from blocks that committed records grant, so that none is given twice.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from odradek.broker.context import RequestContext, Waiting
+from odradek.broker.context import DelayedResponse, RequestContext
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.offsets_topic import creatable_topic
 from odradek.config.broker import BrokerConfig
@@ -41,7 +38,7 @@ T = TypeVar("T")
 
 
 class Broker:
-    """Everything here belongs to the owner thread."""
+    """The parts of one broker. All methods run on the owner thread."""
 
     def __init__(
         self,
@@ -64,9 +61,9 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, env.random
         )
-        self.producer_ids = ProducerIds(metadata, config.node_id)
+        self.producer_id_manager = ProducerIdManager(metadata, config.node_id)
         self.opening: dict[UUID, int] = {}
-        """Topics that are committed, and how many of their partitions are still to be opened."""
+        """Committed topics with partitions still to be opened, and the number of those."""
         self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
         self.configure(config)
 
@@ -85,7 +82,7 @@ class Broker:
 
     @property
     def image(self) -> MetadataImage:
-        """The committed metadata: what clients are told."""
+        """The committed metadata."""
         return self.metadata.committed
 
     def alive_brokers(self) -> list[tuple[int, str, int, str | None]]:
@@ -98,24 +95,23 @@ class Broker:
 
     # -- metadata ----------------------------------------------------------------------------------
 
-    def decided(
+    def respond_when_committed(
         self,
         context: RequestContext,
         decision: Decision[T],
         timeout_ms: int,
         failed: Callable[[ErrorCode], T],
-    ) -> T | Waiting:
-        """Submit a decision's records; its response leaves when what it rests on is committed, and
-        what it makes is open.
+    ) -> T | DelayedResponse:
+        """Submit a decision's records, and respond when they are committed and new partitions open.
 
-        `failed` makes the response for all that was asked, if the records cannot be kept.
+        `failed` makes the response if the records cannot be written.
         """
         try:
             offset = self.metadata.submit(decision.records)
         except RecordsTooLarge:
             return failed(ErrorCode.POLICY_VIOLATION)
         except OSError as error:
-            log.error("metadata was not written: %s", error)
+            log.error("writing metadata records failed: %s", error)
             return failed(ErrorCode.KAFKA_STORAGE_ERROR)
         if offset <= self.metadata.committed_offset:
             return decision.response
@@ -134,9 +130,9 @@ class Broker:
         committed: Callable[[], None],
         timed_out: Callable[[], None],
         topics: Collection[UUID] = (),
-    ) -> Waiting:
+    ) -> DelayedResponse:
         """Call `committed` once metadata is committed up to `offset` and the partitions of `topics`
-        are open, or `timed_out` too late.
+        are open, or `timed_out` after the timeout.
         """
 
         def is_done() -> bool:
@@ -145,16 +141,16 @@ class Broker:
             return not self.opening or self.opening.keys().isdisjoint(topics)
 
         operation = DelayedCommit(timeout_ms, is_done, committed, timed_out)
-        return Waiting(self.commit_purgatory, operation, (METADATA,))
+        return DelayedResponse(self.commit_purgatory, operation, (METADATA,))
 
     def commit_advanced(self) -> None:
-        """The committed offset moved, or a topic is open: answers may leave."""
+        """The committed offset moved, or a topic is open: check the responses that wait."""
         self.commit_purgatory.check_and_complete(METADATA)
 
-    def auto_create(self, names: Sequence[str]) -> int | None:
-        """Create topics somebody asked for, if they are not on their way already.
+    def auto_create_topics(self, names: Sequence[str]) -> int | None:
+        """Create topics that a request named, unless they are being created already.
 
-        The offset with whose commit they are there; None if the records could not be kept.
+        Return the offset whose commit creates them; None if the records could not be written.
         """
         pending = self.metadata.pending
         brokers = len(pending.brokers)
@@ -167,12 +163,15 @@ class Broker:
         if refused:
             first = refused[0]
             log.warning(
-                "%d topics were not created; %s: %s", len(refused), first.name, first.error_message
+                "%d topics were not created; the first, %s: %s",
+                len(refused),
+                first.name,
+                first.error_message,
             )
         try:
             return self.metadata.submit(decision.records)
         except (OSError, RecordsTooLarge) as error:
-            log.error("%d topics were not created, %s first: %s", len(names), names[0], error)
+            log.error("creating %d topics, the first %s, failed: %s", len(names), names[0], error)
             return None
 
     # -- the data directory ------------------------------------------------------------------------
@@ -186,20 +185,20 @@ class Broker:
         return ErrorCode.KAFKA_STORAGE_ERROR if self.directory.fence.failure else ErrorCode.NONE
 
     def disk_space(self) -> tuple[int, int]:
-        """(usable, total) bytes of the data directory's volume; -1 where that cannot be told."""
+        """(usable, total) bytes of the data directory's volume; -1 if that is unknown."""
         try:
             return self.env.disk.free_bytes(self.directory.path)
         except OSError as error:
-            log.error("the size of the volume: %s", error)
+            log.error("reading the size of the data volume failed: %s", error)
             return -1, -1
 
 
 METADATA = "metadata"
-"""The key these operations watch: checked when the committed offset moved, or a topic is open."""
+"""The key of these operations: checked when the committed offset moved, or a topic is open."""
 
 
 class DelayedCommit(DelayedOperation):
-    """Calls `committed` when `is_done`; at its deadline `timed_out`."""
+    """A response that waits for a commit of metadata: calls `committed`, or `timed_out`."""
 
     def __init__(
         self,
@@ -223,11 +222,11 @@ class DelayedCommit(DelayedOperation):
             self.timed_out()
 
     def on_expiration(self) -> None:
-        """`on_complete` has said it."""
+        """Nothing to do: `on_complete` calls `timed_out`."""
 
 
-class ProducerIds:
-    """The ids of this broker. A block is used only once its record is committed."""
+class ProducerIdManager:
+    """The producer ids of this broker. A block is used only once its record is committed."""
 
     def __init__(self, metadata: MetadataLog, node_id: int) -> None:
         self._metadata = metadata
@@ -235,14 +234,14 @@ class ProducerIds:
         self._granted: deque[int] = deque()
         self._pending: deque[tuple[int, range]] = deque()
 
-    def take(self) -> int | None:
-        """The next id; None if there is none until a block is committed (see `refill`)."""
+    def next_id(self) -> int | None:
+        """The next id; None if there is none until a block is committed: see `request_block`."""
         while self._pending and self._pending[0][0] <= self._metadata.committed_offset:
             self._granted.extend(self._pending.popleft()[1])
         return self._granted.popleft() if self._granted else None
 
-    def refill(self) -> int:
-        """Ask for a block if none is on its way; the offset whose commit brings one."""
+    def request_block(self) -> int:
+        """Submit a record for a block unless one is pending. Return the offset of its commit."""
         if not self._pending:
             decision = allocate_producer_ids(self._metadata.pending, self._node_id)
             block = decision.response

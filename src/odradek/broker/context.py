@@ -1,4 +1,4 @@
-"""One request being answered: who asked, in which version, and how the answer gets back."""
+"""One request in progress: its header, its version, and the way back to its connection."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from odradek.protocol.frame import RequestHeader
 
 
-class Answerable(Protocol):
-    """What is needed of a `network.exchange.Exchange`: the request, and exactly one of the ways to
-    be done with it.
+class RequestExchange(Protocol):
+    """The part of `network.exchange.Exchange` that the broker uses: the request, and three ways to
+    end it, of which exactly one is called.
     """
 
     frame: bytes
@@ -36,7 +36,7 @@ class RequestContext:
 
     __slots__ = ("exchange", "header", "route", "version")
 
-    def __init__(self, route: Route, header: RequestHeader, exchange: Answerable) -> None:
+    def __init__(self, route: Route, header: RequestHeader, exchange: RequestExchange) -> None:
         self.route = route
         self.header = header
         self.exchange = exchange
@@ -48,11 +48,11 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """The client's address as Kafka writes it: behind a slash."""
+        """The client's address in Kafka's form: a slash and the address."""
         return f"/{self.exchange.peer[0]}"
 
     def respond(self, response: Any) -> None:
-        """Send the response, once, in its turn among the requests of this connection."""
+        """Send the response, once. Responses leave in the order of the connection's requests."""
         route = self.route
         self.exchange.respond(
             response_parts(
@@ -61,12 +61,12 @@ class RequestContext:
         )
 
     def no_response(self) -> None:
-        """This request is not answered (produce with `acks=0`)."""
+        """End the request without a response (Produce with `acks=0`)."""
         self.exchange.no_response()
 
 
-class Waiting:
-    """A handler's answer that waits: `operation` responds when it completes."""
+class DelayedResponse:
+    """A handler's result: `operation` waits in `purgatory` and responds when it completes."""
 
     __slots__ = ("keys", "operation", "purgatory")
 
@@ -82,12 +82,12 @@ class Waiting:
 
 
 class NoResponse:
-    """A handler's answer to a request that is not answered."""
+    """A handler's result: the request gets no response."""
 
 
-class Later:
-    """A handler's answer that it will respond by itself, when it can."""
+class CallbackResponse:
+    """A handler's result: a callback of the handler calls `RequestContext.respond` itself."""
 
 
 NO_RESPONSE = NoResponse()
-LATER = Later()
+CALLBACK_RESPONSE = CallbackResponse()

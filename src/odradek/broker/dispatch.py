@@ -1,14 +1,15 @@
-"""From (key, version) to what is done with it: reader, handler, writer. Made at first use.
+"""From a frame to its handler and back: decode the header, find the route, decode, handle, respond
+or wait.
 
-From a frame to its handler and back: header, row of the table, decode, handle, respond or park.
+A route is one version of one API: reader, handler and writer, made at first use.
 
-Errors, by kind: an *answer* is part of a response; a *peer violation* (`ProtocolError`: an unknown
-key, a version that is not served, a malformed body) closes that connection with one log line, as
-Kafka does; a *bug* goes up to the reactor, which closes the connection, logs the traceback and
-counts it.
+Errors, by kind: an *error response* is the handler's business. A *protocol violation*
+(`ProtocolError`: an unknown key, a version that is not served, a malformed body) closes the
+connection with one log line, as in Kafka. A *bug* goes up to the reactor, which closes the
+connection, logs the traceback and counts it.
 
-The one exception is ApiVersions in an unknown version: it is answered with UNSUPPORTED_VERSION in
-version 0, listing the range of key 18, because every client falls back by that answer.
+The one exception is ApiVersions in an unknown version: its response is UNSUPPORTED_VERSION in
+version 0 with the versions of key 18, because every client falls back by it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.broker.apis import APIS, Api, Handle
-from odradek.broker.context import LATER, Answerable, NoResponse, RequestContext, Waiting
+from odradek.broker.context import (
+    CALLBACK_RESPONSE,
+    DelayedResponse,
+    NoResponse,
+    RequestContext,
+    RequestExchange,
+)
 from odradek.broker.handlers import api_versions
 from odradek.model.errors import ProtocolError
 from odradek.protocol.codec import reader, writer
@@ -71,19 +78,19 @@ API_VERSIONS_KEY = 18
 
 
 class Dispatcher:
-    """The network's handler: every frame of every connection comes here, on the owner thread."""
+    """The network's handler: receives every frame of every connection, on the owner thread."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
     def connected(self, connection: Connection) -> None:
-        """Nothing is known of a connection before its first request."""
+        """Nothing to do before the first request of a connection."""
 
     def disconnected(self, connection: Connection) -> None:
-        """What still waited for it was completed in vain: see `Exchange.abandoned`."""
+        """Nothing to do: delayed requests of it were completed by `Exchange.abandoned`."""
 
-    def received(self, exchange: Answerable) -> None:
-        """Raises `ProtocolError`, upon which the connection is closed with that reason."""
+    def received(self, exchange: RequestExchange) -> None:
+        """Handle one request. On a `ProtocolError` the connection is closed with that reason."""
         header, position = decode_request_header(exchange.frame)
         found = route(header.api_key, header.api_version)
         if found is None:
@@ -92,16 +99,16 @@ class Dispatcher:
         request = found.read(exchange.frame, position)
         context = RequestContext(found, header, exchange)
         answer = found.handle(self.broker, context, request)
-        if isinstance(answer, Waiting):
-            exchange.frame = b""  # It may wait for long: what it needs, the operation has.
+        if isinstance(answer, DelayedResponse):
+            exchange.frame = b""  # It may wait for long; the operation keeps what it needs.
             if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
-                exchange.abandoned = answer.operation.run  # Its time is up.
+                exchange.abandoned = answer.operation.run  # As at its deadline.
         elif isinstance(answer, NoResponse):
             context.no_response()
-        elif answer is not LATER:
+        elif answer is not CALLBACK_RESPONSE:
             context.respond(answer)
 
-    def _refuse_version(self, exchange: Answerable, header: RequestHeader) -> None:
+    def _refuse_version(self, exchange: RequestExchange, header: RequestHeader) -> None:
         if header.api_key == API_VERSIONS_KEY:
             lowest = route(API_VERSIONS_KEY, 0)
             assert lowest is not None

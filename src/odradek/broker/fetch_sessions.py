@@ -1,24 +1,24 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer reads, so requests
-carry only changes.
+"""Incremental fetch sessions (KIP-227): the broker remembers the partitions of a consumer, so
+requests carry only changes.
 
 A request names a session by (id, epoch):
 
 | epoch         | id    | meaning                                                                |
 |---------------|-------|------------------------------------------------------------------------|
-| -1            | any   | sessionless; a session named by the id is forgotten                    |
-| 0             | any   | full request; a session named by the id is replaced by a new one       |
-| 1, 2, ...     | known | incremental: lists what to add or change, and what to forget           |
+| -1            | any   | sessionless; a session of this id is removed                           |
+| 0             | any   | full request; a session of this id is replaced by a new one            |
+| 1, 2, ...     | known | incremental: lists the partitions to add, change and forget            |
 
-The answer to a full request lists every partition. The answer to an incremental one lists a
-partition only if it has records, an error, or a high watermark or log start offset that the client
-has not been told. A partition that brought records moves to the end of its session, so that with a
-small `max_bytes` none starves.
+The response to a full request lists every partition. The response to an incremental one lists a
+partition only if it has records, an error, or a high watermark or log start offset that was not
+sent before. A partition that returned records moves to the end of its session, so that with a small
+`max_bytes` none starves.
 
-Sessions live in a cache of bounded size. A new one may take the slot of the one unused for longest,
-when that has not been used for `eviction_ms`, or when it is older than that and smaller. Otherwise
-the client gets session id 0 and goes on with full requests. So it does when all sessions together
-would hold more than `most_partitions`, which Kafka does not bound: partitions need not exist to be
-asked for, and a session can grow with every request. One that grows beyond it is forgotten.
+The cache of sessions is bounded. A new session may take the slot of the least recently used one, if
+that has not been used for `eviction_ms`, or if it is older than that and smaller. Otherwise the
+client gets session id 0 and sends full requests. The same happens when all sessions together would
+hold more than `max_partitions`, which Kafka does not bound: a request may name partitions that do
+not exist, and a session can grow with every request. A session that grows beyond it is removed.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from odradek.protocol.hot_fetch import FetchRequest, FetchTopic, ForgottenTopic
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 MAX_EPOCH: Final = 2**31 - 1
-MOST_PARTITIONS: Final = 1_000_000
-"""Of all sessions; some 200 bytes each."""
+MAX_PARTITIONS: Final = 1_000_000
+"""Limit of all sessions together; some 200 bytes each."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 NONE: Final = ErrorCode.NONE
 Key = tuple[str | UUID, int]
 
 
-class Wanted:
-    """A partition that a fetch asks for, and what its session's client was last told of it.
+class CachedPartition:
+    """A partition of a fetch, and the offsets that were last sent to the client of its session.
 
-    `name` is that of the topic when an id was first found: a session outlives its topics.
+    `name` is that of the topic when its id was first found: a session outlives its topics.
     """
 
     __slots__ = (
@@ -55,8 +55,8 @@ class Wanted:
         "max_bytes",
         "name",
         "partition",
-        "told_high_watermark",
-        "told_log_start_offset",
+        "sent_high_watermark",
+        "sent_log_start_offset",
         "topic",
     )
 
@@ -76,35 +76,41 @@ class Wanted:
         self.last_fetched_epoch = last_fetched_epoch
         self.max_bytes = max_bytes
         self.name = ""
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
 
 
 class FetchSession:
-    """What one client reads. `epoch` is the one its next request must carry."""
+    """The partitions that one client fetches. `epoch` is the one its next request must carry."""
 
-    __slots__ = ("by_id", "created_ms", "epoch", "id", "last_used_ms", "wanted")
+    __slots__ = ("by_id", "created_ms", "epoch", "id", "last_used_ms", "partitions")
 
     def __init__(
-        self, new_id: int, by_id: bool, now_ms: int, wanted: OrderedDict[Key, Wanted]
+        self, new_id: int, by_id: bool, now_ms: int, partitions: OrderedDict[Key, CachedPartition]
     ) -> None:
         self.id = new_id
         self.by_id = by_id
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.epoch = 1
-        self.wanted = wanted
+        self.partitions = partitions
 
 
 class FetchPlan:
-    """What to read for one request, in order. `session` is None for a sessionless request."""
+    """The partitions to read for one request, in order (Kafka's FetchContext).
 
-    __slots__ = ("incremental", "session", "wanted")
+    `session` is None for a sessionless request.
+    """
+
+    __slots__ = ("incremental", "partitions", "session")
 
     def __init__(
-        self, wanted: list[Wanted], session: FetchSession | None = None, incremental: bool = False
+        self,
+        partitions: list[CachedPartition],
+        session: FetchSession | None = None,
+        incremental: bool = False,
     ) -> None:
-        self.wanted = wanted
+        self.partitions = partitions
         self.session = session
         self.incremental = incremental
 
@@ -112,34 +118,39 @@ class FetchPlan:
     def session_id(self) -> int:
         return 0 if self.session is None else self.session.id
 
-    def tells(
-        self, wanted: Wanted, error: ErrorCode, size: int, high_watermark: int, log_start: int
+    def update_and_list(
+        self,
+        partition: CachedPartition,
+        error: ErrorCode,
+        size: int,
+        high_watermark: int,
+        log_start: int,
     ) -> bool:
-        """Whether the answer lists this partition; remembers what the client is told."""
-        news = (
+        """True if the response lists this partition; notes the offsets that are sent then."""
+        changed = (
             size > 0
             or error is not NONE
-            or high_watermark != wanted.told_high_watermark
-            or log_start != wanted.told_log_start_offset
+            or high_watermark != partition.sent_high_watermark
+            or log_start != partition.sent_log_start_offset
         )
         if self.session is None:
             return True
-        wanted.told_high_watermark = high_watermark if error is NONE else -1
-        wanted.told_log_start_offset = log_start
+        partition.sent_high_watermark = high_watermark if error is NONE else -1
+        partition.sent_log_start_offset = log_start
         if size > 0:
-            key = (wanted.topic, wanted.partition)
-            if key in self.session.wanted:
-                self.session.wanted.move_to_end(key)
-        return news or not self.incremental
+            key = (partition.topic, partition.partition)
+            if key in self.session.partitions:
+                self.session.partitions.move_to_end(key)
+        return changed or not self.incremental
 
 
-def requested(topics: list[FetchTopic], by_id: bool) -> OrderedDict[Key, Wanted]:
-    """The partitions a request lists; of a partition listed twice the last one counts."""
-    found: OrderedDict[Key, Wanted] = OrderedDict()
+def requested(topics: list[FetchTopic], by_id: bool) -> OrderedDict[Key, CachedPartition]:
+    """The partitions of a request by key; of one that is listed twice the last one counts."""
+    found: OrderedDict[Key, CachedPartition] = OrderedDict()
     for topic in topics:
         name = topic.topic_id if by_id else topic.topic
         for asked in topic.partitions:
-            found[(name, asked.partition)] = Wanted(
+            found[(name, asked.partition)] = CachedPartition(
                 name,
                 asked.partition,
                 asked.current_leader_epoch,
@@ -151,31 +162,31 @@ def requested(topics: list[FetchTopic], by_id: bool) -> OrderedDict[Key, Wanted]
 
 
 class FetchSessionCache:
-    """All sessions of this broker, least recently used first."""
+    """The sessions of this broker, least recently used first."""
 
     def __init__(
         self,
         slots: int,
         random: Random,
         eviction_ms: int = 120_000,
-        most_partitions: int = MOST_PARTITIONS,
+        max_partitions: int = MAX_PARTITIONS,
     ) -> None:
         self.slots = slots
-        self.most_partitions = most_partitions
+        self.max_partitions = max_partitions
         self.eviction_ms = eviction_ms
         self.random = random
         self.sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
     def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan | ErrorCode:
-        """What this request reads, or the error its session is answered with."""
+        """The partitions that a request reads, or the error of its session."""
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self.sessions.pop(request.session_id, None)
-            wanted = requested(request.topics, by_id)
+            partitions = requested(request.topics, by_id)
             if request.session_epoch == FINAL_EPOCH:
-                return FetchPlan(list(wanted.values()))
-            session = self._create(wanted, by_id, now_ms)
-            return FetchPlan(list(wanted.values()), session)
+                return FetchPlan(list(partitions.values()))
+            session = self._create(partitions, by_id, now_ms)
+            return FetchPlan(list(partitions.values()), session)
         return self._continue(request, by_id, now_ms)
 
     def _continue(self, request: FetchRequest, by_id: bool, now_ms: int) -> FetchPlan | ErrorCode:
@@ -189,49 +200,49 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         self.sessions.move_to_end(session.id)
-        before = len(session.wanted)
+        before = len(session.partitions)
         self._update(session, request.topics, request.forgotten_topics_data)
-        if len(session.wanted) > before and self.partitions > self.most_partitions:
+        if len(session.partitions) > before and self.total_partitions > self.max_partitions:
             del self.sessions[session.id]
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if not session.wanted:
+        if not session.partitions:
             del self.sessions[session.id]
             return FetchPlan([])
-        return FetchPlan(list(session.wanted.values()), session, incremental=True)
+        return FetchPlan(list(session.partitions.values()), session, incremental=True)
 
     @property
-    def partitions(self) -> int:
-        """Of all sessions. Counted when it is asked for, which is when one is made or grows."""
-        return sum(len(session.wanted) for session in self.sessions.values())
+    def total_partitions(self) -> int:
+        """The partitions of all sessions together. Read only when a session is made or grows."""
+        return sum(len(session.partitions) for session in self.sessions.values())
 
     @staticmethod
     def _update(
         session: FetchSession, topics: list[FetchTopic], forgotten: list[ForgottenTopic]
     ) -> None:
-        for key, wanted in requested(topics, session.by_id).items():
-            known = session.wanted.get(key)
+        for key, new in requested(topics, session.by_id).items():
+            known = session.partitions.get(key)
             if known is None:
-                session.wanted[key] = wanted
+                session.partitions[key] = new
             else:
-                known.current_leader_epoch = wanted.current_leader_epoch
-                known.fetch_offset = wanted.fetch_offset
-                known.last_fetched_epoch = wanted.last_fetched_epoch
-                known.max_bytes = wanted.max_bytes
+                known.current_leader_epoch = new.current_leader_epoch
+                known.fetch_offset = new.fetch_offset
+                known.last_fetched_epoch = new.last_fetched_epoch
+                known.max_bytes = new.max_bytes
         for topic in forgotten:
             name = topic.topic_id if session.by_id else topic.topic
             for partition in topic.partitions:
-                session.wanted.pop((name, partition), None)
+                session.partitions.pop((name, partition), None)
 
     def _create(
-        self, wanted: OrderedDict[Key, Wanted], by_id: bool, now_ms: int
+        self, partitions: OrderedDict[Key, CachedPartition], by_id: bool, now_ms: int
     ) -> FetchSession | None:
-        if not self._make_room(len(wanted), now_ms):
+        if not self._make_room(len(partitions), now_ms):
             return None
-        if self.partitions + len(wanted) > self.most_partitions:
+        if self.total_partitions + len(partitions) > self.max_partitions:
             return None
         while (new_id := self.random.getrandbits(31)) == 0 or new_id in self.sessions:
             pass
-        session = FetchSession(new_id, by_id, now_ms, wanted)
+        session = FetchSession(new_id, by_id, now_ms, partitions)
         self.sessions[new_id] = session
         return session
 
@@ -242,7 +253,7 @@ class FetchSessionCache:
             return False
         oldest = next(iter(self.sessions.values()))
         unused = now_ms - oldest.last_used_ms > self.eviction_ms
-        smaller = now_ms - oldest.created_ms > self.eviction_ms and len(oldest.wanted) < size
+        smaller = now_ms - oldest.created_ms > self.eviction_ms and len(oldest.partitions) < size
         if unused or smaller:
             del self.sessions[oldest.id]
             return True

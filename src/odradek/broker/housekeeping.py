@@ -1,31 +1,19 @@
-"""What a broker does on its own, by the clock: retention, checkpoints, late flushes, forgetting
-producers.
+"""Periodic work of the broker: retention, checkpoints, late flushes, compaction.
 
-Each task starts again when it has ended, one interval later, so that none overlaps itself. The
-deciding part runs on the owner thread and is short; what blocks goes to a worker, one piece after
-the other: retention and the checkpoints write the same files. A failure of the disk fences the
-directory, as everywhere; a full one does not end a task, least of all the one that makes room.
+Each task is scheduled again when it has ended, one interval later, so that it never overlaps
+itself. The deciding part runs on the owner thread and is short; blocking work runs on a worker, one
+piece after the other, because retention and checkpoints write the same files. A disk failure fences
+the directory, as everywhere; a full disk does not end a task, least of all the one that frees
+space.
 
 | task | every | does |
 | --- | --- | --- |
-| retention | log.retention.check.interval.ms | old segments leave, then go |
-| recovery points | log.flush.offset.checkpoint.interval.ms | sync what is behind, checkpoint |
-| late flushes | 3 s after an append | see `late_flushes` |
-| metadata snapshot | 1 min | if one is due by its age |
-| producers | 10 min | idle producer ids are forgotten |
+| retention | log.retention.check.interval.ms | takes old segments out of their logs, deletes them |
+| recovery points | log.flush.offset.checkpoint.interval.ms | flushes old appends, checkpoints |
+| dirty logs | 3 s after an append | `flush.ms`, `flush.messages`: see `DirtyLogFlusher` |
+| metadata snapshot | 1 min | takes one if it is due by age |
+| producers | 10 min | removes the state of idle producers |
 | compaction | log.cleaner.backoff.ms | see `log_cleaner` |
-
-Flushes that no request waits for: `flush.ms`, `flush.messages`, and segments that were rolled.
-
-For `log.durability=os`; with `fsync` whatever is written is flushed at once.
-
-                    written             looked, nothing is due
-    (asleep) ───────────────► in 3 s ───────────────────────────► asleep until flush.ms, if ever
-                                 ▲   looked, flushes are wanted
-                                 └── look again, for those that found no room
-
-Kafka looks every three seconds, come what may. Here an append says when there is something to look
-at, so that a broker to which nobody writes does not wake.
 """
 
 from __future__ import annotations
@@ -34,7 +22,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.broker.background import InTurn
+from odradek.broker.background import SerialOffload
 from odradek.broker.log_cleaner import LogCleaner
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
@@ -58,7 +46,7 @@ DELETION_RETRY_MS = 60_000
 
 
 class Housekeeping:
-    """Started once the broker serves; `stop` takes its timers back."""
+    """The tasks of one broker. Starts its timers; after `stop` they do nothing."""
 
     def __init__(
         self,
@@ -70,10 +58,10 @@ class Housekeeping:
         metadata: MetadataLog,
         current: Callable[[], BrokerConfig],
     ) -> None:
-        """`config` has the intervals, `current` what may change while the broker runs."""
+        """`config` has the intervals; `current` returns settings that may change at run time."""
         self._metadata = metadata
         self._env = env
-        self._workers = InTurn(env.offload)
+        self._workers = SerialOffload(env.offload)
         self._timer = timer
         self._directory = directory
         self._replicas = replicas
@@ -84,7 +72,7 @@ class Housekeeping:
         self._every(PRODUCER_CHECK_MS, self.expire_producers)
         self._every(SNAPSHOT_CHECK_MS, self.metadata_snapshot)
         fsync = replicas.durability.fsync
-        self.late_flushes = None if fsync else LateFlushes(env.clock, timer, replicas)
+        self.dirty_log_flusher = None if fsync else DirtyLogFlusher(env.clock, timer, replicas)
         self.cleaner = LogCleaner(
             timer, self._workers, directory, current, self._now_ms, replicas.fail_directory
         )
@@ -92,14 +80,14 @@ class Housekeeping:
 
     def stop(self) -> None:
         self._stopped = True
-        if self.late_flushes is not None:
-            self.late_flushes.stop()
+        if self.dirty_log_flusher is not None:
+            self.dirty_log_flusher.stop()
         self.cleaner.stop()
 
     def configs_changed(self) -> None:
-        """`flush.ms` may be shorter than it was."""
-        if self.late_flushes is not None:
-            self.late_flushes.wake()
+        """Settings of topics changed: `flush.ms` may be shorter than before."""
+        if self.dirty_log_flusher is not None:
+            self.dirty_log_flusher.schedule()
 
     def _now_ms(self) -> int:
         """Wall time that does not jump."""
@@ -119,18 +107,18 @@ class Housekeeping:
         self._timer.call_later(max(1, interval_ms), run)
 
     def _leading(self) -> list[Partition]:
-        """The partitions that are not offline."""
+        """The partitions that are online."""
         return [partition for partition in self._replicas if not partition.failure]
 
     def retention(self) -> None:
-        """Segments that are too old or too many leave their logs now and the disk a bit later."""
+        """Take expired segments out of their logs; they are deleted from disk a little later."""
         clock = self._env.clock
         done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
         for problem in self._directory.take_problems():
             log.error("housekeeping: %s", problem)
-        met = {id(read): error for read, error in self._directory.unreadable}
+        unreadable = {id(read): error for read, error in self._directory.unreadable}
         for partition in self._leading():
-            error = met.get(id(partition.log))
+            error = unreadable.get(id(partition.log))
             if error is not None:
                 partition.handle_read_error(error)
         for partition in self._leading():
@@ -160,26 +148,28 @@ class Housekeeping:
         self._timer.call_later(done.delay_ms, remove)
 
     def recovery_points(self) -> None:
-        """Bring the recovery points up, so that a restart after a crash has little to read."""
+        """Advance the recovery points, so that recovery after a crash has little to read."""
         behind = {id(log) for log in self._directory.behind_recovery_point()}
         for partition in self._leading():
             if id(partition.log) in behind:
                 self._replicas.flusher.request(partition, checkpoint=True)
         self._offload(self._directory.checkpoint())
 
-    def remember_damage(self) -> None:
-        """A log is offline because bytes below its durable end are damaged. A power loss that took
-        the note of that end would make a torn tail of them, to be cut.
+    def save_durable_ends(self) -> None:
+        """Write a checkpoint because a log is offline with damage below its durable end.
+
+        If a power loss took the note of that end, the damage would look like a torn tail, and
+        recovery would truncate it.
         """
         self._offload(self._directory.checkpoint())
 
     def metadata_snapshot(self) -> None:
-        """Commits take snapshots by size; only the clock tells that one is due by age."""
+        """Take a metadata snapshot that is due by age; commits take those that are due by size."""
         if self._metadata.failure is None:
             self._metadata.snapshot_if_due()
 
     def expire_producers(self) -> None:
-        """Producers that wrote nothing for `producer.id.expiration.ms` are forgotten."""
+        """Remove the state of producers that wrote nothing for `producer.id.expiration.ms`."""
         self._directory.expire_producers(self._env.clock.monotonic_ms())
 
     def _offload(self, work: Callable[[], None]) -> None:
@@ -195,11 +185,22 @@ class Housekeeping:
 
 
 CHECK_MS = 3_000
-LONGEST_MS = 3_600_000
+MAX_DELAY_MS = 3_600_000
 
 
-class LateFlushes:
-    """`wake` when something was written, or when settings changed; `stop` when there is no more."""
+class DirtyLogFlusher:
+    """Flushes that no request waits for: `flush.ms`, `flush.messages`, and rolled segments.
+
+    For `log.durability=os`; with `fsync` every append is flushed at once.
+
+                    append              checked, nothing is due
+         (idle) ───────────────► in 3 s ─────────────────────────► idle until flush.ms, if set
+                                    ▲   checked, flushes requested
+                                    └── check again, for those that could not start
+
+    Kafka checks every three seconds in any case. Here an append schedules the check, so that a
+    broker without writes does not wake up.
+    """
 
     def __init__(self, clock: Clock, timer: SystemTimer, replicas: ReplicaManager) -> None:
         self._clock = clock
@@ -208,29 +209,29 @@ class LateFlushes:
         self._task: TimerTask | None = None
         self._soon = False
         self._stopped = False
-        replicas.on_unflushed = self.wake
-        self.wake()
+        replicas.on_unflushed = self.schedule
+        self.schedule()
 
     def stop(self) -> None:
         self._stopped = True
 
-    def wake(self) -> None:
-        """There may be something to flush: look in a while."""
+    def schedule(self) -> None:
+        """Schedule a check: something was appended, or settings changed."""
         if not self._soon:
-            self._look_in(CHECK_MS)
+            self._check_in(CHECK_MS)
 
-    def _look_in(self, delay_ms: int) -> None:
+    def _check_in(self, delay_ms: int) -> None:
         if self._task is not None:
             self._task.cancel()
         self._soon = delay_ms <= CHECK_MS
-        self._task = self._timer.call_later(delay_ms, self._look)
+        self._task = self._timer.call_later(delay_ms, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._task, self._soon = None, False
         if self._stopped or self._replicas.directory_failed:
             return
         now_ms = self._clock.wall_ms()
-        waits = [LONGEST_MS]
+        waits = [MAX_DELAY_MS]
         dirty = False
         for partition in self._replicas:
             log = partition.log if not partition.failure else None
@@ -243,4 +244,4 @@ class LateFlushes:
             else:
                 waits.append(log.unflushed_since_ms + log.config.flush_ms - now_ms)
         if dirty:
-            self._look_in(max(CHECK_MS, min(waits)))
+            self._check_in(max(CHECK_MS, min(waits)))

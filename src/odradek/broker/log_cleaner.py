@@ -1,23 +1,23 @@
-"""Which log is compacted when, and by whom: the cleaner of the broker.
+"""The log cleaner of the broker: decides which log is compacted when, and runs the passes.
 
-                backoff over           a log is worth it
-        waiting ──────────────► looking ──────────────────► cleaning, step after step
-           ▲                    │ none is        ▲             │ trouble │ the end
+                backoff over           a log is due
+        waiting ──────────────► checking ─────────────────► cleaning, step after step
+           ▲                    │ none is        ▲             │ error   │ the end
            └────────────────────┴────────────────│─────────────┘         │
                                                  └───────────────────────┘
 
-One log at a time: the one with the largest cleanable part of those worth it (`log.cleanable`), or
-one that waited too long. A pass (`log.cleaner`) is a row of short steps, each submitted to a worker
-when the one before has come back, so that flushes and requests have their turns in between;
-`log.cleaner.io.max.bytes.per.second` is kept by waiting between steps. After a pass that cleaned
-something the next look follows at once.
+One log at a time: the one with the largest dirty ratio of those that are due, or one past
+`max.compaction.lag.ms`. A pass (`log.compaction.cleaner`) is a sequence of short steps. Each is
+submitted to a worker when the one before has ended, so that flushes and requests run in between;
+`log.cleaner.io.max.bytes.per.second` is kept by pauses between steps. After a pass that cleaned
+something the next check follows at once.
 
 Before the first step the durable ends are synced, so that no recovery after a power loss begins
-below what is about to be replaced. After the last one `cleaner-offset-checkpoint` is written.
+below the segments about to be replaced. After the last one `cleaner-offset-checkpoint` is written.
 
-Trouble. A log that cannot be read as it should be is left alone until a restart, with a line in the
-log; what had no room is tried again; a failure of the disk fences the directory; a log that was
-deleted meanwhile is nobody's trouble.
+Errors. A log with unexpected content is not compacted until a restart, and this is logged; when
+descriptors or space ran out the pass is tried again; a disk failure fences the directory; an error
+of a log that was deleted meanwhile is ignored.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SMALLEST_CHUNK_BYTES = 1024
-LONGEST_PAUSE_MS = 1_000
+MIN_CHUNK_BYTES = 1024
+MAX_PAUSE_MS = 1_000
 
 
 class LogCleaner:
-    """Owner thread. `start` once the broker serves; `stop` lets the step under way be the last."""
+    """The cleaner. Owner thread. After `stop` the step in progress is the last."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class LogCleaner:
         now_ms: Callable[[], int],
         failed: Callable[[LogDirFailure], None],
     ) -> None:
-        """`workers` has one piece of work under way at a time. `now_ms`: wall time that does not
-        jump. `failed`: the directory is fenced.
+        """`workers` does one piece of work at a time. `now_ms`: wall time that does not jump.
+        `failed` is called when the disk failed.
         """
         self._timer = timer
         self._workers = workers
@@ -77,17 +77,17 @@ class LogCleaner:
         self._now_ms = now_ms
         self._failed = failed
         self._uncleanable: dict[TopicIdPartition, None] = {}
-        self._cleaning: Cleaning | None = None
+        self._cleaning: CleaningPass | None = None
         self._stopped = False
 
     def start(self) -> None:
-        self._timer.call_later(max(1, self._config().log_cleaner_backoff_ms), self.look)
+        self._timer.call_later(max(1, self._config().log_cleaner_backoff_ms), self.check)
 
     def stop(self) -> None:
         self._stopped = True
 
-    def look(self) -> None:
-        """Clean the log that needs it most, if any does; else look again later."""
+    def check(self) -> None:
+        """Start to clean the log that needs it most, or check again later."""
         if self._stopped or self._cleaning is not None or self._directory.fence.failure is not None:
             return
         found = self._filthiest()
@@ -104,7 +104,7 @@ class LogCleaner:
             try:
                 plan = log_to_clean(log, self._directory.offsets.first_dirty.get(key), now_ms)
             except (LogDamaged, OSError) as error:
-                self._leave_alone(key, error)
+                self._mark_uncleanable(key, error)
                 continue
             if plan.worth_it:
                 found.append((key, plan))
@@ -120,10 +120,10 @@ class LogCleaner:
             plan,
             latest,
             now_ms=self._now_ms(),
-            chunk_bytes=max(SMALLEST_CHUNK_BYTES, config.log_cleaner_io_buffer_size),
+            chunk_bytes=max(MIN_CHUNK_BYTES, config.log_cleaner_io_buffer_size),
         )
         self._directory.offsets.first_dirty.setdefault(key, plan.first_dirty_offset)
-        self._cleaning = Cleaning(key, plan.log, cleaner)
+        self._cleaning = CleaningPass(key, plan.log, cleaner)
         self._submit(self._directory.checkpoint(), self._next)
 
     # Steps.
@@ -133,20 +133,20 @@ class LogCleaner:
         assert cleaning is not None
 
         def done(step: Step | None) -> None:
-            if self._goes_on(cleaning):
-                self._came_back(cleaning, step, then)
+            if self._still_wanted(cleaning):
+                self._step_done(cleaning, step, then)
 
         def failed(error: BaseException) -> None:
             cleaning.steps.close()
             gone = self._directory.logs.get(cleaning.key) is not cleaning.log
             self._end(cleaning, self._config().log_cleaner_backoff_ms)
             if not gone:
-                self._trouble(cleaning.key, error)
+                self._handle_error(cleaning.key, error)
 
         self._workers.submit(work, done, failed)
 
-    def _goes_on(self, cleaning: Cleaning) -> bool:
-        """Whether the pass is still wanted; it ends here if not."""
+    def _still_wanted(self, cleaning: CleaningPass) -> bool:
+        """True if the pass is to go on; ends it if not."""
         wanted = (
             not self._stopped
             and self._directory.fence.failure is None
@@ -159,18 +159,20 @@ class LogCleaner:
         return wanted
 
     def _next(self) -> None:
-        if self._cleaning is not None and self._goes_on(self._cleaning):
+        if self._cleaning is not None and self._still_wanted(self._cleaning):
             self._submit(partial(next, self._cleaning.steps, None), self._finished)
 
-    def _came_back(self, cleaning: Cleaning, step: Step | None, then: Callable[[], None]) -> None:
+    def _step_done(
+        self, cleaning: CleaningPass, step: Step | None, then: Callable[[], None]
+    ) -> None:
         if step is None:
             then()
         elif isinstance(step, int):
-            self._pace(cleaning, step)
+            self._throttle(cleaning, step)
         else:
             self._owner_step(cleaning, step)
 
-    def _owner_step(self, cleaning: Cleaning, step: OwnerStep) -> None:
+    def _owner_step(self, cleaning: CleaningPass, step: OwnerStep) -> None:
         try:
             step(cleaning.log)
         except (LogCleaningAborted, OSError) as error:
@@ -178,26 +180,26 @@ class LogCleaner:
         else:
             self._next()
 
-    def _pace(self, cleaning: Cleaning, size: int) -> None:
-        """Go on when the bytes of the step are due, by the rate that is set meanwhile."""
+    def _throttle(self, cleaning: CleaningPass, size: int) -> None:
+        """Continue when the bytes of the step are within the rate, which may change meanwhile."""
         cleaning.owed_bytes += size
         rate = max(1.0, self._config().log_cleaner_io_max_bytes_per_second)
-        pause_ms = int(min(cleaning.owed_bytes * 1000 / rate, LONGEST_PAUSE_MS))
+        pause_ms = int(min(cleaning.owed_bytes * 1000 / rate, MAX_PAUSE_MS))
         if pause_ms < 1:
             self._next()
             return
 
         def paid() -> None:
             cleaning.owed_bytes -= rate * pause_ms / 1000
-            if self._goes_on(cleaning):
-                self._pace(cleaning, 0)
+            if self._still_wanted(cleaning):
+                self._throttle(cleaning, 0)
 
         self._timer.call_later(pause_ms, paid)
 
-    # Ends.
+    # The end of a pass.
 
     def _finished(self) -> None:
-        """The last step came back."""
+        """The last step has ended: note the end offset and write the checkpoint."""
         cleaning = self._cleaning
         assert cleaning is not None
         cleaner = cleaning.cleaner
@@ -205,13 +207,13 @@ class LogCleaner:
         logger.info("compacted %s up to %d: %s", cleaning.key, cleaner.end_offset, cleaner.stats)
         self._submit(self._directory.checkpoint(), lambda: self._end(cleaning, 0))
 
-    def _end(self, cleaning: Cleaning, again_ms: int) -> None:
+    def _end(self, cleaning: CleaningPass, again_ms: int) -> None:
         cleaning.log.cleaning = False
         self._cleaning = None
         for deletion in cleaning.cleaner.deletions:
             self._timer.call_later(deletion.delay_ms, partial(self._remove, deletion))
         if not self._stopped:
-            self._timer.call_later(max(1, again_ms), self.look)
+            self._timer.call_later(max(1, again_ms), self.check)
 
     def _remove(self, deletion: Deletion) -> None:
         deletion.close()
@@ -224,27 +226,27 @@ class LogCleaner:
             self._workers.submit(work, lambda _: None, self._not_removed)
 
     def _not_removed(self, error: BaseException) -> None:
-        logger.error("removing segments that compaction replaced: %s", error)
+        logger.error("removing segments that compaction replaced failed: %s", error)
 
-    # Trouble.
+    # Errors.
 
-    def _trouble(self, key: TopicIdPartition, error: BaseException) -> None:
+    def _handle_error(self, key: TopicIdPartition, error: BaseException) -> None:
         if isinstance(error, LogDirFailure):
             self._failed(error)
         elif isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
-            logger.error("compaction of %s is put off: %s", key, error)
+            logger.error("compaction of %s failed: %s; it is tried again later", key, error)
         elif isinstance(error, (OSError, *UNCLEANABLE)):
-            self._leave_alone(key, error)
+            self._mark_uncleanable(key, error)
         elif not isinstance(error, LogCleaningAborted):
             raise error
 
-    def _leave_alone(self, key: TopicIdPartition, error: Exception) -> None:
+    def _mark_uncleanable(self, key: TopicIdPartition, error: Exception) -> None:
         self._uncleanable[key] = None
         logger.error("%s is not compacted until a restart: %s", key, error)
 
 
-class Cleaning:
-    """The pass under way."""
+class CleaningPass:
+    """The pass in progress."""
 
     def __init__(self, key: TopicIdPartition, log: Log, cleaner: Cleaner) -> None:
         self.key = key

@@ -1,10 +1,9 @@
-"""The wiring: one broker, from an environment and settings. The only place that knows all parts.
+"""The wiring of one broker, from an environment and settings. The only place that knows all parts.
 
-    start   data directory locked, metadata replayed, port bound, broker registered, logs opened,
-            recovery done: when it returns, requests are answered as soon as the loop runs
-    stop    no more connections; what is out on workers comes back; logs flushed, checkpoints and
-    the
-            clean-shutdown marker written; `stopped` is called
+    start   lock the data directory, replay the metadata, bind the port, register the broker, open
+            and recover the logs: when it returns, requests are answered as soon as the loop runs
+    stop    close the connections, wait for workers, flush the logs, write checkpoints and the
+            clean-shutdown marker, call `stopped`: see `shutdown`
 
 It runs unchanged over the real environment (`server`) and over the simulated one
 (`odradek.testing`).
@@ -16,13 +15,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from odradek.broker.background import Background
+from odradek.broker.background import TrackedOffload
 from odradek.broker.broker import Broker
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
-from odradek.broker.shutdown import Progress, Stopping
+from odradek.broker.shutdown import CleanShutdown, Progress
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.controller.brokers import bootstrap, register_broker
@@ -48,11 +47,11 @@ PLAINTEXT = 0
 
 
 class StartFailed(Exception):
-    """The broker cannot start; the message says why and what to do."""
+    """The broker cannot start; the message has the cause and the next step."""
 
 
 class Node:
-    """One broker. Everything is called on the owner thread."""
+    """One broker. All methods run on the owner thread."""
 
     def __init__(
         self,
@@ -63,23 +62,23 @@ class Node:
         most_connections: int = 2**31 - 1,
         own_host: str = "localhost",
     ) -> None:
-        """`most_connections`: what the process has descriptors for, whatever the settings allow.
-        `own_host`: what clients are told of a listener on every interface.
+        """`most_connections`: the limit by the process's descriptors, which settings cannot raise.
+        `own_host`: the advertised host of a listener on every interface.
         """
         self.config = config
         self.timer = timer
-        self.background = Background(env.offload)
+        self.background = TrackedOffload(env.offload)
         self.env = replace(env, offload=self.background)
         self.address = ("", 0)
-        """Where it listens, once it does."""
+        """The address of the listener, after `start`."""
         self.endpoint = Endpoint("", "", 0, PLAINTEXT)
-        """What clients are told to connect to, once it listens."""
+        """The advertised address, after `start`."""
         self._own_host = own_host
         self._on_bug = on_bug
         self._most_connections = most_connections
 
     def start(self) -> None:
-        """Blocks until the broker can serve. Raises `StartFailed`, or `OSError` for the port."""
+        """Block until the broker can serve. Raises `StartFailed`, and `OSError` for the port."""
         self.directory = self._open_directory()
         try:
             self._open()
@@ -97,7 +96,7 @@ class Node:
                 cluster_id=None,
                 node_id=self.config.node_id,
             )
-        except BlockingIOError as error:  # Its file is our lock, which is nothing to look at.
+        except BlockingIOError as error:  # The error names the lock file, which does not help.
             raise StartFailed(f"data directory {path}: {error.strerror}") from error
         except (WrongDirectory, OSError) as error:
             raise StartFailed(f"data directory {path}: {error}") from error
@@ -128,7 +127,7 @@ class Node:
             env.call_soon,
             self.timer,
             Dispatcher(self.broker),
-            limits_of(config, self._most_connections),
+            connection_limits(config, self._most_connections),
             self._on_bug,
         )
         listener = config.parsed_listeners()[0]
@@ -152,7 +151,7 @@ class Node:
             lambda: self.config,
         )
         if any(partition.failure for partition in self.replicas):
-            self.housekeeping.remember_damage()
+            self.housekeeping.save_durable_ends()
 
     def _open_metadata(self) -> MetadataLog:
         try:
@@ -166,13 +165,13 @@ class Node:
                 failed=self._disk_failed,
             )
         except (LogDamaged, OSError) as error:
-            raise StartFailed(f"the cluster's metadata: {error}") from error
+            raise StartFailed(f"cluster metadata: {error}") from error
         for problem in problems:
             log.warning("%s", problem)
         return metadata
 
     def _group_coordinator(self) -> GroupCoordinator:
-        """Before the partitions are opened, since it is told of those that keep its groups."""
+        """Make the coordinator, before the partitions are opened: it follows those of its topic."""
         config, env = self.config, self.env
         topic = OffsetsTopic(self.metadata, config)
         runtime = CoordinatorRuntime(
@@ -187,7 +186,7 @@ class Node:
         return GroupCoordinator(config, runtime)
 
     def _register(self) -> None:
-        """Take this broker's place in the metadata, under the address it can be reached at."""
+        """Register this broker in the metadata with its advertised address."""
         advertised = self.config.effective_advertised_listeners()[0]
         port = advertised.port or self.address[1]
         host = self._own_host if advertised.is_wildcard else advertised.host
@@ -207,19 +206,19 @@ class Node:
         try:
             self.metadata.commit_now()
         except OSError as error:
-            raise StartFailed(f"the cluster's metadata: {error}") from error
+            raise StartFailed(f"cluster metadata: {error}") from error
 
     def _remove_leftovers(self) -> None:
         self.background.submit(
             self.directory.remove_leftovers(),
             lambda _: None,
-            lambda error: log.error("removing what was deleted before: %s", error),
+            lambda error: log.error("removing files of deleted partitions failed: %s", error),
         )
 
     # -- while it runs -----------------------------------------------------------------------------
 
     def _committed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Metadata was committed: act on it, then let the answers go that waited for it."""
+        """Metadata was committed: apply it, then check the responses that wait for it."""
         for deleted in delta.deleted.values():
             self.partitions.topic_deleted(deleted)
             self.groups.topic_deleted(deleted.name)
@@ -243,11 +242,11 @@ class Node:
         try:
             config = self.config.with_dynamic(cluster, own)
         except ConfigError as error:
-            log.error("dynamic settings are not in force: %s", error)
+            log.error("dynamic broker settings are not applied: %s", error)
             return
         self.config = config
         self.broker.configure(config)
-        self.sockets.limits = limits_of(config, self._most_connections)
+        self.sockets.limits = connection_limits(config, self._most_connections)
 
     def _disk_failed(self, error: OSError) -> None:
         self.replicas.fail_directory(
@@ -257,22 +256,22 @@ class Node:
     # -- the end -----------------------------------------------------------------------------------
 
     def stop(self, stopped: Callable[[], None], progress: Progress | None = None) -> None:
-        """Stop cleanly: everything appended is on disk when `stopped` is called. See `stopping`.
+        """Shut down cleanly: everything appended is on disk when `stopped` is called.
 
-        `progress` is told every second how many of how many logs are flushed.
+        `progress` is called every second with the number of logs flushed, and of all logs.
         """
         self.sockets.close()
         self.groups.runtime.close()
         self.housekeeping.stop()
         self.partitions.stop()
         self.replicas.flusher.stop()
-        Stopping(
+        CleanShutdown(
             self.timer, self.background, self.directory, self.metadata, stopped, progress
         ).begin()
 
 
-def limits_of(config: BrokerConfig, most_connections: int) -> ConnectionLimits:
-    """What the network allows, from the settings."""
+def connection_limits(config: BrokerConfig, most_connections: int) -> ConnectionLimits:
+    """The limits of connections from the settings."""
     return ConnectionLimits(
         max_request_bytes=config.socket_request_max_bytes,
         max_first_request_bytes=config.first_request_max_bytes,

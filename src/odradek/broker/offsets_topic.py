@@ -1,9 +1,8 @@
-"""Topics that are made because somebody asked for them, and what they are like.
+"""Topics that the broker creates itself, and `__consumer_offsets` as the coordinator needs it.
 
-A topic of the broker's own (`__consumer_offsets`) has its partitions, replicas and settings from
-settings of its own, as in Kafka; all others are like a CreateTopics that says nothing.
-
-`__consumer_offsets` as the committed metadata has it: what its coordinator has to know of it.
+The broker creates `__consumer_offsets` for the first client that looks for a coordinator, with
+partitions, replicas and settings from settings of its own, as in Kafka; and a topic that a Metadata
+request names, with the defaults of CreateTopics (`auto.create.topics.enable`).
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ DEFAULT = -1
 
 
 def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> CreatableTopic:
-    """What to ask for in order to have the topic made. `brokers`: how many there are."""
+    """The request to create a topic. `brokers`: the number of brokers in the cluster."""
     if name == CONSUMER_OFFSETS:
-        return consumer_offsets(config, brokers)
+        return creatable_offsets_topic(config, brokers)
     return CreatableTopic(
         name=name,
         num_partitions=DEFAULT,
@@ -32,8 +31,8 @@ def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> CreatableT
     )
 
 
-def consumer_offsets(config: BrokerConfig, brokers: int) -> CreatableTopic:
-    """The topic of the groups. Fewer brokers than replicas are wanted must not keep it away."""
+def creatable_offsets_topic(config: BrokerConfig, brokers: int) -> CreatableTopic:
+    """The request to create `__consumer_offsets`, with at most as many replicas as brokers."""
     settings = {
         "cleanup.policy": "compact",
         "compression.type": "producer",
@@ -49,29 +48,32 @@ def consumer_offsets(config: BrokerConfig, brokers: int) -> CreatableTopic:
 
 
 class OffsetsTopic:
-    """Asked for every group that somebody looks for."""
+    """The committed metadata of `__consumer_offsets`, read for every request of a group."""
 
     def __init__(self, metadata: MetadataLog, config: BrokerConfig) -> None:
         self._metadata = metadata
         self._config = config
         self._topic: TopicImage | None = None
-        """As it was when it was last asked for: then only one look is needed."""
-        self._seen: tuple[UUID, int] | None = None
+        """The topic at the last call, so that an unchanged one costs one comparison."""
+        self._first_count: tuple[UUID, int] | None = None
 
     def partition_count(self) -> int:
-        """As many as there were when the topic was first seen; before it is made, as many as it
-        will have. If some are added, groups must not be looked for elsewhere before all brokers
-        have restarted.
+        """The number of partitions when the topic was first seen; before that, of the setting.
+
+        Partitions that are added later do not count until a restart: groups would move to other
+        partitions, away from their offsets.
         """
         topic = self._metadata.committed.topic(CONSUMER_OFFSETS)
         if topic is None:
             return self._config.offsets_topic_num_partitions
-        if self._seen is None or (topic is not self._topic and topic.id != self._seen[0]):
-            self._seen = topic.id, len(topic.partitions)
+        if self._first_count is None or (
+            topic is not self._topic and topic.id != self._first_count[0]
+        ):
+            self._first_count = topic.id, len(topic.partitions)
         self._topic = topic
-        return self._seen[1]
+        return self._first_count[1]
 
     def id_of(self, name: str) -> UUID | None:
-        """The id of the topic that has this name now: offsets of others are not worth keeping."""
+        """The id of the topic that has this name now; None if there is none."""
         topic = self._metadata.committed.topic(name)
         return None if topic is None else topic.id

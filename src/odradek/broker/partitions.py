@@ -1,21 +1,14 @@
-"""What this broker leads, kept in step with the committed metadata.
+"""Applies committed metadata to the partitions of this broker.
 
-Topics that appear get their logs opened or made, topics that go have theirs deleted, changed
-settings reach logs and rules. Opening a damaged log takes that partition offline and no other;
-one that the disk refuses for now (it is full, say) is tried again until it opens.
+New topics get their logs opened or created, deleted topics have theirs deleted, changed settings
+reach logs and batch rules. A damaged log takes its partition offline and no other; one that the
+disk refuses for now (it is full, for example) is tried again until it opens.
 
-A few partitions are opened in the event that commits them. Of many the rest comes in slices
-(`slices`): until one has come, requests for it are answered as for one that is not known, and the
-answer to its creation waits. Files are removed one partition after the other, so that a large topic
-leaves workers for those who wait.
-
-Much work for the owner thread, a little per turn of its loop.
-
-Creating 10,000 partitions is 20,000 system calls that each wait for nobody and together hold up
-everybody. Here they wait in line; each turn does as many as fit in `TURN_MS`, at most `TURN_JOBS`,
-and what else the loop has to do comes in between. Jobs run in the order they were added.
-
-A topic's settings, in the form that its logs and its produce checks take them.
+Up to `OPEN_AT_ONCE` partitions are opened in the event that commits them. The rest is queued in a
+`TimeSlicedQueue`: creating 10,000 partitions is 20,000 system calls, which would block all other
+requests. Requests for a queued partition are answered as for an unknown one, and the response to
+its creation waits. Files are removed one partition after the other, so that a large topic does not
+occupy all workers.
 """
 
 from __future__ import annotations
@@ -26,7 +19,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from uuid import UUID
 
-from odradek.broker.background import InTurn
+from odradek.broker.background import SerialOffload
 from odradek.broker.broker import Broker
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
@@ -41,39 +34,37 @@ from odradek.protocol.validate import KEEP_CODEC, BatchRules
 
 log = logging.getLogger(__name__)
 
-OPEN_AGAIN_MS = 5_000
-AT_ONCE = 64
-"""Partitions that are opened, or whose files are renamed, within one turn of the loop."""
+OPEN_RETRY_MS = 5_000
+OPEN_AT_ONCE = 64
+"""Partitions that are opened, or whose files are renamed, within one round of the loop."""
 
 
 class Partitions:
-    """Applies the image to the replica manager and the data directory. Owner thread."""
+    """Applies metadata images to the replica manager and the data directory. Owner thread."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._removals = InTurn(broker.env.offload)
-        self._later = Slices(broker.clock, broker.env.call_soon)
-        self._at_once = AT_ONCE
+        self._removals = SerialOffload(broker.env.offload)
+        self._queue = TimeSlicedQueue(broker.clock, broker.env.call_soon)
+        self._left_in_round = OPEN_AT_ONCE
         self._configs: dict[str, TopicConfig] = {}  # of topics that are being opened
         self._stopped = False
         self._refused: dict[TopicIdPartition, None] = {}
 
     def open_all(self) -> None:
-        """At the start, when nobody is served yet: every partition of the image that this broker
-        leads.
-        """
+        """Open all partitions that this broker leads, at the start, before requests are served."""
         for topic in self._broker.image.topics.values():
             self.topic_changed(topic)
-        self._later.finish()
-        self._tell_of_strays()
+        self._queue.run_all()
+        self._log_strays()
 
     def stop(self) -> None:
-        """Deleted partitions lose their names now; what was to be opened, and what was to be
-        removed, is left for the next start.
+        """Rename the files of deleted partitions now. Partitions that are queued to be opened, and
+        files queued to be removed, are left for the next start.
         """
         self._stopped = True
-        self._later.finish()
-        self._removals.drop_waiting()
+        self._queue.run_all()
+        self._removals.drop_queued()
 
     def topic_changed(self, topic: TopicImage) -> None:
         """A topic was created, has more partitions, or other leaders."""
@@ -94,30 +85,30 @@ class Partitions:
             known.leader_epoch = registration.leader_epoch
             return
         if registration.leader == self._broker.node_id:
-            if self._may_do_now():
+            if self._fits_in_this_round():
                 self._lead(topic, number, registration, config)
             else:
                 opening = self._broker.opening
                 opening[topic.id] = opening.get(topic.id, 0) + 1
                 self._configs.setdefault(topic.name, config)
-                self._later.add(partial(self._open_in_turn, topic.id, number))
+                self._queue.add(partial(self._open_queued, topic.id, number))
 
-    def _may_do_now(self) -> bool:
-        """Whether this is one of the few of this turn, and nothing is in line before it."""
-        if self._at_once == 0 or not self._later.idle:
+    def _fits_in_this_round(self) -> bool:
+        """True if nothing is queued and this round has not reached `OPEN_AT_ONCE`; counts one."""
+        if self._left_in_round == 0 or not self._queue.is_empty:
             return False
-        if self._at_once == AT_ONCE:
-            self._broker.env.call_soon(self._next_turn)
-        self._at_once -= 1
+        if self._left_in_round == OPEN_AT_ONCE:
+            self._broker.env.call_soon(self._start_round)
+        self._left_in_round -= 1
         return True
 
-    def _next_turn(self) -> None:
-        self._at_once = AT_ONCE
+    def _start_round(self) -> None:
+        self._left_in_round = OPEN_AT_ONCE
 
-    def _open_in_turn(self, topic_id: UUID, number: int) -> None:
+    def _open_queued(self, topic_id: UUID, number: int) -> None:
         opening, topic = self._broker.opening, self._broker.image.topic_by_id(topic_id)
         try:
-            known = (topic_id, number) in self._broker.replicas.by_id  # put in line twice
+            known = (topic_id, number) in self._broker.replicas.by_id  # queued twice
             if topic is not None and not known and not self._stopped:
                 config = self._configs.get(topic.name)
                 if config is None:
@@ -155,22 +146,22 @@ class Partitions:
         except (LogDamaged, OSError) as error:
             log.critical("partition %s is offline: %s", name, error)
             if isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
-                self._open_later(key)
+                self._retry_later(key)
         return None
 
-    def _open_later(self, key: TopicIdPartition) -> None:
+    def _retry_later(self, key: TopicIdPartition) -> None:
         if not self._refused:
-            self._broker.timer.call_later(OPEN_AGAIN_MS, self._open_again)
+            self._broker.timer.call_later(OPEN_RETRY_MS, self._retry_refused)
         self._refused[key] = None
 
-    def _open_again(self) -> None:
-        """Those that were refused, in slices."""
+    def _retry_refused(self) -> None:
+        """Queue the partitions that the disk refused to open."""
         refused, self._refused = self._refused, {}
         for key in refused:
-            self._later.add(partial(self._open_refused, key))
+            self._queue.add(partial(self._open_refused, key))
 
     def _open_refused(self, key: TopicIdPartition) -> None:
-        """If it is still offline and wanted."""
+        """Open a partition that the disk refused, if it still exists and is offline."""
         topic = self._broker.image.topic_by_id(key.topic_id)
         known = self._broker.replicas.by_id.get(key)
         if topic is None or known is None or not known.failure or self._stopped:
@@ -179,43 +170,46 @@ class Partitions:
         self._lead(topic, key.partition, registration, self.config_of(topic.name))
 
     def topic_deleted(self, topic: TopicImage) -> None:
-        """Its partitions answer as unknown from now on; their files are removed by a worker."""
+        """Remove the partitions of a deleted topic; a worker removes their files."""
         replicas = self._broker.replicas
         for number in topic.partitions:
             partition = replicas.by_id.get((topic.id, number))
             if partition is not None:
                 replicas.remove(partition.topic_partition)
                 key = TopicIdPartition(topic.id, number)
-                if self._may_do_now():
+                if self._fits_in_this_round():
                     self._remove_files(key)
                 else:
-                    self._later.add(partial(self._remove_files, key))
+                    self._queue.add(partial(self._remove_files, key))
 
     def _remove_files(self, key: TopicIdPartition) -> None:
         try:
             work = self._broker.directory.delete_log(key)
         except OSError as error:
-            log.error("the files of %s stay: %s", key, error)
+            log.error("deleting the files of %s failed: %s; they are left in place", key, error)
             return
         self._removals.submit(
             work,
             lambda _: None,
-            lambda error: log.error("removing the files of %s: %s", key, error),
+            lambda error: log.error("removing the files of %s failed: %s", key, error),
         )
 
-    def _tell_of_strays(self) -> None:
-        """Logs of topics that the metadata does not know. They may be what a crash left of a
-        deleted topic, or all there is left after the metadata was lost: nobody but a person can
-        tell.
+    def _log_strays(self) -> None:
+        """Log the directories of topics that the metadata does not have.
+
+        They are left over from a topic deleted before a crash, or are all that is left after the
+        metadata was lost: only a person can tell.
         """
         known = self._broker.image.topics_by_id
         for key in self._broker.directory.partitions:
             topic = known.get(key.topic_id)
             if topic is None or key.partition not in topic.partitions:
-                log.warning("no topic has the log %s; it is left alone: remove it by hand", key)
+                log.warning(
+                    "the log %s belongs to no topic; it is left in place: remove it by hand", key
+                )
 
     def configs_changed(self, names: Iterable[str] | None = None) -> None:
-        """New settings for these topics; None: for all."""
+        """Apply the settings of these topics to their partitions; None: of all topics."""
         self._configs.clear()
         wanted = None if names is None else set(names)
         configs: dict[str, TopicConfig] = {}
@@ -230,22 +224,26 @@ class Partitions:
             partition.log.configure(log_config(config, self._broker.config, self._broker.random))
 
     def config_of(self, name: str) -> TopicConfig:
-        """A topic's settings in force. What cannot be is left out, with a line in the log: neither
-        the topic nor its other settings must be lost for that.
+        """The effective settings of a topic. Invalid ones are left out and logged, so that the
+        topic works with the others.
         """
         overrides = self._broker.image.topic_config(name)
         config, problems = self._broker.topic_configs.usable(overrides)
         for problem in problems:
-            log.error("a setting of topic %s is not in force: %s", name, problem)
+            log.error("a setting of topic %s is not applied: %s", name, problem)
         return config
 
 
-TURN_JOBS = 16
-TURN_MS = 5
+SLICE_JOBS = 16
+SLICE_MS = 5
 
 
-class Slices:
-    """A line of jobs. A job that raises is told to the loop; the rest goes on."""
+class TimeSlicedQueue:
+    """A queue of jobs for the owner thread, run a few in each round of the loop, in order.
+
+    A round runs at most `SLICE_JOBS` jobs, and stops after `SLICE_MS`. An exception of a job goes
+    to the loop; the jobs behind it still run.
+    """
 
     def __init__(self, clock: Clock, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self._clock = clock
@@ -254,7 +252,7 @@ class Slices:
         self._scheduled = False
 
     @property
-    def idle(self) -> bool:
+    def is_empty(self) -> bool:
         return not self._jobs
 
     def add(self, job: Callable[[], None]) -> None:
@@ -264,21 +262,21 @@ class Slices:
     def _schedule(self) -> None:
         if self._jobs and not self._scheduled:
             self._scheduled = True
-            self._call_soon(self._turn)
+            self._call_soon(self._run_slice)
 
-    def _turn(self) -> None:
+    def _run_slice(self) -> None:
         self._scheduled = False
-        end_ms = self._clock.monotonic_ms() + TURN_MS
+        end_ms = self._clock.monotonic_ms() + SLICE_MS
         try:
-            for _ in range(min(TURN_JOBS, len(self._jobs))):
+            for _ in range(min(SLICE_JOBS, len(self._jobs))):
                 self._jobs.popleft()()
                 if self._clock.monotonic_ms() >= end_ms:
                     break
         finally:
             self._schedule()
 
-    def finish(self) -> None:
-        """All that is left, now."""
+    def run_all(self) -> None:
+        """Run all jobs now."""
         while self._jobs:
             self._jobs.popleft()()
 
@@ -295,7 +293,7 @@ GZIP_DEFAULT_LEVEL = -1
 
 
 def log_config(topic: TopicConfig, broker: BrokerConfig, random: Random) -> LogConfig:
-    """What the log of a new or reconfigured partition goes by; its jitter is drawn here."""
+    """The settings of a partition's log; the jitter of its segments is drawn here."""
     jitter = topic.segment_jitter_ms
     compact = "compact" in topic.cleanup_policy
     return LogConfig(
@@ -322,7 +320,7 @@ def log_config(topic: TopicConfig, broker: BrokerConfig, random: Random) -> LogC
 
 
 def batch_rules(topic: TopicConfig) -> BatchRules:
-    """What a produced batch is held to."""
+    """The rules for validating a produced batch."""
     codec = CODECS.get(topic.compression_type)
     gzip_level = topic.compression_gzip_level
     levels = {

@@ -1,8 +1,8 @@
 """A broker on this machine: the node in its real environment, with a reactor of its own.
 
-`odradek up` runs one in the foreground, `odradek.testing.Broker` on a thread. Everything else of
-the broker takes its environment as arguments; here is where sockets, disk, clock and threads come
-in.
+`odradek up` runs one in the foreground, `odradek.testing.Broker` on a thread. All other parts of
+the broker take their environment as arguments; this module provides sockets, disk, clock and
+threads.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = ["BadSettings", "Server", "StartFailed"]
 
 MEMORY = "/memory"
 CONNECTIONS_SHARE = 0.4
-"""Of the descriptors of this process; the files of the log have half of them."""
+"""Share of the process's descriptors for connections; the files of the log have half of them."""
 
 
 class BadSettings(StartFailed):
-    """The settings given cannot stand: nothing was started."""
+    """A setting is invalid; nothing was started."""
 
 
 class Server:
-    """`start`, then `run` on the thread that shall own the broker; `request_stop` from anywhere.
+    """A broker: `start`, then `run` on the thread that owns it; `request_stop` from any thread.
 
     `settings` are broker settings as text, by Kafka's names. `data_dir` None keeps all in memory.
-    `disk` takes the place of the real one (or of memory): one that fails on demand, for tests.
-    Raises `StartFailed` with what is wrong and what to do.
+    `disk` replaces the real one (or memory): for tests, one that fails on demand.
+    Raises `StartFailed` with the cause and the next step.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class Server:
             offload=self._workers,
             call_soon=self._reactor.call_soon,
         )
-        # Files and connections have a share of the descriptors each, or those who come and stay
-        # would push the log out.
+        # Files and connections have a share of the descriptors each: otherwise idle connections
+        # could leave none for the log.
         connections = descriptor_budget(CONNECTIONS_SHARE)
         self.node = Node(
             self.config,
@@ -91,29 +91,29 @@ class Server:
         )
 
     def _own_host(self) -> str:
-        """What stands for a host that is left open in what clients are told."""
-        if not self.tells_own_address:
+        """The host to advertise if the settings leave it open; empty if they do not."""
+        if not self.advertises_own_address:
             return ""
         listener = self.config.parsed_listeners()[0]
         return own_address(listener.host) if listener.is_wildcard else listener.host
 
     @property
-    def tells_own_address(self) -> bool:
-        """Whether it listens on every interface and nothing says what clients are to be told."""
+    def advertises_own_address(self) -> bool:
+        """True if it listens on every interface and no setting has the advertised host."""
         return self.config.effective_advertised_listeners()[0].is_wildcard
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` for clients, once started: that which they are told to connect to."""
+        """The advertised `host:port`, after `start`."""
         return address_text(self.node.endpoint.host, self.node.endpoint.port)
 
     @property
     def bugs(self) -> int:
-        """What was caught that must not happen: handlers, timers and callbacks that raised."""
+        """The number of exceptions that handlers, timers and callbacks must not raise, but did."""
         return self._reactor.bugs + self.node.sockets.counters.bugs
 
     def start(self) -> None:
-        """Open the data directory, replay the metadata, listen: then clients can connect."""
+        """Open the data directory, replay the metadata and listen. Clients can connect then."""
         try:
             self.node.start()
         except AddressInUseError as error:
@@ -135,10 +135,10 @@ class Server:
             raise
 
     def run(self, *, signals: bool = False) -> None:
-        """Serve until `request_stop`, then stop cleanly. On the owner thread.
+        """Serve until `request_stop`, then shut down cleanly. The calling thread owns the broker.
 
-        `signals`: that is the main thread, and signals end its sleep. Without, one that comes just
-        when the loop is about to sleep is handled when something else wakes it.
+        `signals`: it is the main thread, and signals end its sleep. Without, a signal that arrives
+        just before the loop sleeps is handled when something else wakes the loop.
         """
         if isinstance(self._disk, LocalDisk):
             self._disk.own()
@@ -152,10 +152,10 @@ class Server:
             self._close()
 
     def request_stop(self, progress: Progress | None = None) -> None:
-        """From any thread or signal handler; more than once does no harm.
+        """Stop the broker, from any thread or signal handler. May be called more than once.
 
-        If it takes longer than a second, `progress` is told on the owner thread how many of how
-        many logs are flushed.
+        After a second, and every second from then on, `progress` is called on the owner thread with
+        the number of logs flushed, and of all logs.
         """
         if not self._stopping:
             self._stopping = True

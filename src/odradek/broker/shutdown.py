@@ -1,12 +1,12 @@
-"""A clean stop: from the last request to the clean-shutdown marker, in bounded time.
+"""Clean shutdown: from the last request to the clean-shutdown marker, in bounded time.
 
-    connections closed, no more housekeeping ─► what is out on workers comes back
-        ─► every log flushed to its end, many at once (`log.last_flush`)
+    connections closed, no more housekeeping ─► the work on workers ends
+        ─► every log flushed to its end, many at once (`log.flush.ShutdownFlush`)
         ─► metadata closed, checkpoints and marker written, lock released ─► `stopped`
 
-The flushes have `FLUSH_TIME_MS`. What is not flushed by then stays as it is, and there is no
-marker: the next start recovers, as after a crash, from the recovery points that were reached.
-With `log.durability=fsync` nothing that was acknowledged was waiting for those flushes.
+The flushes have `FLUSH_TIME_MS`. What is not flushed by then stays as it is, and no marker is
+written: the next start recovers, as after a crash, from the recovery points that were reached.
+With `log.durability=fsync` everything acknowledged was on disk before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from odradek.broker.background import Background
+from odradek.broker.background import TrackedOffload
 from odradek.controller.metadata_log import MetadataLog
 from odradek.log.flush import ShutdownFlush
 from odradek.log.log_directory import LogDirectory
@@ -26,16 +26,16 @@ FLUSH_TIME_MS = 30_000
 PROGRESS_MS = 1_000
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many logs are flushed."""
+"""Called with the number of logs that are flushed, and of all logs."""
 
 
-class Stopping:
-    """One stop. Owner thread; nothing that serves may run any more when it begins."""
+class CleanShutdown:
+    """One shutdown. Owner thread; requests and housekeeping must have ended when it begins."""
 
     def __init__(
         self,
         timer: SystemTimer,
-        background: Background,
+        background: TrackedOffload,
         directory: LogDirectory,
         metadata: MetadataLog,
         stopped: Callable[[], None],
@@ -49,20 +49,20 @@ class Stopping:
         self._progress = progress
 
     def begin(self) -> None:
-        """Once nothing is out on a worker."""
+        """Start when no work is in progress on workers."""
         self._background.when_idle(self._flush)
 
     def _flush(self) -> None:
         logs = self._directory.logs.values()
         self._flushes = ShutdownFlush(logs, self._background, self._flushed)
-        self._limit = self._timer.call_later(FLUSH_TIME_MS, self._out_of_time)
-        self._telling = self._timer.call_later(PROGRESS_MS, self._tell)
+        self._deadline = self._timer.call_later(FLUSH_TIME_MS, self._out_of_time)
+        self._progress_timer = self._timer.call_later(PROGRESS_MS, self._report_progress)
         self._flushes.start()
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._progress is not None:
             self._progress(self._flushes.ended, self._flushes.total)
-        self._telling = self._timer.call_later(PROGRESS_MS, self._tell)
+        self._progress_timer = self._timer.call_later(PROGRESS_MS, self._report_progress)
 
     def _out_of_time(self) -> None:
         flushes = self._flushes
@@ -75,8 +75,8 @@ class Stopping:
         flushes.give_up()
 
     def _flushed(self) -> None:
-        self._limit.cancel()
-        self._telling.cancel()
+        self._deadline.cancel()
+        self._progress_timer.cancel()
         try:
             try:
                 self._metadata.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.background import InTurn
+from odradek.broker.background import SerialOffload
 
 
 class Workers:
@@ -42,7 +42,7 @@ def unexpected(error: BaseException) -> None:
 
 def test_the_next_piece_of_work_starts_when_the_one_before_has_ended() -> None:
     workers = Workers()
-    in_turn = InTurn(workers)
+    in_turn = SerialOffload(workers)
     told: list[str] = []
     in_turn.submit(lambda: "first", told.append, unexpected)
     in_turn.submit(lambda: "second", told.append, unexpected)
@@ -56,7 +56,7 @@ def test_the_next_piece_of_work_starts_when_the_one_before_has_ended() -> None:
 
 def test_a_failure_does_not_hold_up_the_next() -> None:
     workers = Workers()
-    in_turn = InTurn(workers)
+    in_turn = SerialOffload(workers)
     failures: list[str] = []
     told: list[int] = []
     in_turn.submit(lambda: 1 // 0, told.append, lambda error: failures.append(str(error)))
@@ -68,7 +68,7 @@ def test_a_failure_does_not_hold_up_the_next() -> None:
 
 def test_an_error_in_the_callback_does_not_hold_up_the_next() -> None:
     workers = Workers()
-    in_turn = InTurn(workers)
+    in_turn = SerialOffload(workers)
     told: list[int] = []
     in_turn.submit(lambda: 1 // 0, told.append, unexpected)
     in_turn.submit(lambda: 2, told.append, unexpected)
@@ -80,7 +80,7 @@ def test_an_error_in_the_callback_does_not_hold_up_the_next() -> None:
 
 def test_work_submitted_while_told_of_the_one_before_waits_its_turn() -> None:
     workers = Workers()
-    in_turn = InTurn(workers)
+    in_turn = SerialOffload(workers)
     told: list[str] = []
 
     def submit_third(result: str) -> None:

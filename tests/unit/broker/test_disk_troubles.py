@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from serving import Serving
 
-from odradek.broker.partitions import OPEN_AGAIN_MS, TURN_JOBS
+from odradek.broker.partitions import OPEN_RETRY_MS, SLICE_JOBS
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
@@ -127,7 +127,7 @@ def test_a_log_that_found_no_room_is_not_opened_any_more_during_a_stop():
     disk.full_for = ()
     stopped: list[bool] = []
     serving.node.stop(lambda: stopped.append(True))
-    serving.clock.passed_ms += OPEN_AGAIN_MS
+    serving.clock.passed_ms += OPEN_RETRY_MS
     serving.timer.advance_clock(serving.clock.passed_ms)
     serving.settle()
     assert stopped == [True]
@@ -142,13 +142,13 @@ def test_many_logs_that_found_no_room_are_opened_again_a_few_at_a_time():
     disk.full_for = ()
     logs = serving.node.directory.logs
     assert len(logs) == 1
-    serving.clock.passed_ms += OPEN_AGAIN_MS
+    serving.clock.passed_ms += OPEN_RETRY_MS
     serving.timer.advance_clock(serving.clock.passed_ms)
     opened = [1, len(logs)]
     while serving.soon:
         serving.turn()
         opened.append(len(logs))
-    assert max(after - before for before, after in pairwise(opened)) == TURN_JOBS
+    assert max(after - before for before, after in pairwise(opened)) == SLICE_JOBS
     assert len(logs) == 100
     assert serving.produced("t", index=99) == 0
 

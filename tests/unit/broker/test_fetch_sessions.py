@@ -37,7 +37,7 @@ def request(
 
 def asked(plan: FetchPlan | ErrorCode) -> list[tuple[int, int]]:
     assert isinstance(plan, FetchPlan), plan
-    return [(wanted.partition, wanted.fetch_offset) for wanted in plan.wanted]
+    return [(wanted.partition, wanted.fetch_offset) for wanted in plan.partitions]
 
 
 def told(plan: FetchPlan | ErrorCode, sizes: dict[int, int], mark: int = 5) -> list[int]:
@@ -45,8 +45,8 @@ def told(plan: FetchPlan | ErrorCode, sizes: dict[int, int], mark: int = 5) -> l
     assert isinstance(plan, FetchPlan), plan
     return [
         wanted.partition
-        for wanted in plan.wanted
-        if plan.tells(wanted, ErrorCode.NONE, sizes.get(wanted.partition, 0), mark, 0)
+        for wanted in plan.partitions
+        if plan.update_and_list(wanted, ErrorCode.NONE, sizes.get(wanted.partition, 0), mark, 0)
     ]
 
 
@@ -139,7 +139,7 @@ def test_epochs_begin_again_at_1_after_the_largest() -> None:
 
 def test_all_sessions_together_hold_so_many_partitions() -> None:
     """Beyond that a client has no session, and one that grows beyond it has none any more."""
-    sessions = FetchSessionCache(10, Random(1), most_partitions=3)
+    sessions = FetchSessionCache(10, Random(1), max_partitions=3)
     first = sessions.plan(request(0, 0, (0, 0), (1, 0)), V, 0)
     second = sessions.plan(request(0, 0, (0, 0), (1, 0)), V, 0)
     assert isinstance(first, FetchPlan) and isinstance(second, FetchPlan)
@@ -149,4 +149,4 @@ def test_all_sessions_together_hold_so_many_partitions() -> None:
     assert asked(sessions.plan(request(known, 1, (2, 0)), V, 0)) == [(0, 0), (1, 0), (2, 0)]
     grown = sessions.plan(request(known, 2, (3, 0)), V, 0)
     assert grown is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert (len(sessions.sessions), sessions.partitions) == (0, 0)
+    assert (len(sessions.sessions), sessions.total_partitions) == (0, 0)

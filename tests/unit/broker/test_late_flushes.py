@@ -40,7 +40,7 @@ def looks(node: Serving, milliseconds: int) -> int:
     """How often the logs are looked at in that time: after each of the timer's deadlines, a look
     would have set itself another one.
     """
-    flushes = node.node.housekeeping.late_flushes
+    flushes = node.node.housekeeping.dirty_log_flusher
     assert flushes is not None
     end, count = node.clock.passed_ms + milliseconds, 0
     while node.clock.passed_ms < end:

@@ -259,7 +259,7 @@ def test_without_room_it_is_tried_again_until_there_is(caplog: pytest.LogCapture
     disk.refused = ".cleaned"
     node.pass_time(10 * BACKOFF_MS)
     assert not is_compacted(node, "t")
-    told = [record for record in caplog.records if "put off" in record.getMessage()]
+    told = [record for record in caplog.records if "is tried again" in record.getMessage()]
     assert 5 <= len(told) <= 10, "once per backoff"
     disk.refused = ""
     node.pass_time(BACKOFF_MS + 10)

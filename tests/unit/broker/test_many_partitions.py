@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from serving import Asked, Serving
 
-from odradek.broker.partitions import AT_ONCE, TURN_JOBS
+from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
@@ -24,7 +24,7 @@ from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-MANY = AT_ONCE + 5 * TURN_JOBS
+MANY = OPEN_AT_ONCE + 5 * SLICE_JOBS
 
 
 def creating(serving: Serving, name: str, partitions: int, timeout_ms: int = 1000) -> Asked:
@@ -50,9 +50,9 @@ def error_of(asked: Asked) -> int:
 
 def test_few_partitions_are_open_with_the_commit():
     serving = Serving()
-    asked = creating(serving, "t", AT_ONCE)
+    asked = creating(serving, "t", OPEN_AT_ONCE)
     assert error_of(asked) == 0
-    assert len(serving.node.replicas.by_name) == AT_ONCE
+    assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE
 
 
 def test_many_are_opened_in_slices_and_the_answer_waits_for_the_last():
@@ -62,14 +62,14 @@ def test_many_are_opened_in_slices_and_the_answer_waits_for_the_last():
     while asked.parts is None:
         serving.turn()
         opened.append(len(serving.node.replicas.by_name))
-    assert opened == [*range(AT_ONCE, MANY, TURN_JOBS), MANY]
+    assert opened == [*range(OPEN_AT_ONCE, MANY, SLICE_JOBS), MANY]
     assert error_of(asked) == 0
     assert not serving.node.broker.opening
 
 
 def test_a_slice_ends_early_when_the_disk_is_slow():
     serving = Serving()
-    asked = creating(serving, "t", AT_ONCE + 3)
+    asked = creating(serving, "t", OPEN_AT_ONCE + 3)
     make_directory = serving.disk.make_directory
 
     def slowly(path: str) -> None:
@@ -79,7 +79,7 @@ def test_a_slice_ends_early_when_the_disk_is_slow():
     serving.disk.make_directory = slowly  # type: ignore[method-assign]
     for opened in (1, 2):
         serving.turn()
-        assert len(serving.node.replicas.by_name) == AT_ONCE + opened
+        assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE + opened
     serving.turn()
     assert error_of(asked) == 0
 
@@ -137,9 +137,9 @@ def test_the_files_of_a_large_topic_are_renamed_in_slices():
     serving.run_work()
     assert not serving.node.replicas.by_name, "all of them are gone for clients"
     left = len(serving.node.directory.partitions)
-    assert left == MANY - AT_ONCE
+    assert left == MANY - OPEN_AT_ONCE
     serving.turn()
-    assert len(serving.node.directory.partitions) == left - TURN_JOBS
+    assert len(serving.node.directory.partitions) == left - SLICE_JOBS
     serving.settle()
     assert not serving.node.directory.partitions
 

@@ -1,3 +1,6 @@
-"""One module per API: its versions' behaviour at the top, then `handle(broker, context,
-request)`.
+"""The handlers: one module per API, with the behaviour of its versions in the docstring.
+
+Each module has `handle(broker, context, request)`; `broker.apis` lists them all.
+
+Tests: unit/broker, clients/bad_input, interop/differential
 """

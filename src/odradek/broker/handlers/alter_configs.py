@@ -1,6 +1,6 @@
 """AlterConfigs: v0-2. Replaces all settings of a resource by those given (KIP-133).
 
-Answers when the records are committed and, for settings of this broker, in force.
+Responds when the records are committed and, for settings of this broker, in force.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from odradek.protocol.api.alter_configs import (
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
-    from odradek.broker.context import RequestContext, Waiting
+    from odradek.broker.context import DelayedResponse, RequestContext
 
 TIMEOUT_MS = 30_000
 
 
 def handle(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
-) -> AlterConfigsResponse | Waiting:
+) -> AlterConfigsResponse | DelayedResponse:
     decision = alter_configs(broker.metadata.pending, request, broker.config)
-    return broker.decided(context, decision, TIMEOUT_MS, lambda error: failed(request, error))
+    return broker.respond_when_committed(
+        context, decision, TIMEOUT_MS, lambda error: failed(request, error)
+    )
 
 
 def failed(request: AlterConfigsRequest, error: ErrorCode) -> AlterConfigsResponse:

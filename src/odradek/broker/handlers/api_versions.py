@@ -1,13 +1,13 @@
 """ApiVersions: v0-5.
 
-Lists the rows of `apis`. The response has header version 0 whatever its body's version: clients
-read it before they know what the broker speaks. A request in an unknown version is answered in
-version 0 with UNSUPPORTED_VERSION and the range of this very key; an empty list would push clients
-down to version 0 for good.
+Lists the rows of `apis`. The response has header version 0 in every version: clients read it before
+they know which versions the broker supports. A request in an unknown version gets the response in
+version 0 with UNSUPPORTED_VERSION and the versions of this key; with an empty list clients would
+stay at version 0.
 
-Versions: 3 sends the client's software name and version, which must look like names (KIP-511); 3
-and below leave out supported features whose minimum is 0 (KAFKA-17011); 5 may say which cluster and
-node the client means to reach.
+Versions: 3 has the client's software name and version, which must be well-formed (KIP-511); up to 3
+supported features whose minimum is 0 are left out (KAFKA-17011); 5 may name the cluster and the
+node that the client means to reach.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def handle(
 
 
 def served() -> list[ApiVersion]:
-    from odradek.broker.apis import ROWS  # the table imports this module for its handler
+    from odradek.broker.apis import ROWS  # late: the table imports this module
 
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
@@ -69,7 +69,7 @@ def served() -> list[ApiVersion]:
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer, in version 0, to a version that is not served."""
+    """The response, in version 0, to a version that is not served."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[row for row in served() if row.api_key == KEY],

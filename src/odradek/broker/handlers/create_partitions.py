@@ -1,4 +1,4 @@
-"""CreatePartitions: v0-3. Answers when the new partitions' records are committed (KIP-195)."""
+"""CreatePartitions: v0-3. Responds when the new partitions' records are committed (KIP-195)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from odradek.protocol.api.create_partitions import (
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
-    from odradek.broker.context import RequestContext, Waiting
+    from odradek.broker.context import DelayedResponse, RequestContext
 
 
 def handle(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse | Waiting:
+) -> CreatePartitionsResponse | DelayedResponse:
     decision = create_partitions(broker.metadata.pending, request, broker.random)
-    return broker.decided(
+    return broker.respond_when_committed(
         context, decision, request.timeout_ms, lambda error: failed(request, error)
     )
 

@@ -1,4 +1,4 @@
-"""CreateTopics: v2-7. Answers when the topics' records are committed.
+"""CreateTopics: v2-7. Responds when the topics' records are committed.
 
 Versions: 5 returns the topic's configuration (KIP-525); 7 its id.
 """
@@ -17,14 +17,14 @@ from odradek.protocol.api.create_topics import (
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
-    from odradek.broker.context import RequestContext, Waiting
+    from odradek.broker.context import DelayedResponse, RequestContext
 
 
 def handle(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse | Waiting:
+) -> CreateTopicsResponse | DelayedResponse:
     decision = create_topics(broker.metadata.pending, request, broker.config, broker.random)
-    return broker.decided(
+    return broker.respond_when_committed(
         context, decision, request.timeout_ms, lambda error: failed(request, error)
     )
 

@@ -1,10 +1,10 @@
-"""DeleteGroups: v0-3. Groups without members are deleted, with their offsets (KIP-229)."""
+"""DeleteGroups: v0-3. Deletes groups without members, with their offsets (KIP-229)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import LATER, Later
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest
 
 if TYPE_CHECKING:
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
-def handle(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> Later:
+def handle(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> CallbackResponse:
     broker.groups.delete_groups(request, context.respond)
-    return LATER
+    return CALLBACK_RESPONSE

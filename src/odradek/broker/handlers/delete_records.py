@@ -1,9 +1,9 @@
 """DeleteRecords: v0-2.
 
 Raises the log start offset; -1 means the high watermark. Beyond the high watermark is
-OFFSET_OUT_OF_RANGE; a topic whose `cleanup.policy` has no `delete` refuses with POLICY_VIOLATION.
-Answers when every live replica's log starts there; of a partition that is listed twice the last one
-counts, as in Kafka.
+OFFSET_OUT_OF_RANGE; a topic whose `cleanup.policy` has no `delete` gets POLICY_VIOLATION. Responds
+when every live replica's log starts there. Of a partition that is listed twice the last one counts,
+as in Kafka.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import Waiting
+from odradek.broker.context import DelayedResponse
 from odradek.protocol.api.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Waiting:
+) -> DeleteRecordsResponse | DelayedResponse:
     asked = {
         (topic.name, partition.partition_index): partition.offset
         for topic in request.topics
@@ -40,16 +40,16 @@ def handle(
     if not any(status.pending for status in statuses):
         return response(asked, statuses)
     operation = DelayedDeleteRecords(
-        request.timeout_ms, statuses, lambda settled: context.respond(response(asked, settled))
+        request.timeout_ms, statuses, lambda done: context.respond(response(asked, done))
     )
     keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
-    return Waiting(broker.replicas.delete_records_purgatory, operation, keys)
+    return DelayedResponse(broker.replicas.delete_records_purgatory, operation, keys)
 
 
 def response(
     asked: Iterable[tuple[str, int]], statuses: Sequence[DeleteRecordsStatus]
 ) -> DeleteRecordsResponse:
-    """The answers by topic, in the order of the request."""
+    """The results by topic, in the order of the request."""
     topics: dict[str, DeleteRecordsTopicResult] = {}
     for (name, index), status in zip(asked, statuses, strict=True):
         topic = topics.setdefault(name, DeleteRecordsTopicResult(name=name, partitions=[]))

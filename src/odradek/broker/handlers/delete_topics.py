@@ -1,4 +1,4 @@
-"""DeleteTopics: v1-6. Answers when the removals are committed.
+"""DeleteTopics: v1-6. Responds when the removals are committed.
 
 Versions: 6 takes topic ids as well as names (KIP-516).
 """
@@ -19,19 +19,19 @@ from odradek.protocol.api.delete_topics import (
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
-    from odradek.broker.context import RequestContext, Waiting
+    from odradek.broker.context import DelayedResponse, RequestContext
 
 
 def handle(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
-) -> DeleteTopicsResponse | Waiting:
+) -> DeleteTopicsResponse | DelayedResponse:
     decision = delete_topics(
         broker.metadata.pending,
         request,
         context.version,
         enabled=broker.config.delete_topic_enable,
     )
-    return broker.decided(
+    return broker.respond_when_committed(
         context, decision, request.timeout_ms, lambda error: failed(request, error)
     )
 

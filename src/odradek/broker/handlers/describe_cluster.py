@@ -1,6 +1,6 @@
-"""DescribeCluster: v0-2. The brokers of the cluster, and which of them leads it (KIP-700).
+"""DescribeCluster: v0-2. The brokers of the cluster and its controller (KIP-700).
 
-A broker listener tells of brokers only: asking it for controllers (version 1, KIP-919) is
+A broker listener describes brokers only: a request for controllers (version 1, KIP-919) gets
 MISMATCHED_ENDPOINT_TYPE.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.acl_operations import NOT_ASKED, ON_CLUSTER
+from odradek.broker.acl_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_cluster import (
     DescribeClusterBroker,
@@ -45,6 +45,6 @@ def handle(
             for node, host, port, rack in broker.alive_brokers()
         ],
         cluster_authorized_operations=(
-            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )

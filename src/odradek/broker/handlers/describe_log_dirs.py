@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """A null topic list asks for all partitions. Of those that are offline nothing is told."""
+    """A null topic list requests all partitions. Offline partitions are left out."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

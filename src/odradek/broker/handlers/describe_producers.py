@@ -1,4 +1,4 @@
-"""DescribeProducers: v0. The idempotent producers that a partition remembers (KIP-664)."""
+"""DescribeProducers: v0. The idempotent producers with state in a partition (KIP-664)."""
 
 from __future__ import annotations
 

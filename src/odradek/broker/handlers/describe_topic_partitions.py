@@ -1,16 +1,16 @@
 """DescribeTopicPartitions: v0. Topics in the order of their names, a page at a time (KIP-966).
 
-No topic named means all. A page ends after `response_partition_limit` partitions, at least 1 and at
-most `max.request.partition.size.limit`; its cursor says where the next one begins. Topics before
-the request's cursor are left out; a cursor at a negative partition is INVALID_REQUEST for every
-topic named.
+No topic names mean all topics. A page ends after `response_partition_limit` partitions, at least 1
+and at most `max.request.partition.size.limit`; its cursor is where the next page begins. Topics
+before the request's cursor are left out. A cursor at a negative partition is INVALID_REQUEST for
+every topic of the request.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.acl_operations import ON_TOPIC
+from odradek.broker.acl_operations import TOPIC_OPERATIONS
 from odradek.controller.image import PartitionRegistration, TopicImage
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
@@ -42,32 +42,32 @@ def handle(
 def page(
     broker: Broker, request: DescribeTopicPartitionsRequest, names: list[str], cursor: Cursor | None
 ) -> DescribeTopicPartitionsResponse:
-    """As many partitions of these topics as one answer may have."""
+    """The next partitions of these topics, up to the limit of one response."""
     most = broker.config.max_request_partition_size_limit
     room = max(1, min(request.response_partition_limit, most))
-    answer = DescribeTopicPartitionsResponse(topics=[])
+    response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
         if room == 0:
-            answer.next_cursor = Cursor(topic_name=name, partition_index=0)
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = broker.image.topic(name)
         if topic is None:
             if request.topics:
-                answer.topics.append(missing(name))
+                response.topics.append(topic_error(name))
             continue
         at_cursor = cursor is not None and name == cursor.topic_name
         begin = cursor.partition_index if cursor is not None and at_cursor else 0
         end = max(begin, min(len(topic.partitions), begin + room))
-        answer.topics.append(described(topic, begin, min(end, len(topic.partitions))))
+        response.topics.append(topic_response(topic, begin, min(end, len(topic.partitions))))
         room -= end - begin
         if end < len(topic.partitions):
-            answer.next_cursor = Cursor(topic_name=name, partition_index=end)
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
-    return answer
+    return response
 
 
 def invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The cursor is not in what was asked for."""
+    """The response to a cursor that is not in one of the requested topics."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
@@ -81,7 +81,7 @@ def invalid(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsR
     )
 
 
-def missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def topic_error(name: str) -> DescribeTopicPartitionsResponseTopic:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_problem(name) is not None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -91,18 +91,18 @@ def missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         topic_id=ZERO_UUID,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[],
-        topic_authorized_operations=ON_TOPIC,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def described(topic: TopicImage, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+def topic_response(topic: TopicImage, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[row(number, topic.partitions[number]) for number in range(begin, end)],
-        topic_authorized_operations=ON_TOPIC,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

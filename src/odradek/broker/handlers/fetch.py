@@ -1,12 +1,12 @@
 """Fetch: v4-18.
 
 Reads at most `max_bytes` over all partitions, in the order of the session, and returns the first
-batch even if it is larger (KIP-74). The body is stretches of files that the network sends with
-`sendfile`. When less than `min_bytes` is there, the request waits as a `DelayedFetch`.
+batch even if it is larger (KIP-74). The records are slices of files, which the network sends with
+`sendfile`. If less than `min_bytes` is available, the request waits as a `DelayedFetch`.
 
-Versions: 7 brings incremental sessions (KIP-227); 9 the leader epoch check; 12 the diverging epoch;
-13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID; 16 names the leader to a client that is
-wrong about it (KIP-951). A fetch that claims to be a follower is refused: this broker has none.
+Versions: 7 has incremental sessions (KIP-227); 9 the check of the leader epoch; 12 the diverging
+epoch; 13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID; 16 names the present leader to a
+client that has another one (KIP-951). Fetches of followers are refused: this broker has none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from odradek.broker.context import Waiting
-from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, FetchPlan, Wanted
+from odradek.broker.context import DelayedResponse
+from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, CachedPartition, FetchPlan
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch
@@ -49,13 +49,13 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Waiting:
-    isolation = isolation_of(request.isolation_level)  # before the session takes anything in
+) -> FetchResponse | DelayedResponse:
+    isolation = isolation_of(request.isolation_level)  # before the session changes
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
     if isinstance(plan, ErrorCode):
         return FetchResponse(error_code=plan, session_id=0, responses=[])
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    targets = [target_of(broker, wanted, request, by_id) for wanted in plan.wanted]
+    targets = [target_of(broker, cached, request, by_id) for cached in plan.partitions]
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     params = FetchParams(
         min_bytes=min(request.min_bytes, max_bytes),
@@ -66,63 +66,65 @@ def handle(
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
         return response(broker, context.version, plan, params, outcome)
     outcome.release()
-    return waiting(broker, context, request, plan, targets, params)
+    return delayed_response(broker, context, request, plan, targets, params)
 
 
-def waiting(
+def delayed_response(
     broker: Broker,
     context: RequestContext,
     request: FetchRequest,
     plan: FetchPlan,
     targets: list[FetchTarget],
     params: FetchParams,
-) -> Waiting:
-    """Not enough is there yet."""
+) -> DelayedResponse:
+    """Let the request wait until there is enough to read."""
     operation = DelayedFetch(
         request.max_wait_ms,
         targets,
         params,
-        lambda late: context.respond(response(broker, context.version, plan, params, late)),
+        lambda read: context.respond(response(broker, context.version, plan, params, read)),
     )
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
-    return Waiting(broker.replicas.fetch_purgatory, operation, keys)
+    return DelayedResponse(broker.replicas.fetch_purgatory, operation, keys)
 
 
-def target_of(broker: Broker, wanted: Wanted, request: FetchRequest, by_id: bool) -> FetchTarget:
-    """The partition a client means, or why there is none."""
-    error, topic = NOT_HERE, wanted.topic
+def target_of(
+    broker: Broker, cached: CachedPartition, request: FetchRequest, by_id: bool
+) -> FetchTarget:
+    """The partition to read, or the error if there is none."""
+    error, topic = NOT_HERE, cached.topic
     if isinstance(topic, UUID):
-        partition = broker.replicas.by_id.get((topic, wanted.partition))
-        error = error_by_id(broker, wanted, topic)
+        partition = broker.replicas.by_id.get((topic, cached.partition))
+        error = error_by_id(broker, cached, topic)
     else:
-        partition = broker.replicas.by_name.get((topic, wanted.partition))
-    if partition is not None and claims_to_follow(request):
-        error = partition.check_epoch(wanted.current_leader_epoch)
+        partition = broker.replicas.by_name.get((topic, cached.partition))
+    if partition is not None and is_follower_fetch(request):
+        error = partition.check_epoch(cached.current_leader_epoch)
         error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition = None
     return FetchTarget(
         partition,
         error,
-        wanted.fetch_offset,
-        wanted.max_bytes,
-        max(NO_EPOCH, wanted.current_leader_epoch),
-        max(NO_EPOCH, wanted.last_fetched_epoch),
+        cached.fetch_offset,
+        cached.max_bytes,
+        max(NO_EPOCH, cached.current_leader_epoch),
+        max(NO_EPOCH, cached.last_fetched_epoch),
     )
 
 
-def error_by_id(broker: Broker, wanted: Wanted, topic_id: UUID) -> ErrorCode:
-    """What a partition that is asked for by id is answered with when it is not here."""
+def error_by_id(broker: Broker, cached: CachedPartition, topic_id: UUID) -> ErrorCode:
+    """The error for a partition of this topic id, if it is not here."""
     topic = broker.image.topic_by_id(topic_id)
     if topic is not None:
-        wanted.name = topic.name
-    elif not wanted.name:
+        cached.name = topic.name
+    elif not cached.name:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    elif broker.image.topic(wanted.name) is not None:
+    elif broker.image.topic(cached.name) is not None:
         return ErrorCode.INCONSISTENT_TOPIC_ID
     return NOT_HERE
 
 
-def claims_to_follow(request: FetchRequest) -> bool:
+def is_follower_fetch(request: FetchRequest) -> bool:
     replica_id = request.replica_id
     if request.replica_state is not None:
         replica_id = request.replica_state.replica_id
@@ -132,32 +134,32 @@ def claims_to_follow(request: FetchRequest) -> bool:
 def response(
     broker: Broker, version: int, plan: FetchPlan, params: FetchParams, outcome: FetchOutcome
 ) -> FetchResponse:
-    """The partitions that this answer lists, grouped by topic in the order they were read."""
+    """The partitions that the response lists, by topic, in the order they were read."""
     topics: list[FetchableTopicResponse] = []
     last: str | UUID | None = None
-    for number, wanted in enumerate(plan.wanted):
+    for number, cached in enumerate(plan.partitions):
         result = outcome.results[number]
-        if not plan.tells(
-            wanted, result.error, result.size, result.high_watermark, result.log_start_offset
+        if not plan.update_and_list(
+            cached, result.error, result.size, result.high_watermark, result.log_start_offset
         ):
             continue
-        if not topics or wanted.topic != last:
-            last = wanted.topic
+        if not topics or cached.topic != last:
+            last = cached.topic
             topics.append(topic_response(last))
-        answer = partition_data(wanted.partition, result, params.isolation)
+        answer = partition_data(cached.partition, result, params.isolation)
         moved = result.error is not NONE and result.error in LEADER_MOVED
         if moved and version >= FIRST_VERSION_WITH_LEADERS:
-            answer.current_leader = current_leader(broker, wanted)
+            answer.current_leader = current_leader(broker, cached)
         topics[-1].partitions.append(answer)
     return FetchResponse(error_code=0, session_id=plan.session_id, responses=topics)
 
 
-def current_leader(broker: Broker, wanted: Wanted) -> LeaderIdAndEpoch | None:
-    """Who leads the partition now, for a client that thinks otherwise (KIP-951)."""
+def current_leader(broker: Broker, cached: CachedPartition) -> LeaderIdAndEpoch | None:
+    """The present leader of the partition, for a client that has another one (KIP-951)."""
     image = broker.image
-    asked = wanted.topic
+    asked = cached.topic
     topic = image.topic_by_id(asked) if isinstance(asked, UUID) else image.topic(asked)
-    partition = None if topic is None else topic.partitions.get(wanted.partition)
+    partition = None if topic is None else topic.partitions.get(cached.partition)
     if partition is None:
         return None
     return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
@@ -170,8 +172,9 @@ def topic_response(topic: str | UUID) -> FetchableTopicResponse:
 
 
 def partition_data(index: int, result: FetchResult, isolation: Isolation) -> PartitionData:
-    """Aborted transactions are null only where the client did not ask and the partition is
-    known.
+    """The response for one partition.
+
+    Aborted transactions are null only for read_uncommitted, and if the partition is known.
     """
     listed = isolation is COMMITTED or (result.error is not NONE and result.error in UNKNOWN)
     diverging = None

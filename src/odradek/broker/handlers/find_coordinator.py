@@ -1,21 +1,22 @@
-"""FindCoordinator: v0-6. Which broker has a group; from version 4 on, of several (KIP-699).
+"""FindCoordinator: v0-6. The broker that coordinates a group; from version 4 on, of several groups
+(KIP-699).
 
-The first who asks makes `__consumer_offsets`, and is answered when it is there. (Kafka answers
-COORDINATOR_NOT_AVAILABLE, and the client asks again.) Share groups are INVALID_REQUEST, as anything
-else.
+The first request creates `__consumer_offsets` and waits until it is there. (Kafka responds with
+COORDINATOR_NOT_AVAILABLE, and the client tries again.) Share groups are INVALID_REQUEST, as is
+every unknown key type.
 
-This broker has no transactions: their coordinator would be found here, by the leader of a partition
-of `__transaction_state`, as that of groups is. Until then the answer is UNSUPPORTED_VERSION, which
-tells a producer at once; upon COORDINATOR_NOT_AVAILABLE it would ask until its time is over. None
-of the requests that only transactions need is listed in ApiVersions, and InitProducerId, which
-idempotence needs as well, refuses a transactional id with the same code.
+This broker has no transactions. Their coordinator would be found here, as the leader of a partition
+of `__transaction_state`. Until then the response is UNSUPPORTED_VERSION, upon which a producer
+fails at once; upon COORDINATOR_NOT_AVAILABLE it would try again until its timeout. ApiVersions
+lists none of the requests that only transactions need; InitProducerId, which idempotence needs too,
+refuses a transactional id with the same code.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import Waiting
+from odradek.broker.context import DelayedResponse
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.find_coordinator import (
@@ -36,17 +37,17 @@ NO_TRANSACTIONS = ErrorCode.UNSUPPORTED_VERSION
 
 def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Waiting:
+) -> FindCoordinatorResponse | DelayedResponse:
     several = context.version >= FIRST_VERSION_WITH_SEVERAL
     keys = request.coordinator_keys if several else [request.key]
 
     def answer() -> FindCoordinatorResponse:
         found = [coordinator(broker, key, request.key_type) for key in keys]
-        return FindCoordinatorResponse(coordinators=found) if several else alone(found[0])
+        return FindCoordinatorResponse(coordinators=found) if several else single_response(found[0])
 
     if request.key_type != GROUP or is_open(broker):
         return answer()
-    offset = broker.auto_create([CONSUMER_OFFSETS])
+    offset = broker.auto_create_topics([CONSUMER_OFFSETS])
     topic = broker.metadata.pending.topic(CONSUMER_OFFSETS)
     if offset is None or topic is None:
         return answer()
@@ -58,19 +59,21 @@ def handle(
 
 
 def is_open(broker: Broker) -> bool:
-    """Whether groups may be looked for: the topic is there, with all its partitions."""
+    """True if `__consumer_offsets` exists with all its partitions open."""
     topic = broker.image.topic(CONSUMER_OFFSETS)
     return topic is not None and topic.id not in broker.opening
 
 
 def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
-    """Where one key is."""
+    """The coordinator of one key."""
     if key_type == TRANSACTION:
-        return nowhere(key, NO_TRANSACTIONS, "This broker has no transactions.")
+        return coordinator_error(key, NO_TRANSACTIONS, "This broker has no transactions.")
     if key_type == SHARE:
-        return nowhere(key, ErrorCode.INVALID_REQUEST)
+        return coordinator_error(key, ErrorCode.INVALID_REQUEST)
     if key_type != GROUP:
-        return nowhere(key, ErrorCode.INVALID_REQUEST, f"There are no keys of type {key_type}.")
+        return coordinator_error(
+            key, ErrorCode.INVALID_REQUEST, f"There are no keys of type {key_type}."
+        )
     number = broker.groups.runtime.partition_of(key)
     topic = broker.image.topic(CONSUMER_OFFSETS)
     leader = -1 if topic is None else topic.partitions[number].leader
@@ -84,17 +87,17 @@ def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
                 error_code=ErrorCode.NONE,
                 error_message="",
             )
-    return nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return coordinator_error(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+def coordinator_error(key: str, error: ErrorCode, message: str = "") -> Coordinator:
     return Coordinator(
         key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
     )
 
 
-def alone(found: Coordinator) -> FindCoordinatorResponse:
-    """The answer below version 4, to one key; its message says what the code says, or more."""
+def single_response(found: Coordinator) -> FindCoordinatorResponse:
+    """The response below version 4, for one key, with the error's text as its message."""
     unsupported = found.error_code == NO_TRANSACTIONS
     return FindCoordinatorResponse(
         error_code=found.error_code,

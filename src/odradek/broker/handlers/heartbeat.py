@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import LATER, Later
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest
 
 if TYPE_CHECKING:
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
-def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Later:
+def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> CallbackResponse:
     broker.groups.heartbeat(request, context.respond)
-    return LATER
+    return CALLBACK_RESPONSE

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: v0-1. Set, delete, append to and subtract from settings (KIP-339).
 
-Answers when the records are committed and, for settings of this broker, in force.
+Responds when the records are committed and, for settings of this broker, in force.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from odradek.protocol.api.incremental_alter_configs import (
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
-    from odradek.broker.context import RequestContext, Waiting
+    from odradek.broker.context import DelayedResponse, RequestContext
 
 TIMEOUT_MS = 30_000
 
 
 def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse | Waiting:
+) -> IncrementalAlterConfigsResponse | DelayedResponse:
     decision = incremental_alter_configs(broker.metadata.pending, request, broker.config)
-    return broker.decided(context, decision, TIMEOUT_MS, lambda error: failed(request, error))
+    return broker.respond_when_committed(
+        context, decision, TIMEOUT_MS, lambda error: failed(request, error)
+    )
 
 
 def failed(

@@ -1,8 +1,8 @@
 """ListOffsets: v1-11.
 
-A timestamp asks for the first record at or after it; negative ones are special:
+A timestamp requests the first record at or after it; negative ones are special:
 
-| timestamp | answer                                                          | since |
+| timestamp | response                                                        | since |
 |-----------|-----------------------------------------------------------------|-------|
 | -1        | latest: high watermark, or last stable offset for read_committed | 1     |
 | -2        | earliest: log start offset                                      | 1     |
@@ -11,8 +11,8 @@ A timestamp asks for the first record at or after it; negative ones are special:
 | -5        | latest tiered: offset -1, as nothing is tiered                  | 9     |
 | -6        | earliest pending upload: offset -1, likewise                    | 11    |
 
-A partition that is listed twice is answered once, with INVALID_REQUEST. A special timestamp below
-its version is UNSUPPORTED_VERSION. Nothing found is offset -1 and timestamp -1, no error.
+A partition that is listed twice gets one response, INVALID_REQUEST. A special timestamp below its
+version is UNSUPPORTED_VERSION. If nothing is found, offset and timestamp are -1 without an error.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def answer(
 def find(
     partition: Partition, timestamp: int, isolation: Isolation
 ) -> tuple[int, int, int] | ErrorCode:
-    """(timestamp, offset, leader epoch); -1 where there is nothing to tell."""
+    """(timestamp, offset, leader epoch), each -1 if there is none; or the error of the search."""
     if timestamp == LATEST:
         return -1, partition.readable_end(isolation), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -1,12 +1,12 @@
-"""Metadata: v0-13. Brokers, topics, partitions and who leads them.
+"""Metadata: v0-13. Brokers, topics, partitions and their leaders.
 
-Which topics: in version 0 an empty list means all, from version 1 on null does. Asking by id
-(KIP-516) is possible from version 12; versions 10 and 11 have the field, but a request that uses it
-is INVALID_REQUEST. A request with ids has its names alone left out.
+Which topics: in version 0 an empty list means all, from version 1 on null does. Requests by topic
+id (KIP-516) are possible from version 12; versions 10 and 11 have the field, but a request that
+uses it is INVALID_REQUEST. In a request with ids, topics with only a name are left out.
 
-A topic that does not exist is created if the client allows it (always, before version 4) and the
-setting `auto.create.topics.enable` does. As in Kafka the answer is UNKNOWN_TOPIC_OR_PARTITION, and
-the client finds the topic when it asks again.
+A topic that does not exist is created if the request allows it (always, before version 4) and the
+setting `auto.create.topics.enable` does. As in Kafka the response is UNKNOWN_TOPIC_OR_PARTITION,
+and the client finds the topic in its next request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from odradek.broker.acl_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from odradek.broker.acl_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.controller.image import TopicImage
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
@@ -48,7 +48,7 @@ def handle(broker: Broker, context: RequestContext, request: MetadataRequest) ->
         controller_id=broker.node_id,
         topics=topics,
         cluster_authorized_operations=(
-            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )
 
@@ -56,10 +56,10 @@ def handle(broker: Broker, context: RequestContext, request: MetadataRequest) ->
 def found_topics(
     broker: Broker, version: int, request: MetadataRequest
 ) -> list[MetadataResponseTopic]:
-    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     asked = request.topics
     if asked is None or (version == 0 and not asked):
-        return [described(topic, operations) for topic in broker.image.topics.values()]
+        return [topic_response(topic, operations) for topic in broker.image.topics.values()]
     if any(topic.topic_id != ZERO_UUID for topic in asked):
         asked = [topic for topic in asked if topic.topic_id != ZERO_UUID]
     found: dict[str | UUID, MetadataResponseTopic] = {}
@@ -69,17 +69,15 @@ def found_topics(
         if key not in found:
             found[key] = find(broker, topic, operations, unknown)
     if unknown and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        broker.auto_create(unknown)
+        broker.auto_create_topics(unknown)
     return list(found.values())
 
 
 def refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
-    """The answer to ids in a version that must not use them yet: it tells nothing of the
-    cluster.
-    """
+    """The response to topic ids in a version that must not use them: without the cluster."""
     invalid = ErrorCode.INVALID_REQUEST
     return MetadataResponse(
-        brokers=[], topics=[missing(t.name or "", t.topic_id, invalid) for t in asked]
+        brokers=[], topics=[topic_error(t.name or "", t.topic_id, invalid) for t in asked]
     )
 
 
@@ -90,23 +88,23 @@ def by_id(topic: MetadataRequestTopic) -> bool:
 def find(
     broker: Broker, asked: MetadataRequestTopic, operations: int, unknown: list[str]
 ) -> MetadataResponseTopic:
-    """One topic's answer; adds its name to `unknown` if it could be created."""
+    """The response for one topic; adds its name to `unknown` if it can be created."""
     if asked.name is None or asked.topic_id != ZERO_UUID:
         topic = broker.image.topic_by_id(asked.topic_id)
         if topic is None:
-            return missing(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return described(topic, operations)
+            return topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic_response(topic, operations)
     topic = broker.image.topic(asked.name)
     if topic is not None:
-        return described(topic, operations)
+        return topic_response(topic, operations)
     if name_problem(asked.name) is not None:
-        return missing(asked.name, ZERO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION, operations)
+        return topic_error(asked.name, ZERO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION, operations)
     unknown.append(asked.name)
-    return missing(asked.name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operations)
+    return topic_error(asked.name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operations)
 
 
-def missing(
-    name: str | None, topic_id: UUID, error: ErrorCode, operations: int = NOT_ASKED
+def topic_error(
+    name: str | None, topic_id: UUID, error: ErrorCode, operations: int = NOT_REQUESTED
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error,
@@ -118,7 +116,7 @@ def missing(
     )
 
 
-def described(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def topic_response(topic: TopicImage, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,

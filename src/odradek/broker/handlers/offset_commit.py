@@ -1,7 +1,7 @@
 """OffsetCommit: v2-10. See `coordinator.group.offset_commit`.
 
-Partitions that do not exist are refused here, with UNKNOWN_TOPIC_OR_PARTITION, topics by an unknown
-id (version 10) with UNKNOWN_TOPIC_ID; the group is asked about the others, if there are any.
+Partitions that do not exist are refused here with UNKNOWN_TOPIC_OR_PARTITION, topics of an unknown
+id (version 10) with UNKNOWN_TOPIC_ID. The others are passed on to the group, if there are any.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from odradek.broker.context import LATER, Later
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
@@ -29,50 +29,50 @@ FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 def handle(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Later:
+) -> OffsetCommitResponse | CallbackResponse:
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    answer = Answer()
+    builder = ResponseBuilder()
     wanted = []
     for topic in request.topics:
-        existing = _existing(broker, topic, by_id, answer)
+        existing = _existing(broker, topic, by_id, builder)
         if existing is not None:
             wanted.append(existing)
     if not wanted:
-        return OffsetCommitResponse(topics=answer.topics)
+        return OffsetCommitResponse(topics=builder.topics)
     request.topics = wanted
 
     def respond(response: OffsetCommitResponse) -> None:
         for topic in response.topics:
-            answer.add(topic, topic.partitions)
-        context.respond(OffsetCommitResponse(topics=answer.topics))
+            builder.add(topic, topic.partitions)
+        context.respond(OffsetCommitResponse(topics=builder.topics))
 
     broker.groups.commit_offsets(request, context.version, respond)
-    return LATER
+    return CALLBACK_RESPONSE
 
 
 def _existing(
-    broker: Broker, topic: OffsetCommitRequestTopic, by_id: bool, answer: Answer
+    broker: Broker, topic: OffsetCommitRequestTopic, by_id: bool, builder: ResponseBuilder
 ) -> OffsetCommitRequestTopic | None:
-    """The topic, under its name, with the partitions that there are; the others are answered."""
+    """The topic by name with its existing partitions; the others are added to the response."""
     image = broker.image
     found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
     if found is None:
         unknown_id = ErrorCode.UNKNOWN_TOPIC_ID
         error = unknown_id if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answer.refuse(topic, [p.partition_index for p in topic.partitions], error)
+        builder.refuse(topic, [p.partition_index for p in topic.partitions], error)
         return None
     topic.name, topic.topic_id = found.name, found.id
     missing = [
         p.partition_index for p in topic.partitions if p.partition_index not in found.partitions
     ]
     if missing:
-        answer.refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        builder.refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic.partitions = [p for p in topic.partitions if p.partition_index in found.partitions]
     return topic if topic.partitions else None
 
 
-class Answer:
-    """The topics of a response, each once, whoever answered its partitions."""
+class ResponseBuilder:
+    """Builds the topics of a response, each once, from several results."""
 
     def __init__(self) -> None:
         self.topics: list[OffsetCommitResponseTopic] = []
@@ -81,7 +81,7 @@ class Answer:
     def refuse(
         self, topic: OffsetCommitRequestTopic, indexes: Iterable[int], error: ErrorCode
     ) -> None:
-        """An error for some partitions."""
+        """Add an error for some partitions."""
         self.add(
             topic,
             [
@@ -95,7 +95,7 @@ class Answer:
         topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic,
         partitions: Iterable[OffsetCommitResponsePartition],
     ) -> None:
-        """Partitions that were answered."""
+        """Add the results of partitions."""
         key = topic.name, topic.topic_id
         known = self._known.get(key)
         if known is None:

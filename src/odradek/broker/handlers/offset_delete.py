@@ -1,14 +1,14 @@
 """OffsetDelete: v0. See `coordinator.group.offset_deletion`.
 
-Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; the group is asked about the others,
-and if that fails there is nothing else to say.
+Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION; the others are passed on to the group.
+An error of the group is the whole response.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import LATER, Later
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequest,
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
-def handle(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> Later:
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> CallbackResponse:
     topics: dict[str, OffsetDeleteResponseTopic] = {}
     wanted = []
     for topic in request.topics:
@@ -55,7 +57,7 @@ def handle(broker: Broker, context: RequestContext, request: OffsetDeleteRequest
         )
 
     broker.groups.delete_offsets(request, respond)
-    return LATER
+    return CALLBACK_RESPONSE
 
 
 def add(
@@ -63,7 +65,7 @@ def add(
     name: str,
     partitions: list[OffsetDeleteResponsePartition],
 ) -> None:
-    """Partitions that were answered, whoever did."""
+    """Add the results of partitions to their topic."""
     known = topics.get(name)
     if known is None:
         topics[name] = OffsetDeleteResponseTopic(name=name, partitions=partitions)

@@ -1,15 +1,15 @@
-"""OffsetFetch: v1-10. See `coordinator.group.offset_fetch`.
+"""OffsetFetch: v1-10. See `coordinator.group.offsets`.
 
-Up to version 7 for one group, whose error is at the top from version 2 on and with each partition
-before; from 8 for several. Version 10 names topics by id: an unknown one is UNKNOWN_TOPIC_ID, and
-of a group that is asked for all it has, topics without an id are left out.
+Up to version 7 for one group, whose error is at the top from version 2 on and in each partition
+before; from 8 for several. Version 10 names topics by id: an unknown one is UNKNOWN_TOPIC_ID. In
+the response for all offsets of a group, topics without an id are left out.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import LATER, Later
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.coordinator.group.offsets import partition_response
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_fetch import (
@@ -32,29 +32,31 @@ FIRST_VERSION_WITH_SEVERAL = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 
-def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> Later:
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> CallbackResponse:
     version = context.version
-    groups = request.groups if version >= FIRST_VERSION_WITH_SEVERAL else [only_group(request)]
+    groups = request.groups if version >= FIRST_VERSION_WITH_SEVERAL else [single_group(request)]
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    unknown = [named(broker, group) if by_id else [] for group in groups]
+    unknown = [resolve_topic_ids(broker, group) if by_id else [] for group in groups]
 
     def respond(found: list[OffsetFetchResponseGroup]) -> None:
         for group, refused in zip(found, unknown, strict=True):
             if by_id:
-                identify(broker, group)
+                set_topic_ids(broker, group)
             if group.error_code == ErrorCode.NONE:
                 group.topics.extend(refused)
         if version >= FIRST_VERSION_WITH_SEVERAL:
             context.respond(OffsetFetchResponse(groups=found))
         else:
-            context.respond(alone(found[0], groups[0], version))
+            context.respond(single_response(found[0], groups[0], version))
 
     broker.groups.fetch_offsets(groups, respond)
-    return LATER
+    return CALLBACK_RESPONSE
 
 
-def only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """What is asked for below version 8, as later versions ask for it."""
+def single_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """The group of a request below version 8, in the form of later versions."""
     topics = request.topics
     return OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -67,8 +69,10 @@ def only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     )
 
 
-def named(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Give the topics of a request their names; those that have none are answered here."""
+def resolve_topic_ids(
+    broker: Broker, group: OffsetFetchRequestGroup
+) -> list[OffsetFetchResponseTopics]:
+    """Set the names of a request's topics. Return the responses for those of an unknown id."""
     refused: list[OffsetFetchResponseTopics] = []
     if group.topics is None:
         return refused
@@ -92,8 +96,8 @@ def named(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchRes
     return refused
 
 
-def identify(broker: Broker, group: OffsetFetchResponseGroup) -> None:
-    """Give the topics of an answer their ids; those that have none are left out."""
+def set_topic_ids(broker: Broker, group: OffsetFetchResponseGroup) -> None:
+    """Set the ids of a response's topics; those without an id are left out."""
     known = []
     for topic in group.topics:
         found = broker.image.topic(topic.name)
@@ -103,10 +107,10 @@ def identify(broker: Broker, group: OffsetFetchResponseGroup) -> None:
     group.topics = known
 
 
-def alone(
+def single_response(
     group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
 ) -> OffsetFetchResponse:
-    """The answer below version 8, to one group."""
+    """The response below version 8, for one group."""
     error = ErrorCode(group.error_code)
     topics = group.topics
     if error is not ErrorCode.NONE and version < FIRST_VERSION_WITH_GROUP_ERROR:

@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch: v2-4.
 
-Where an epoch ends: the start offset of the next larger epoch, or the log end for the current one
-(KIP-101, KIP-279). A consumer compares the answer with its position to find that the log was
-truncated under it (KIP-320).
+Returns where an epoch ends: the start offset of the next larger epoch, or the log end for the
+current one (KIP-101, KIP-279). A consumer compares the end with its position to detect a truncation
+of the log (KIP-320).
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Produce: v3-13.
 
-Each partition's batch is checked and appended on its own; one partition's error does not touch the
-others. `acks=1` answers when the bytes are appended, `acks=-1` when they are committed
+Each partition's batch is validated and appended on its own; an error of one does not affect the
+others. `acks=1` responds when the batches are appended, `acks=-1` when they are committed
 (`DelayedProduce`), `acks=0` not at all: if such a request has an error, the connection is closed,
-since the client has no other way to learn of it. As in Kafka, a topic's `flush.messages` come to
-the disk before the one that completes them is answered, with `acks=1` too.
+because the client has no other way to learn of it. As in Kafka, when `flush.messages` is reached
+the flush comes before the response, also with `acks=1`.
 
 Versions: 7 allows zstd; 8 reports refused records one by one (KIP-467); 13 names topics by id
-(KIP-516), an unknown id is UNKNOWN_TOPIC_ID. Requests below 3 are not served, but advertised (see
+(KIP-516), an unknown id is UNKNOWN_TOPIC_ID. Versions below 3 are advertised but not served (see
 `apis`).
 
 Transactional records need a transaction coordinator, which this broker does not have: they are
-refused. A transactional id alone changes nothing.
+refused. A transactional id without such records changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.context import NO_RESPONSE, NoResponse, Waiting
+from odradek.broker.context import NO_RESPONSE, DelayedResponse, NoResponse
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -50,18 +50,18 @@ NO_RECORDS: Final = ByteRange(b"", 0, 0)
 MAGIC_AT: Final = 16
 ATTRIBUTES_LOW_AT: Final = 22
 
-Asked = tuple[TopicProduceData, PartitionProduceData]
+RequestedPartition = tuple[TopicProduceData, PartitionProduceData]
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Waiting | NoResponse:
+) -> ProduceResponse | DelayedResponse | NoResponse:
     asked = requested(request)
     allowed = request.transactional_id is not None or not any_transactional(asked)
     responses: list[PartitionProduceResponse] = []
     appended: list[Partition] = []
     statuses: list[ProduceStatus] = []
-    for topic, data in asked:  # each on its own: an error of one does not touch the others
+    for topic, data in asked:  # each on its own: an error of one does not affect the others
         if allowed:
             answer = append(broker, context.version, request, topic, data, appended, statuses)
         else:
@@ -73,55 +73,52 @@ def handle(
     if request.acks == NOBODY:
         return no_response(context, responses)
     if statuses and not all_committed(statuses):
-        return waiting(broker, context, request, asked, responses, statuses)
+        return delayed_response(broker, context, request, asked, responses, statuses)
     return response(asked, responses)
 
 
-def waiting(
+def delayed_response(
     broker: Broker,
     context: RequestContext,
     request: ProduceRequest,
-    asked: list[Asked],
+    asked: list[RequestedPartition],
     responses: list[PartitionProduceResponse],
     statuses: list[ProduceStatus],
-) -> Waiting:
-    """`acks=-1`, and the in-sync replicas do not have all of it yet; or a flush comes first.
+) -> DelayedResponse:
+    """Let the request wait for its commit, or for a flush that comes first.
 
-    The log has the records: only who asked for what is kept.
+    The log has the records now: the request drops its references to them.
     """
     for _, data in asked:
         data.records = None
     operation = DelayedProduce(
         request.timeout_ms, statuses, lambda _: context.respond(response(asked, responses))
     )
-    return Waiting(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
+    return DelayedResponse(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
 
 
 def no_response(context: RequestContext, responses: list[PartitionProduceResponse]) -> NoResponse:
-    """`acks=0`: the client has no other way to learn of an error than the end of its connection."""
+    """End a request with `acks=0`; an error closes the connection."""
     errors = sorted({ErrorCode(each.error_code).name for each in responses if each.error_code})
     if errors:
         context.exchange.close_connection(f"produce with acks=0 failed: {', '.join(errors)}")
     return NO_RESPONSE
 
 
-def requested(request: ProduceRequest) -> list[Asked]:
-    """What the request lists; of a partition that is listed twice the last one counts, as in
-    Kafka.
-    """
+def requested(request: ProduceRequest) -> list[RequestedPartition]:
+    """The partitions of a request; of one that is listed twice the last one counts, as in Kafka."""
     asked = [(topic, data) for topic in request.topic_data for data in topic.partition_data]
     if len(asked) < 2:
         return asked
     return list({(t.name, t.topic_id, d.index): (t, d) for t, d in asked}.values())
 
 
-def any_transactional(asked: list[Asked]) -> bool:
+def any_transactional(asked: list[RequestedPartition]) -> bool:
     return any(is_transactional(data) for _, data in asked)
 
 
 def is_transactional(data: PartitionProduceData) -> bool:
-    """By the attributes of its first batch. Such records without a transactional id are not written
-    for anybody."""
+    """True if the attributes of the first batch say so."""
     records = data.records
     if not isinstance(records, ByteRange) or len(records) < HEADER_BYTES:
         return False
@@ -133,7 +130,7 @@ def is_transactional(data: PartitionProduceData) -> bool:
 
 
 def all_committed(statuses: list[ProduceStatus]) -> bool:
-    """Whether none waits any longer: with `log.durability=os` the append itself has committed."""
+    """True if no partition waits: with `log.durability=os` the append itself has committed."""
     done = True
     for status in statuses:
         if status.pending:
@@ -153,7 +150,7 @@ def append(
 ) -> PartitionProduceResponse:
     """Append one partition's batch, or refuse it; return its part of the response.
 
-    Adds the partition to `appended`, and to `statuses` a response that is not true yet.
+    Adds the partition to `appended` on success, and to `statuses` if the response has to wait.
     """
     index = data.index
     if request.acks not in (ALL, LEADER, NOBODY):
@@ -205,8 +202,8 @@ def refused(index: int, error: ErrorCode) -> PartitionProduceResponse:
     )
 
 
-def watch_keys(broker: Broker, asked: Sequence[Asked]) -> list[TopicPartition]:
-    """Every partition of the request, refused ones included."""
+def watch_keys(broker: Broker, asked: Sequence[RequestedPartition]) -> list[TopicPartition]:
+    """The keys of all partitions of the request, refused ones included."""
     keys = []
     for topic, data in asked:
         found = broker.image.topic_by_id(topic.topic_id)
@@ -216,12 +213,12 @@ def watch_keys(broker: Broker, asked: Sequence[Asked]) -> list[TopicPartition]:
 
 
 def response(
-    asked: Sequence[Asked], answers: Sequence[PartitionProduceResponse]
+    asked: Sequence[RequestedPartition], answers: Sequence[PartitionProduceResponse]
 ) -> ProduceResponse:
-    """The answers in the order of the request; a topic without partitions has none.
+    """The partitions by topic, in the order of the request; a topic without partitions is left out.
 
-    As in Kafka, what was appended keeps its offset and times when waiting for it ends in an error:
-    the records are in the log, and only that they are committed is not known.
+    As in Kafka, an appended batch keeps its offset and times if the wait ends with an error: the
+    records are in the log, only their commit is not known.
     """
     topics: list[TopicProduceResponse] = []
     last: TopicProduceResponse | None = None

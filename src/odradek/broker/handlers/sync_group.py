@@ -1,10 +1,10 @@
-"""SyncGroup: v0-5. Answers when the leader has assigned: see `coordinator.group.sync`."""
+"""SyncGroup: v0-5. Responds when the leader has assigned: see `coordinator.group.sync`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import LATER, Later
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 
-def handle(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> Later:
+def handle(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> CallbackResponse:
     broker.groups.sync_group(request, context.version, context.respond)
-    return LATER
+    return CALLBACK_RESPONSE
