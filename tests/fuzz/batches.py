@@ -1,4 +1,4 @@
-"""Record batches from a seed: sound ones, and ones that are wrong in one place."""
+"""Seeded record batches: valid ones, and ones that are invalid in one place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.protocol.record_batch_builder import build
 T0 = 1_700_000_000_000
 CRC_AT, CRC_FROM = 17, 21
 HEADER_FIELDS = (
-    # position, bytes
+    # Position and bytes.
     (0, 8),
     (8, 4),
     (12, 4),
@@ -31,7 +31,7 @@ EDGES = (0, 1, 2, 3, 127, 128, 0x7F, 0x80, 0xFF, 2**31 - 1, 2**31, 2**32 - 1, 2*
 
 
 def sound_batch(random: Random) -> bytes:
-    """What an honest producer sends."""
+    """Return a valid batch, as a producer sends it."""
     rows = []
     for _ in range(random.choice((1, 1, 2, 5, 40))):
         key = None if random.random() < 0.3 else random.randbytes(random.randrange(8))
@@ -45,7 +45,7 @@ def sound_batch(random: Random) -> bytes:
 
 
 def with_true_crc(batch: bytes) -> bytes:
-    """The batch with a checksum that holds, so that what lies behind it is looked at."""
+    """Return the batch with a valid CRC, so that the rest of it is checked."""
     if len(batch) < CRC_FROM:
         return batch
     crc = struct.pack(">I", google_crc32c.value(batch[CRC_FROM:]))
@@ -53,7 +53,7 @@ def with_true_crc(batch: bytes) -> bytes:
 
 
 def mutated_batch(random: Random, batch: bytes) -> bytes:
-    """One to three changes; most of the time the length and the checksum are made to fit again."""
+    """Return a batch with one to three changes, mostly with length and CRC made valid again."""
     data = bytearray(batch)
     for _ in range(random.choice((1, 1, 2, 3))):
         _change(random, data)
@@ -77,7 +77,7 @@ def _change(random: Random, data: bytearray) -> None:
     elif how == 4:
         data += random.randbytes(random.randrange(1, 20))
     elif how == 5 and len(data) > 61:
-        # Inside the records: bytes in, bytes out, a varint without end.
+        # Inside the records: insert bytes, remove bytes, or add an endless varint.
         at = random.randrange(61, len(data))
         stop = at + random.randrange(6)
         data[at:stop] = random.choice((b"", b"\xff" * 10, b"\x80\x80\x80\x80\x7f", b"\x01"))
@@ -88,7 +88,7 @@ def _change(random: Random, data: bytearray) -> None:
 
 
 def any_batch(random: Random) -> bytes:
-    """Sound, wrong in places, two in one, or none at all."""
+    """Return a valid batch, an invalid one, two in one, or none."""
     batch = sound_batch(random)
     how = random.random()
     if how < 0.4:

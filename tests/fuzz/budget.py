@@ -1,8 +1,9 @@
-"""How long and from which seed: a few seconds with a fixed one, unless the environment says more.
+"""The number and seeds of fuzzed inputs: a few seconds from a fixed seed, or as the environment
+says.
 
     ODRADEK_FUZZ_SECONDS=600 ODRADEK_FUZZ_SEED=7 pytest -s tests/fuzz
 
-A failure names the seed of the one input that caused it; the same seed makes the same input.
+A failure names the seed of its input; the same seed makes the same input.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1"))
 
 
 def seeds(count: int, stream: str) -> Iterator[tuple[str, Random]]:
-    """(name, chance) per input: `count` of them, or as many as fit in the seconds asked for."""
+    """Yield (name, random) per input: `count` inputs, or as many as fit into the configured
+    seconds.
+    """
     deadline = time.monotonic() + SECONDS
     number = 0
     while number < count or time.monotonic() < deadline:

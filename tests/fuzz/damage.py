@@ -1,6 +1,4 @@
-"""What disks, and people with editors, do to a file: bits flip, ends are lost, zeros and old bytes
-come instead.
-"""
+"""Damage to files by disks and editors: flipped bits, lost ends, zeros, old bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from random import Random
 
 
 def damaged(random: Random, data: bytes) -> bytes:
-    """The bytes after one to three of those, most of the time one."""
+    """Return the bytes after one to three kinds of damage, mostly one."""
     wrong = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         _damage(random, wrong)

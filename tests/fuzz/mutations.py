@@ -1,4 +1,4 @@
-"""Changes to the tokens of a message that keep the rest of it in shape."""
+"""Changes to the tokens of a message that leave the rest of it well-formed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Mutation = Callable[[Random, list[Token]], list[Token]]
 
 
 def wrong_size(random: Random, tokens: list[Token]) -> list[Token]:
-    """A count, a length or a number of tags that is not true."""
+    """Change a count, a length or a number of tags."""
     at = _any_of(random, tokens, ("count", "length", "tags", "tag"))
     if at < 0:
         return tokens
@@ -33,7 +33,7 @@ def wrong_size(random: Random, tokens: list[Token]) -> list[Token]:
 
 
 def other_bytes(random: Random, tokens: list[Token]) -> list[Token]:
-    """Bytes of one token turned into others: numbers at their limits, text that is not UTF-8."""
+    """Replace the bytes of one token: numbers at their limits, text that is not UTF-8."""
     if not tokens:
         return tokens
     at = random.randrange(len(tokens))
@@ -44,7 +44,7 @@ def other_bytes(random: Random, tokens: list[Token]) -> list[Token]:
 
 
 def repeated(random: Random, tokens: list[Token]) -> list[Token]:
-    """A stretch of tokens again and again, as an array that grew; its count does or does not."""
+    """Repeat a run of tokens, as an array that grew; its count may or may not match."""
     if not tokens:
         return tokens
     at = _any_of(random, tokens, ("count",))
@@ -59,13 +59,13 @@ def repeated(random: Random, tokens: list[Token]) -> list[Token]:
 
 
 def dropped(random: Random, tokens: list[Token]) -> list[Token]:
-    """A stretch of tokens is missing."""
+    """Remove a run of tokens."""
     start = random.randrange(len(tokens) + 1)
     return tokens[:start] + tokens[start + random.choice((1, 2, 5)) :]
 
 
 def swapped(random: Random, tokens: list[Token]) -> list[Token]:
-    """Two tokens in each other's place."""
+    """Swap two tokens."""
     if len(tokens) < 2:
         return tokens
     one, other = random.randrange(len(tokens)), random.randrange(len(tokens))
@@ -75,7 +75,7 @@ def swapped(random: Random, tokens: list[Token]) -> list[Token]:
 
 
 def unknown_tags(random: Random, tokens: list[Token]) -> list[Token]:
-    """A tag section full of fields that nobody knows, some of them lying about their size."""
+    """Add a tag section of unknown fields, some with a wrong size."""
     at = _any_of(random, tokens, ("tags",))
     if at < 0:
         return tokens
@@ -90,7 +90,7 @@ def unknown_tags(random: Random, tokens: list[Token]) -> list[Token]:
 
 
 def noise(random: Random, tokens: list[Token]) -> list[Token]:
-    """Random bytes in between."""
+    """Insert random bytes."""
     at = random.randrange(len(tokens) + 1)
     return [*tokens[:at], Token("bytes", random.randbytes(random.randrange(1, 30))), *tokens[at:]]
 
@@ -108,7 +108,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 
 
 def mutated(random: Random, tokens: list[Token]) -> bytes:
-    """The message's bytes after one to four mutations, sometimes cut off at the end."""
+    """Return the message's bytes after one to four mutations, sometimes truncated."""
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         tokens = random.choice(MUTATIONS)(random, tokens)
     data = joined(tokens)

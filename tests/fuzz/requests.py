@@ -1,4 +1,4 @@
-"""Requests from a seed: any API, any version, with values that a broker has something to say to."""
+"""Seeded requests: any API, any version, with values that get past the broker's first checks."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ WORDS = (
 
 @dataclass
 class Vocabulary:
-    """What the broker knows, so that requests get past the first check."""
+    """Names that the broker knows, so that requests get past the first check."""
 
     topics: list[str] = field(default_factory=lambda: ["there"])
     ids: list[UUID] = field(default_factory=lambda: [UUID(int=1)])
 
 
 class Requests:
-    """Valid requests, one after the other, of a seeded `Random`."""
+    """An iterator of valid requests from a seeded `Random`."""
 
     def __init__(
         self, random: Random, vocabulary: Vocabulary, apis: list[ApiMessages] | None = None
@@ -74,13 +74,13 @@ class Requests:
         self.apis = apis or list(MESSAGES.values())
 
     def next(self) -> tuple[ApiMessages, int, Any]:
-        """(API, version, message)."""
+        """Return (API, version, message)."""
         api = self.random.choice(self.apis)
         version = self.random.randint(*api.versions)
         return api, version, self.message(api.request, version)
 
     def message(self, cls: type[Any], version: int) -> Any:
-        """A message of one class with every field that the version carries."""
+        """Return a message of one class with every field of the version."""
         values = {
             item.name: self.field(item, version) for item in fields_of(cls) if item.present(version)
         }

@@ -1,7 +1,7 @@
-"""A broker that is sent anything at all over sockets: it answers or hangs up, and serves others.
+"""A broker survives any bytes over sockets: it answers or closes, and serves other clients.
 
-After every input the broker answers somebody else and has met no bug. A log grows by what was
-acknowledged and by nothing else.
+After every input the broker answers another client and has counted no bug. A log grows only by
+acknowledged records.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def create(wire: Wire, name: str, **configs: str) -> None:
 
 
 def vocabulary(wire: Wire) -> Vocabulary:
-    """Topics for the requests to be about; made anew if one of them was a DeleteTopics."""
+    """Return topics for the requests; created again after a DeleteTopics."""
     for name in TOPICS:
         create(
             wire, name, **({"message_timestamp_type": "LogAppendTime"} if name == "stamped" else {})
@@ -78,7 +78,7 @@ def vocabulary(wire: Wire) -> Vocabulary:
 
 
 def hostile_request(random: Random, words: Vocabulary) -> tuple[str, bytes]:
-    """What it is, and its frame: half of them well-formed with odd values, half of them mutated."""
+    """Return a description and a frame: half well-formed with odd values, half mutated."""
     api, version, message = Requests(random, words, SERVED).next()
     if random.random() < 0.02:
         version += random.choice((-100, 100))
@@ -113,8 +113,9 @@ def test_the_broker_outlives_every_request(fuzzed: Broker) -> None:
                 words = vocabulary(other)
 
 
-def test_many_hostile_requests_on_one_connection(fuzzed: Broker) -> None:
-    """Pipelined: the answers of the good ones leave before the connection is closed."""
+def test_invalid_requests_on_one_connection_close_it_after_the_valid_responses(
+    fuzzed: Broker,
+) -> None:
     good = request_bytes(MetadataRequest(topics=[]), 9)
     with Wire(fuzzed.bootstrap) as other:
         words = vocabulary(other)
@@ -144,7 +145,7 @@ def log_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.glob("*-*/*.log"))
 
 
-def test_a_log_grows_only_by_what_was_acknowledged(fuzzed: Broker, tmp_path: Path) -> None:
+def test_a_log_grows_only_by_acknowledged_records(fuzzed: Broker, tmp_path: Path) -> None:
     with Wire(fuzzed.bootstrap) as wire:
         create(wire, "logged")
         assert produce(wire, "logged") == 0

@@ -1,8 +1,7 @@
-"""Whatever the bytes, a decoder ends: in a message or in its own error, in bounded memory and work.
+"""Decoders end with a message or their own error for any bytes, within bounded memory and work.
 
-The oracles: nothing but `ProtocolError` escapes from the decoders of messages, nothing at all from
-`validate`; memory stays within 8 bytes per byte received and 1 MiB; the lines that a decoder
-executes are counted, and are some tens per byte at most.
+Decoders of messages raise only `ProtocolError`, and `validate` raises nothing; memory stays within
+8 bytes per received byte and 1 MiB; the number of executed lines stays within some tens per byte.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ LINES_PER_BYTE = 60
 LINES_AT_LEAST = 500
 BYTES_PER_BYTE = 8
 CAP = 64 * 1024
-"""What a consumer's batch may decompress to here."""
+"""The cap on the decompressed size of a consumer's batch."""
 
 
 @contextmanager
 def bounded_memory(name: str, size: int, allowance: int = MIB) -> Iterator[None]:
-    """The peak of what is allocated inside, held against what was received."""
+    """Check that the peak of allocated memory is in proportion to the received bytes."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     yield
@@ -67,7 +66,7 @@ def any_api(random: Random) -> tuple[ApiMessages, int, type[Any]]:
     return api, version, api.request if random.random() < 0.8 else api.response
 
 
-def test_the_tokens_of_a_message_are_its_encoding() -> None:
+def test_the_joined_tokens_of_a_message_are_its_encoding() -> None:
     for name, random in seeds(400, "tokens"):
         _, version, cls = any_api(random)
         message = Requests(random, Vocabulary()).message(cls, version)
@@ -114,7 +113,7 @@ def test_a_mutated_header_is_a_header_or_a_protocol_error() -> None:
             raise AssertionError(f"{name}: {error!r}") from error
 
 
-def test_the_work_of_a_decoder_is_in_proportion_to_its_input() -> None:
+def test_a_decoders_work_is_in_proportion_to_its_input() -> None:
     made: dict[tuple[type[Any], int], Callable[[bytes, int], Any]] = {}
     for name, random in seeds(300, "work"):
         api, version, cls = any_api(random)
@@ -128,7 +127,7 @@ def test_the_work_of_a_decoder_is_in_proportion_to_its_input() -> None:
 
 
 def executed_lines(read: Callable[[bytes, int], Any], data: bytes) -> int:
-    """Lines of Python that a decoder executes, all it calls included."""
+    """Return how many lines of Python a decoder executes, with all functions that it calls."""
     lines = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -149,7 +148,7 @@ def executed_lines(read: Callable[[bytes, int], Any], data: bytes) -> int:
 
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("api", MESSAGES.values(), ids=lambda api: api.name)
-def test_a_request_of_more_than_200_000_elements_is_refused_before_anything_is_made(
+def test_a_request_of_more_than_200_000_elements_is_refused_before_decoding(
     api: ApiMessages,
 ) -> None:
     message = Requests(Random(2), Vocabulary()).message(api.request, api.versions[1])
@@ -163,8 +162,7 @@ def test_a_request_of_more_than_200_000_elements_is_refused_before_anything_is_m
 
 
 @pytest.mark.usefixtures("traced")
-def test_200_000_elements_of_next_to_nothing_take_64_bytes_each() -> None:
-    """The most objects that bytes can be turned into: two bytes each, an empty name and no tags."""
+def test_200_000_minimal_elements_take_at_most_16_mib() -> None:
     data = sized(200_000, "v") + b"\x01\x00" * 200_000 + bytes(4)
     with bounded_memory("topics", 0, allowance=16 * MIB):
         found = decode(MetadataRequest, 9, data)
@@ -173,11 +171,10 @@ def test_200_000_elements_of_next_to_nothing_take_64_bytes_each() -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_a_mutated_batch_is_valid_or_refused() -> None:
-    """And what is valid has a checksum that holds, and records that a consumer can read."""
     rules = BatchRules(max_message_bytes=256 * 1024)
     for name, random in seeds(1_000, "batches"):
         data = any_batch(random)
-        # A compressed section may become 16 MiB, in a buffer of that size and as bytes.
+        # A compressed section may grow to 16 MiB, held in a buffer and as bytes.
         allowance = MIB + (2 * rules.decompressed_cap if is_compressed(data) else 0)
         try:
             with bounded_memory(name, len(data), allowance):
@@ -197,7 +194,7 @@ def is_compressed(data: bytes) -> bool:
 
 
 @pytest.mark.usefixtures("traced")
-def test_a_consumer_reads_a_mutated_batch_or_says_what_is_wrong() -> None:
+def test_a_consumer_reads_a_mutated_batch_or_raises_its_own_error() -> None:
     known = (CorruptBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
     for name, random in seeds(800, "consumed"):
         data = mutated_batch(random, sound_batch(random))
@@ -217,8 +214,7 @@ DAMAGES = (CorruptBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 
 
 @pytest.mark.usefixtures("traced")
-def test_the_columns_of_a_mutated_batch_are_those_of_its_records() -> None:
-    """Where there are records, there are columns that say the same; else the same kind of error."""
+def test_a_mutated_batch_has_the_same_columns_and_records_or_errors() -> None:
     for name, random in seeds(800, "columns"):
         data = mutated_batch(random, sound_batch(random))
         try:
@@ -232,7 +228,7 @@ def test_the_columns_of_a_mutated_batch_are_those_of_its_records() -> None:
 
 
 def columns_of(data: bytes) -> list[Row] | type[Exception]:
-    """The rows that were read, or the kind of error."""
+    """Read the rows as columns, or return the kind of error."""
     columns = RecordColumns()
     try:
         for header in batches(data):
@@ -243,7 +239,7 @@ def columns_of(data: bytes) -> list[Row] | type[Exception]:
 
 
 def records_in(data: bytes) -> list[Row] | type[Exception]:
-    """The same by an object for each record."""
+    """Read the rows as record objects, or return the kind of error."""
     try:
         return [row_of(each) for header in batches(data) for each in records_of(data, header, CAP)]
     except DAMAGES as error:
@@ -258,7 +254,7 @@ def row_of(record: Record) -> Row:
 
 
 def rows_of(columns: RecordColumns) -> list[Row]:
-    """What the buffers say, read as Arrow does."""
+    """Convert the buffers to rows as Arrow does."""
     count = columns.count
     offsets = struct.unpack(f"<{count}q", columns.offsets)
     timestamps = struct.unpack(f"<{count}q", columns.timestamps)

@@ -1,10 +1,10 @@
-"""A message as the tokens it is made of: what a structure-aware fuzzer needs to know of its bytes.
+"""A message as a list of tokens, for structure-aware fuzzing.
 
     [count 2] [length 5] [text b"topic"] [fixed i 7] [count 0] [tags 0] ...
 
-This is a second encoder, by walking the declarations instead of compiling them, so the tokens of a
-message joined are what `encode` yields; a test holds it to that. A mutation changes, drops or
-repeats tokens, and the rest of the message stays well-formed around it.
+This is a second encoder that walks the declarations instead of compiling them. The joined tokens of
+a message are the bytes of `encode`, as a test checks. A mutation changes, removes or repeats
+tokens, and the rest of the message stays well-formed around it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from odradek.protocol.schema import (
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`kind`: `count length marker fixed text bytes tags tag`; `wide`: how a length is written
-    (`h`, `i`, or `v` for a varint); `depth`: how many arrays it is in.
+    """One token.
+
+    `kind` is `count`, `length`, `marker`, `fixed`, `text`, `bytes`, `tags` or `tag`; `wide` the
+    encoding of a length (`h`, `i`, or `v` for a varint); `depth` the number of arrays around it.
     """
 
     kind: str
@@ -39,7 +41,7 @@ class Token:
 
 
 def varint(value: int) -> bytes:
-    """An unsigned varint of any size; negative values as 64 bits."""
+    """Return an unsigned varint of any size; negative values as 64 bits."""
     value &= 2**64 - 1
     out = bytearray()
     while value > 127:
@@ -50,7 +52,7 @@ def varint(value: int) -> bytes:
 
 
 def sized(value: int, wide: str) -> bytes:
-    """A length or count in its encoding, -1 for null; whatever does not fit wraps."""
+    """Return an encoded length or count, -1 for null; values that do not fit wrap."""
     if wide == "v":
         return varint(value + 1)
     bits = 16 if wide == "h" else 32
@@ -133,7 +135,7 @@ def default_of(item: Field) -> Any:
 
 
 def tokens_of(message: Any, version: int) -> list[Token]:
-    """The tokens of a message's body."""
+    """Return the tokens of a message's body."""
     tokens = Tokens(type(message), version)
     tokens.struct(message)
     return tokens.found

@@ -1,4 +1,4 @@
-"""The inputs of the golden assignor results: groups that live on, from rebalance to rebalance.
+"""The inputs of the golden assignor results: simulated groups over several rebalances.
 
 A case is one call of `assign`, as JSON (runs are partitions of one topic: index, then numbers):
 
@@ -8,15 +8,15 @@ A case is one call of `assign`, as JSON (runs are partitions of one topic: index
             generation of the subscription, user data in hex or null], ...],
      "r": [[run, ...] of each member],  "w": CRC-32 of all that goes over the wire}
 
-`python tests/golden/regenerate_assignors.py` makes the cases from seeds, asks Kafka's own classes
-for "r" and "w", and writes `assignors.json.gz`, which is what the test reads.
+`python tests/golden/regenerate_assignors.py` makes the cases from seeds, gets "r" and "w" from
+Kafka's own classes, and writes `assignors.json.gz`, which the test reads.
 
-Left out is where Java's sticky assignors may give a member what it does not want, and ours do not:
-older claims to topics that their member left (see `assignor.general`), and a member without topics
-that is met first (see `assignor.ownership`).
+Cases are left out where Java's sticky assignors may assign a partition of a topic to which the
+member is not subscribed, and ours do not: older claims to topics that their member left (see
+`assignor.general`), and a member without topics that comes first (see `assignor.ownership`).
 
 Groups are driven through joins, leaves, stale members, new topics, more partitions and changed
-subscriptions, so that claims are such as really occur; some are made up, to contradict each other.
+subscriptions, so that claims are realistic; some are made up to contradict each other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Case = dict[str, Any]
 
 
 def runs_of(partitions: Iterable[TopicPartition], topics: Sequence[str]) -> list[list[int]]:
-    """Partitions in their order, as runs of one topic each."""
+    """Return partitions as runs of one topic each, in order."""
     runs: list[list[int]] = []
     last = None
     for topic, partition in partitions:
@@ -55,12 +55,12 @@ def runs_of(partitions: Iterable[TopicPartition], topics: Sequence[str]) -> list
 
 
 def partitions_in(runs: Iterable[Sequence[int]], topics: Sequence[str]) -> list[TopicPartition]:
-    """The inverse of `runs_of`."""
+    """Return the partitions of runs; the inverse of `runs_of`."""
     return [TopicPartition(topics[run[0]], partition) for run in runs for partition in run[1:]]
 
 
 def partitions_per_topic(case: Case) -> dict[str, int]:
-    """The topics of a case that exist and that somebody wants."""
+    """Return the existing topics of a case that a member subscribes to."""
     wanted = {index for row in case["s"] for index in row[2]}
     return {
         topic: count for index, (topic, count) in enumerate(case["t"]) if count and index in wanted
@@ -68,7 +68,7 @@ def partitions_per_topic(case: Case) -> dict[str, int]:
 
 
 def subscriptions(case: Case) -> dict[str, Subscription]:
-    """The members of a case, in order."""
+    """Return the members of a case, in order."""
     topics = [topic for topic, _ in case["t"]]
     return {
         member: Subscription(
@@ -84,7 +84,7 @@ def subscriptions(case: Case) -> dict[str, Subscription]:
 
 @dataclass
 class Member:
-    """One member of a group under way."""
+    """One simulated member of a group."""
 
     id: str
     instance_id: str | None
@@ -94,7 +94,7 @@ class Member:
 
 
 class Group:
-    """A group that rebalances again and again under one assignor."""
+    """A simulated group that rebalances repeatedly with one assignor."""
 
     def __init__(self, seed: int, assignor: type[PartitionAssignor], members: int) -> None:
         self.chance = random.Random(f"{assignor.name} {seed}")
@@ -108,7 +108,7 @@ class Group:
         self.members = [self.new_member() for _ in range(members)]
 
     def new_member(self) -> Member:
-        """A member that has just come."""
+        """Add a member that has just joined."""
         self.made += 1
         member_id = f"c{self.made}"
         if self.long_ids:
@@ -120,7 +120,7 @@ class Group:
         return Member(member_id, instance_id if static else None, self.some_topics())
 
     def some_topics(self) -> list[str]:
-        """What a member subscribes to; sometimes to a topic that does not exist, or to nothing."""
+        """Return topics to subscribe to; sometimes a topic that does not exist, or none."""
         names = list(self.topics)
         if self.equal_topics:
             return names
@@ -130,7 +130,7 @@ class Group:
         return [*wanted, "missing"] if self.chance.random() < 0.05 else wanted
 
     def case(self) -> Case:
-        """The next rebalance: what the leader is given. `settle` says what became of it."""
+        """Return the input of the next rebalance; `settle` applies its result."""
         topics = [*self.topics, "missing"]
         return {
             "a": self.assignor.name,
@@ -139,7 +139,7 @@ class Group:
         }
 
     def row(self, member: Member, topics: list[str]) -> list[Any]:
-        """One member's subscription, with the user data of its assignor."""
+        """Return one member's subscription, with the user data of its assignor."""
         owned, generation, user_data = member.owned, member.generation, None
         if self.assignor.name == "sticky":
             if member.generation != NO_GENERATION or self.chance.random() < 0.5:
@@ -157,7 +157,7 @@ class Group:
         return [member.id, member.instance_id, wanted, owned_runs, generation, user_data]
 
     def settle(self, case: Case) -> None:
-        """The members take what they are assigned (some miss it), and then things happen."""
+        """Give the members their assignments (some miss them), then change the group at random."""
         shares = self.assignor.assign(partitions_per_topic(case), subscriptions(case))
         self.generation += 1
         for member in self.members:
@@ -191,19 +191,19 @@ class Group:
                 member.topics = self.some_topics()
 
     def grow(self) -> None:
-        """A topic gets more partitions, or there is a new one."""
+        """Add partitions to a topic, or add a topic."""
         if self.chance.random() < 0.5:
             self.topics[self.chance.choice(list(self.topics))] += self.chance.randint(1, 6)
         else:
             self.topics[self.chance.choice(TOPIC_NAMES)] = self.chance.choice(PARTITION_COUNTS)
-        # A topic that was made anew has at least as many partitions as were owned of it.
+        # A topic that was created again has at least as many partitions as members owned of it.
         for member in self.members:
             member.owned = [
                 each for each in member.owned if each.partition < self.topics[each.topic]
             ]
 
     def steal(self) -> None:
-        """A member claims what another one has."""
+        """Make a member claim the partitions of another one."""
         thief, victim = self.chance.choice(self.members), self.chance.choice(self.members)
         if victim.owned and thief is not victim:
             taken = self.chance.choice(victim.owned)
@@ -211,19 +211,19 @@ class Group:
                 thief.owned.append(taken)
 
     def forget(self) -> None:
-        """A member starts anew."""
+        """Make a member start anew."""
         member = self.chance.choice(self.members)
         member.owned, member.generation = [], NO_GENERATION
 
 
 TOPIC_NAMES = ["orders", "users", "a", "b", "page.views", "t-1", "t-10", "t-2", "Z_9", "clicks"]
 LATEST = 5
-"""The latest generation of the groups that are made up."""
+"""The latest generation of the made-up groups."""
 PARTITION_COUNTS = [1, 1, 2, 3, 4, 5, 6, 8, 12]
 
 
 def lopsided(seed: int, assignor: type[PartitionAssignor]) -> Case:
-    """A group in which few have nearly all, and older claims contradict newer ones."""
+    """Return a made-up group in which few members own nearly all, with contradicting old claims."""
     group = Group(seed, assignor, 3 + seed % 6)
     group.equal_topics = False
     group.topics = {name: group.chance.randint(5, 30) for name in TOPIC_NAMES[: 2 + seed % 4]}
@@ -243,7 +243,7 @@ def lopsided(seed: int, assignor: type[PartitionAssignor]) -> Case:
 
 
 def java_errs(case: Case) -> bool:
-    """Whether the case is one of those that are left out."""
+    """True if the case is one of those left out."""
     members = subscriptions(case)
     if not members[hash_ordered(members)[0]].topics:
         return True
@@ -258,7 +258,7 @@ def java_errs(case: Case) -> bool:
 
 
 def cases(groups: int, rounds: int) -> Iterator[Case]:
-    """Cases of every assignor: many small groups, some middling ones, some made up."""
+    """Yield cases of every assignor: many small groups, some medium ones, some made up."""
     for name, assignor in BUILT_IN.items():
         sticky = "sticky" in name
         for seed in range(groups if sticky else groups // 4):

@@ -1,8 +1,8 @@
-"""Ask Kafka's own assignors for the golden results. Needs Java 17+ and Maven.
+"""Regenerate the golden assignor results with Kafka's own assignors. Needs Java 17+ and Maven.
 
     python tests/golden/regenerate_assignors.py
 
-Look at what changed before you keep it: a new version of Kafka that assigns differently is news.
+Review the changes before you commit them: a new version of Kafka may assign differently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GROUPS, ROUNDS = 150, 7
 
 
 def answers(asked: list[Case], jars: str) -> list[Case]:
-    """What the driver says to each case."""
+    """Return the driver's result for each case."""
     command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", jars]
     done = subprocess.run(
         [*command, str(HERE / "AssignorDriver.java")],

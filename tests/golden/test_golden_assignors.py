@@ -1,4 +1,4 @@
-"""Our assignors against what Kafka's own classes answered (see `assignor_cases`)."""
+"""Our assignors against the results of Kafka's own classes (see `assignor_cases`)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def golden() -> list[Case]:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_shares_equal_those_of_kafkas_assignor(golden: list[Case], name: str) -> None:
-    """Member by member, partition by partition, in the same order."""
+def test_assignments_equal_those_of_kafkas_assignor(golden: list[Case], name: str) -> None:
     asked = [case for case in golden if case["a"] == name]
     assert len(asked) > 250
     for number, case in enumerate(asked):
@@ -36,8 +35,7 @@ def test_shares_equal_those_of_kafkas_assignor(golden: list[Case], name: str) ->
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_bytes_equal_those_of_kafkas_consumer_protocol(golden: list[Case], name: str) -> None:
-    """All versions of every subscription, and the assignments."""
+def test_encoded_subscriptions_and_assignments_equal_kafkas(golden: list[Case], name: str) -> None:
     for case in golden:
         if case["a"] != name:
             continue

@@ -1,7 +1,7 @@
-"""Members of a group that follow the protocol more or less: they crash, dawdle, and come back.
+"""Simulated group members that follow the protocol loosely: they crash, delay and return.
 
-What a member is told it remembers, and a `Ledger` keeps who was told to own what: a leader shares
-eight partitions among the members it is told of, each to exactly one.
+A member acts on the responses that it got. A `Ledger` records which member was assigned which
+partition: a leader divides eight partitions among the members it knows, each to exactly one.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ GIVE_UP = frozenset(
 
 
 class Ledger:
-    """Who was told to own which partitions, by generation, and who to lead; static members by their
-    instance. Which requests have no answer yet. Which offsets were confirmed.
+    """Records, by generation, the owner of each partition and the leader; static members by
+    instance.
+
+    It also records requests without a response and the confirmed offsets.
     """
 
     def __init__(self) -> None:
@@ -61,7 +63,7 @@ class Ledger:
         self._asked = 0
 
     def asked(self, what: str) -> Callable[[], None]:
-        """A request is on its way; to be called with its answer, of which there is one."""
+        """Register a request; the returned function takes its response, exactly once."""
         self._asked += 1
         number = self._asked
         self.unanswered[number] = what
@@ -77,12 +79,12 @@ class Ledger:
         assert leader == who, f"{leader} and {who} lead generation {generation}"
 
     def confirm(self, offset: int) -> None:
-        """Of every partition."""
+        """Record the committed offsets of all partitions."""
         for partition in PARTITIONS:
             self.confirmed[partition] = max(offset, self.confirmed.get(partition, 0))
 
     def broker_died(self, generation: int) -> None:
-        """Nobody is answered any more, and generations that were not kept begin anew."""
+        """Drop pending requests, and generations that were not persisted."""
         self.unanswered.clear()
         self.leaders = {each: who for each, who in self.leaders.items() if each <= generation}
 
@@ -113,7 +115,7 @@ class FlakyMember:
         self.past: tuple[int, str, dict[str, bytes]] | None = None
 
     def begin_anew(self) -> None:
-        """A new process: answers to the former one go nowhere."""
+        """Start a new process: responses to the old one are dropped."""
         self.life += 1
         self.member_id = ""
         self.forget()
@@ -123,7 +125,7 @@ class FlakyMember:
         self.assignment = None
 
     def heard(self, error: ErrorCode) -> None:
-        """As a client does: whoever is not known begins anew, others join again."""
+        """React to an error as a client does: an unknown member starts anew, others rejoin."""
         if error in GIVE_UP:
             if error is not ErrorCode.ILLEGAL_GENERATION:
                 self.member_id = ""
@@ -180,7 +182,7 @@ class FlakyMember:
         self._sync(self.generation, self.member_id, self.shares)
 
     def sync_late(self) -> None:
-        """A request of a generation that has passed, which was long on its way."""
+        """Send a delayed SyncGroup of an old generation."""
         if self.past is not None:
             self._sync(*self.past)
 
@@ -233,7 +235,7 @@ class FlakyMember:
         self.stage.groups.heartbeat(request, answered)
 
     def commit(self, offset: int) -> None:
-        """How far it has read everything, whatever it owns."""
+        """Commit the offsets of all partitions, whether owned or not."""
         request = OffsetCommitRequest(
             group_id=GROUP,
             generation_id_or_member_epoch=self.generation,
@@ -275,7 +277,7 @@ class FlakyMember:
         self.begin_anew()
 
     def do_what_is_next(self) -> None:
-        """What a good client would do now."""
+        """Take the next step of a well-behaved client."""
         if self.generation < 0:
             self.join()
         elif self.assignment is None:

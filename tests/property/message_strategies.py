@@ -1,4 +1,4 @@
-"""Hypothesis strategies for any declared message: each field of a version within its type."""
+"""Hypothesis strategies for every declared message: each field of a version within its type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IDENTIFIERS = st.integers(0, 2**128 - 1).map(lambda value: UUID(int=value))
 
 
 def values(kind: WireType, version: int) -> st.SearchStrategy[Any]:
-    """Values of a wire type, as `decode` yields them (records come as bytes)."""
+    """Return a strategy for a wire type, with values as `decode` yields them (records as bytes)."""
     if isinstance(kind, Fixed):
         if kind.code == "?":
             return st.booleans()
@@ -50,7 +50,7 @@ def values(kind: WireType, version: int) -> st.SearchStrategy[Any]:
 
 
 def field_values(item: Field, version: int) -> st.SearchStrategy[Any]:
-    """Values of one field in one version, null where that is allowed."""
+    """Return a strategy for one field in one version, with null where that is allowed."""
     drawn = values(item.type, version)
     if item.nullable(version) or (item.tag is not None and isinstance(item.type, StructOf)):
         return st.none() | drawn
@@ -58,7 +58,7 @@ def field_values(item: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
-    """Messages of one class with every field that the version carries."""
+    """Return a strategy for messages of one class with every field of the version."""
     present = {
         item.name: field_values(item, version) for item in fields_of(cls) if item.present(version)
     }

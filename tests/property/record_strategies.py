@@ -1,4 +1,4 @@
-"""Records and batches for property tests."""
+"""Hypothesis strategies for records and batches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ timestamps = st.just(-1) | st.integers(T0 - 10**6, T0 + 10**6) | st.integers(0, 
 rows: st.SearchStrategy[list[Row]] = st.lists(
     st.tuples(contents, contents, headers, timestamps), min_size=1, max_size=20
 )
-# The Python clients take -1 as a base timestamp for one that is still to be set.
+# The Python clients take a base timestamp of -1 for one that is not set yet.
 timed_rows = rows.map(lambda content: [(k, v, h, max(at, 0)) for k, v, h, at in content])
 codecs = st.sampled_from(CompressionType)
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes:
-    """A valid batch, as a producer sends it."""
+    """Return a valid batch, as a producer sends it."""
     return build(draw(rows), draw(codecs))

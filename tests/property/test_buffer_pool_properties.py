@@ -1,4 +1,4 @@
-"""The pool under any sequence of what may happen to it: no byte is lost, nobody waits in vain."""
+"""BufferPool under any sequence of operations: no byte is lost, and no caller waits in vain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POOLABLE = 8
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """Buffers in hands, sealed bytes, and those who wait."""
+    """The allocated buffers, the sealed bytes, and the waiting callers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(data=st.data(), by_itself=st.booleans())
     def give_up(self, data, by_itself):
         memory = data.draw(st.sampled_from(self.waiting))
-        if by_itself:  # The waiter is failed without the pool being told.
+        if by_itself:  # The waiter fails without a call of the pool.
             memory.waiter.fail(MaxBlockTimeout("late"))
             self.pool.serve()
         else:
@@ -82,7 +82,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert not self.waiting
 
     def collect(self) -> None:
-        """Take what those who waited got; they must be the first ones, in order."""
+        """Take the buffers of callers that waited; they must be the first ones, in order."""
         done = [memory for memory in self.waiting if memory.waiter.done]
         got = [memory for memory in done if memory.waiter.error is None]
         still = [memory for memory in self.waiting if not memory.waiter.done]

@@ -1,13 +1,13 @@
-"""A compacted log against the list of all that was ever written to it.
+"""A compacted log against the list of all records ever written to it.
 
-Batches of few keys are appended, rolled and flushed; passes of compaction are taken step by step,
-with little memory and with much, dropped, killed in between, begun again; time passes, and with it
-tombstones. Whatever was done:
+Batches of few keys are appended, rolled and flushed. Compaction passes run step by step, with
+little and much memory, are dropped, killed in between, and restarted; time passes, and tombstones
+expire. Always:
 
-- what a reader gets is a subsequence of what was written, at the same offsets, byte for byte;
-- the state it makes of that (the last value of every key) is the state of all that was written;
-- below the first dirty offset no key is there twice, and nothing above it is missing;
-- a producer's last sequence is known, whatever became of its records.
+- a reader gets a subsequence of the written records, at the same offsets, byte for byte;
+- the last value of every key is that of all written records;
+- below the first dirty offset no key occurs twice, and no record above it is missing;
+- a producer's last sequence is known, even if its records were removed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CompactedLog(RuleBasedStateMachine):
     def first_dirty(self) -> int:
         return self.directory.offsets.first_dirty.get(KEY, 0)
 
-    # What is done.
+    # Operations.
 
     @rule(
         records=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4),
@@ -146,19 +146,19 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
-        """A stop is a stop; a kill leaves what a pass was doing as it is."""
+        """Restart after a stop, or after a kill, which leaves the files of an unfinished pass."""
         self.directory.checkpoint()()
         if clean:
             if self.steps is not None:
                 self.steps.close()
             self.directory.close()
         else:
-            self.killed.append(self.steps)  # its last words are never said
+            self.killed.append(self.steps)  # Its remaining callbacks never run.
             self.directory.release()
         self.cleaner = self.steps = None
         self.open()
 
-    # What is true.
+    # Invariants.
 
     @invariant()
     def readers_get_what_was_written(self) -> None:

@@ -1,8 +1,9 @@
-"""Whatever brokers and applications do, a consumer neither skips nor repeats.
+"""A consumer neither skips nor repeats records, whatever brokers and applications do.
 
-A random script against scripted brokers: records are appended, leaders move, brokers die, fetches
-fail, sessions are forgotten; the application polls one by one, many at a time, seeks, pauses,
-resumes, is interrupted. After each seek, records must come from there on, each once and in order.
+A random script runs against scripted brokers: records are appended, leaders move, brokers die,
+fetches fail, sessions are forgotten; the application polls one record or many at a time, seeks,
+pauses, resumes, and is interrupted. After each seek, records must come from there on, each once and
+in order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PASSING = [
 
 partitions = st.integers(0, PARTITIONS - 1)
 pauses_ms = st.sampled_from([0, 3, 40, 700])
-"""Between steps: nothing, a part of a fetch, a fetch, the longest wait of one."""
+"""Time between steps: none, less than a fetch takes, a fetch, the longest wait of a fetch."""
 actions = st.one_of(
     st.tuples(st.just("append"), partitions, st.integers(1, 12)),
     st.tuples(st.just("fail"), partitions, st.sampled_from(PASSING)),
@@ -46,7 +47,7 @@ actions = st.one_of(
 
 
 class Story:
-    """One consumer, and what it should get next of each partition."""
+    """One consumer, and the record expected next of each partition."""
 
     def __init__(self) -> None:
         self.cluster = ScriptedCluster(brokers=2)
@@ -72,7 +73,7 @@ class Story:
         assert value == b"%d" % offset
         self.due[partition] += 1
 
-    # What happens.
+    # Events.
 
     def append(self, partition: int, count: int) -> None:
         log = self.logs[self.keys[partition]]
@@ -110,7 +111,7 @@ class Story:
             assert at.offset == self.due[partition.partition]
 
     def interrupt(self, _: int, count: int) -> None:
-        """What was gathered is given back, as when somebody presses Ctrl-C in the wait."""
+        """Interrupt a poll, as Ctrl-C does; the records it collected are put back."""
         collector = self.consumer.collector
         collector.mark_consumed()
         buffer = RecordBuffer(collector, count)
@@ -133,7 +134,7 @@ class Story:
         self.paused.discard(partition)
 
     def end(self) -> None:
-        """All faults are over: everything that is left comes."""
+        """End all faults, and read all remaining records."""
         for partition in range(PARTITIONS):
             self.resume(partition, 0)
             self.logs[self.keys[partition]].errors.clear()
@@ -150,7 +151,7 @@ class Story:
 
 @settings(max_examples=80)
 @given(st.lists(st.tuples(actions, pauses_ms), min_size=5, max_size=40))
-def test_each_record_once_and_in_order(
+def test_a_consumer_gets_each_record_once_and_in_order(
     script: list[tuple[tuple[str, int, int], int]],
 ) -> None:
     story = Story()

@@ -1,9 +1,9 @@
-"""Whatever brokers do, a reader that only waits is woken for everything there is to read.
+"""A reader that only waits is woken for every record, whatever brokers do.
 
-A bounded read against scripted brokers: records are appended, leaders move, brokers die, fetches
-fail, sessions are forgotten, all while the application does nothing but wait in a poll. Nothing but
-the consumer's own signals wakes it. It must get each record once and in order, and be told of the
-end when it has come there, not before.
+A bounded read runs against scripted brokers: records are appended, leaders move, brokers die,
+fetches fail, sessions are forgotten, while the application only waits in a poll. Only the
+consumer's own signals wake it. It must get each record once and in order, and the end of the read
+after the last one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ actions = st.one_of(
 
 
 class Waiting:
-    """One reader, and what will happen while it waits."""
+    """One reader, and the events planned while it waits."""
 
     def __init__(self, prefetch_max_bytes: int) -> None:
         self.reader = Reader(
@@ -55,7 +55,7 @@ class Waiting:
         self.down: set[int] = set()
 
     def plan(self, at_ms: int, action: str, first: int, second: int) -> None:
-        """Have it happen then."""
+        """Plan an event at a time."""
         if action == "append":
             self.ends[self.keys[first]] += second
         self.reader.later(at_ms, lambda: getattr(self, action)(first, second))
@@ -90,7 +90,7 @@ class Waiting:
         self.due[partition] += 1
 
     def read(self, at_once: int) -> None:
-        """To the end, one by one or many at a time."""
+        """Read to the end, one record or many at a time."""
         self.reader.application.assign(
             self.keys, starts=dict.fromkeys(self.keys, 0), ends=self.ends
         )
@@ -114,7 +114,7 @@ class Waiting:
     st.sampled_from([1, 150, 400, 3000, 1 << 20]),
     st.sampled_from([1, 7]),
 )
-def test_each_record_once_and_then_the_end(
+def test_a_waiting_reader_gets_each_record_once_and_then_the_end(
     script: list[tuple[int, tuple[str, int, int]]], prefetch_max_bytes: int, at_once: int
 ) -> None:
     waiting = Waiting(prefetch_max_bytes)

@@ -1,13 +1,11 @@
-"""A group under members that come, go, dawdle and crash, a disk that is slow or full, and a broker
-that is killed.
+"""A group with members that join, leave, delay and crash, a slow or full disk, and broker restarts.
 
-- One generation never gives a partition to two members.
-- What is kept is what the log says: a broker that is killed has the group of its last record, and
-  so has one that gives the partition away and gets it back. Offsets that were confirmed are kept.
-- Nobody waits for ever: good members agree on a generation, and those who are silent are let go.
-- Every request is answered, once, also if a member asks again before it was.
-- A generation has one leader, the next one has a higher number, and no timer is left of those who
-  are gone.
+- One generation never assigns a partition to two members.
+- The group's state is that of the log: a restarted broker has the group of its last record, and so
+  has a broker that lost the partition and got it back. Confirmed offsets are kept.
+- No request waits forever: well-behaved members agree on a generation, and silent ones are removed.
+- Every request is answered exactly once, also if a member repeats it before the response.
+- A generation has one leader, the next one has a higher number, and removed members leave no timer.
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ from transcripts.group_stage import Stage
 
 WHO = st.integers(0, 4)
 LONGEST_MS = 400_000
-"""Longer than any session, any rebalance, and the time that a new member has to join."""
+"""Longer than any session timeout, rebalance timeout and the time a new member has to join."""
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """Two static and three dynamic members, who speak different protocols."""
+    """Two static and three dynamic members that support different protocols."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +42,7 @@ class GroupMachine(RuleBasedStateMachine):
             for name, instance, spoken in said
         ]
 
-    # -- what may happen -------------------------------------------------------------------------
+    # -- operations -----------------------------------------------------------------------------
 
     @rule(who=WHO, version=st.sampled_from([3, 8, 9]))
     def joins(self, who: int, version: int) -> None:
@@ -128,7 +126,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def partition_is_given_away_and_comes_back(self) -> None:
-        """Whoever waits is told at once."""
+        """Move the partition away and back; pending requests are answered at once."""
         self.disk_is_well()
         kept = self.kept()
         self.stage.groups.runtime.opened(self.stage.partition)
@@ -136,7 +134,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert not self.ledger.unanswered
         self.as_kept(kept)
 
-    # -- what must hold --------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------
 
     @invariant()
     def the_group_is_in_order(self) -> None:
@@ -181,8 +179,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def whoever_may_be_silent_is_watched(self) -> None:
-        """Each member and each pending id has a timer, and so has a group that is in between; but
-        for those who wait for the others and were silent for a session."""
+        """Every member, every pending id and every rebalance has a timer.
+
+        Except members that wait for the others and sent nothing for a session.
+        """
         group = self.group()
         if group is None:
             return
@@ -200,7 +200,7 @@ class GroupMachine(RuleBasedStateMachine):
         return self.stage.shard.groups.get(GROUP)
 
     def restart(self) -> None:
-        """The log has what was last written, and that is what the group is afterwards."""
+        """Restart the broker; the group's state is that of the log's last records."""
         self.stage.settle()
         kept = self.kept()
         self.stage.crash()
@@ -209,14 +209,14 @@ class GroupMachine(RuleBasedStateMachine):
         self.as_kept(kept)
 
     def kept(self) -> tuple[object, ...]:
-        """What the group is, unless it is in between; and its offsets."""
+        """Return the group's persistent state (none during a rebalance) and its offsets."""
         group = self.group()
         stable = (GroupState.STABLE, GroupState.EMPTY)
         said = None if group is None or group.state not in stable else kept_of(group)
         return said, self.offsets()
 
     def as_kept(self, kept: tuple[object, ...]) -> None:
-        """After the log was replayed."""
+        """Return the group's state after replaying the log."""
         group = self.group()
         said, offsets = kept
         assert self.offsets() == offsets
@@ -225,12 +225,12 @@ class GroupMachine(RuleBasedStateMachine):
         self.ledger.broker_died(self.generation)
 
     def offsets(self) -> dict[int, int]:
-        """By partition."""
+        """Return the committed offsets by partition."""
         found = self.stage.shard.offsets.of_group(GROUP).get("t", {})
         return {partition: value.offset for partition, value in found.items()}
 
     def teardown(self) -> None:
-        """All is well again: first good members agree, then they all fall silent."""
+        """End all faults: the good members agree, then all fall silent."""
         self.disk_is_well()
         good = self.members[:4]
         for _ in range(60):
@@ -254,7 +254,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def kept_of(group: ClassicGroup) -> tuple[object, ...]:
-    """What must outlive a crash."""
+    """Return the state that must survive a restart."""
     return (
         group.state,
         group.generation,

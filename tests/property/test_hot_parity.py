@@ -1,4 +1,4 @@
-"""The readers and writers by hand do exactly what those made from the declarations do."""
+"""The hand-written readers and writers do exactly what the generated ones do."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ every_version = pytest.mark.parametrize(
 
 
 def unused(*_: Any) -> Any:
-    """Stands for the reference where it must not be asked."""
+    """Stands in for the reference and fails the test if called."""
     raise NotImplementedError
 
 
 def by_hand(cls: type[Any], version: int, *, open_ended: bool = True) -> Callable[..., Any]:
-    """The reader by hand without a reference behind it."""
+    """Return the hand-written reader without a reference."""
     return HOT_READERS[cls](cls, version, unused, open_ended).read
 
 
 def outcome(codec: Callable[..., Any], *arguments: Any) -> Any:
-    """What comes out, or how it is refused."""
+    """Return the result, or the error."""
     try:
         return codec(*arguments)
     except (ProtocolError, UnsupportedVersionError) as refusal:
@@ -94,7 +94,7 @@ def outcome(codec: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def make_common(message: Any, chosen: Callable[[], bool] = lambda: True) -> None:
-    """Take out what is left to the reference, all of it or what is chosen."""
+    """Remove values that are left to the reference, all of them or a drawn part."""
     for item in fields_of(type(message)):
         value = getattr(message, item.name)
         if item.tag is not None or item.name == "record_errors":
@@ -113,7 +113,7 @@ def make_common(message: Any, chosen: Callable[[], bool] = lambda: True) -> None
 
 
 def drawn(data: st.DataObject, cls: type[Any], version: int) -> tuple[Any, bool]:
-    """A message, and whether it is a common one."""
+    """Return a message, and True if only the hand-written codec is needed."""
     message = data.draw(messages(cls, version))
     common = data.draw(st.booleans())
     if common:
@@ -126,7 +126,9 @@ def drawn(data: st.DataObject, cls: type[Any], version: int) -> tuple[Any, bool]
 @every_version
 @careful
 @given(data=st.data())
-def test_messages_are_read_alike(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_both_readers_return_the_same_message(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     message, common = drawn(data, cls, version)
     frame = joined(compile_writer(cls, version)[0](message))
     damaged = bytearray(frame)
@@ -147,7 +149,7 @@ def test_messages_are_read_alike(cls: type[Any], version: int, data: st.DataObje
 
 
 @every_version
-def test_fields_that_nobody_knows_yet_are_passed_over(cls: type[Any], version: int) -> None:
+def test_both_readers_skip_unknown_tagged_fields(cls: type[Any], version: int) -> None:
     if not declaration(cls).is_flexible(version):
         return
     message = cls(**{item.name: SMALL.get(item.name, item.default) for item in fields_of(cls)})
@@ -175,8 +177,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def test_the_objects_of_a_request_are_bounded() -> None:
-    """Counts that the bytes could hold are refused by their number, before anything is read."""
+def test_both_readers_refuse_a_request_with_too_many_objects() -> None:
     read = by_hand(ProduceRequest, 9)
     head, topic = b"\x00\xff\xff\x00\x00\x03\xe8", b"\x02t\x01\x00"
     for count, refused in [(REQUEST_OBJECTS_MAX, False), (REQUEST_OBJECTS_MAX + 1, True)]:
@@ -189,17 +190,19 @@ def test_the_objects_of_a_request_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("cls", "version", "head"), [(ProduceResponse, 9, b""), (FetchResponse, 12, bytes(10))]
 )
-def test_the_objects_of_a_response_are_bounded(cls: type[Any], version: int, head: bytes) -> None:
+def test_both_readers_refuse_a_response_with_too_many_objects(
+    cls: type[Any], version: int, head: bytes
+) -> None:
     read = by_hand(cls, version)
     room = bytes(4 * RESPONSE_OBJECTS_MAX + 4)
     with pytest.raises(ProtocolError, match=f"an array of {RESPONSE_OBJECTS_MAX + 1} elements"):
         read(head + uvarint(RESPONSE_OBJECTS_MAX + 2) + room, 0)
-    with pytest.raises(ProtocolError, match="a text of -1 bytes"):  # That of the first element.
+    with pytest.raises(ProtocolError, match="a text of -1 bytes"):  # Of the first element.
         read(head + uvarint(RESPONSE_OBJECTS_MAX + 1) + room, 0)
 
 
 class Unread:
-    """A file that is not read."""
+    """A file whose read fails the test."""
 
 
 FILE = Unread()
@@ -207,7 +210,7 @@ SHAPES = ["bytes", "many bytes", "span", "long span", "slice", "slices", "no sli
 
 
 def shaped(records: bytes | None, shape: str) -> Any:
-    """Record batches as the log, a client or a reader of frames yields them."""
+    """Return record batches in one of the forms of the log, a client or a frame reader."""
     if records is None or shape == "bytes":
         return records
     if shape.startswith("span"):
@@ -220,7 +223,7 @@ def shaped(records: bytes | None, shape: str) -> Any:
 
 
 def shape_records(message: Any, data: st.DataObject) -> None:
-    """Give all record batches of a message a shape."""
+    """Replace all record batches of a message by one form."""
     for item in fields_of(type(message)):
         value = getattr(message, item.name)
         if item.name == "records":
@@ -234,8 +237,9 @@ def shape_records(message: Any, data: st.DataObject) -> None:
 @every_version
 @careful
 @given(data=st.data())
-def test_messages_are_written_alike(cls: type[Any], version: int, data: st.DataObject) -> None:
-    """Also those that need another version."""
+def test_both_writers_return_the_same_parts_or_error(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     other = data.draw(st.sampled_from([version, version, *versions(cls)]))
     message, common = drawn(data, cls, other)
     shape_records(message, data)
@@ -252,7 +256,7 @@ def test_messages_are_written_alike(cls: type[Any], version: int, data: st.DataO
 
 
 @pytest.mark.parametrize("cls", [ProduceRequest, FetchResponse])
-def test_large_batches_are_passed_on_uncopied(cls: type[Any]) -> None:
+def test_both_writers_do_not_copy_large_batches(cls: type[Any]) -> None:
     large = bytes(COPIED_BYTES_MAX + 1)
     for batch, copied in [(large[1:], True), (large, False)]:
         write = HOT_WRITERS[cls](cls, 12, unused).write
@@ -313,8 +317,7 @@ RARE = [
 
 
 @pytest.mark.parametrize("message", RARE)
-def test_each_rarity_by_itself_is_written_and_read_alike(message: Any) -> None:
-    """Or refused, in the versions that cannot carry it."""
+def test_each_rare_field_is_handled_alike_by_both_codecs(message: Any) -> None:
     cls = type(message)
     for version in versions(cls):
         made = compile_writer(cls, version)[0]
@@ -326,7 +329,7 @@ def test_each_rarity_by_itself_is_written_and_read_alike(message: Any) -> None:
             assert read(frame, 0) == reference(frame, 0)
 
 
-def test_error_codes_are_numbers_to_both() -> None:
+def test_both_writers_accept_error_codes_as_numbers() -> None:
     partition = PartitionProduceResponse(
         index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, base_offset=-1
     )

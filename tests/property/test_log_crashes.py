@@ -1,10 +1,10 @@
-"""A data directory over a disk that forgets: kills between any two effects, and power failures.
+"""A data directory on a disk that loses unsynced writes: kills between any effects, power failures.
 
-Each seed lives several lives. In each, batches are appended to a few logs, flushed, rolled,
-trimmed, truncated and checkpointed, until the process ends at a drawn effect on the disk; then, in
-half of the cases, the power fails too. After every restart each log must hold a prefix of what was
-appended to it that reaches at least to the durable end, byte for byte, with indexes, producers and
-epochs to match; and no log may be called damaged.
+Each seed has several lives. In each, batches are appended to a few logs, flushed, rolled, trimmed,
+truncated and checkpointed, until the process is killed at a drawn effect on the disk; in half of
+the cases the power fails too. After every restart each log must contain a prefix of its appended
+batches that reaches at least to the durable end, byte for byte, with matching indexes, producers
+and epochs; and no log may be reported as damaged.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def a_batch(count: int, sequence: int, size: int, epoch: int) -> ValidBatch:
 
 @dataclass
 class Expected:
-    """What one log must hold: its batches by base offset, and how far they were durable.
+    """The expected contents of a log: its batches by base offset, and its durable end.
 
-    `ever` has every batch there was at an offset: a truncation that was not synced may be undone.
+    `ever` has every batch that was ever at an offset: a truncation that was not synced may be
+    undone.
     """
 
     current: dict[int, bytes] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Expected:
 
 
 class Lives:
-    """One seed."""
+    """The lives of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.disk = SimDisk(Scheduler(seed), "disk")
@@ -91,7 +92,7 @@ class Lives:
                 self.disk.power_loss()
 
     def checked(self, directory: LogDirectory, key: TopicIdPartition) -> Log:
-        """A log as it is found, held against what it may be."""
+        """Open a log and check it against the expected contents."""
         expected = self.expected[key]
         log, found = directory.open_work(key, CONFIG, 0)()
         directory.adopt(key, log)
@@ -116,7 +117,9 @@ class Lives:
         return log
 
     def derived(self, log: Log, expected: Expected, whole: bytes) -> None:
-        """Indexes find every offset, producers and epochs are those of the batches."""
+        """Check that indexes find every offset, and that producers and epochs are those of the
+        batches.
+        """
         for header in batches(whole):
             for offset in (header.base_offset, header.last_offset):
                 if offset >= log.log_start_offset:
@@ -169,7 +172,7 @@ class Lives:
         valid = a_batch(count, sequence, size, 0)
         expected.epoch += self.chance.chance(50)
         epoch = expected.epoch
-        # In the model before on the disk: the process may end in between.
+        # Recorded before the effect on the disk: the process may be killed in between.
         base = log.log_end_offset
         expected.append(base, stamped(valid, base, epoch))
         info = log.append(valid, epoch, 0)
@@ -189,13 +192,13 @@ def read_all(log: Log) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_life_ends_and_every_next_one_begins_with_all_that_was_durable(seed: int):
+def test_after_a_crash_a_log_has_everything_durable(seed: int):
     lives = Lives(seed)
     for _ in range(8):
         lives.life()
 
 
-def test_the_seeds_reach_torn_tails():
+def test_the_seeds_produce_torn_tails():
     assert sum(torn(seed) for seed in range(10)) > 0
 
 

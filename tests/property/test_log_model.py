@@ -1,6 +1,6 @@
-"""A log against a list: whatever is done to it, it holds what the list holds.
+"""A log against a list of values: after any operations both have the same contents.
 
-The process may be killed at any moment, in the middle of its last write; the page cache lives on.
+The process may be killed at any moment, also during its last write; the page cache survives.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class LogMachine(RuleBasedStateMachine):
         self.disk.locks.clear()
         self.open()
         if self.log.log_end_offset > len(self.values):
-            # Records were deleted before they were durable, and more is lost than was deleted.
+            # Records were deleted before they were durable; more records are lost than deleted.
             assert self.log.log_end_offset == self.start
             self.values += [b""] * (self.start - len(self.values))
         assert self.log.log_end_offset == len(self.values)

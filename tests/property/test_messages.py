@@ -1,5 +1,4 @@
-"""Any message of any version is read back as it was written, and no damage to it goes further than
-a `ProtocolError`."""
+"""Messages of any version are read as written, and damaged ones raise only `ProtocolError`."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ quick = settings(
 
 
 def plain(value: Any) -> Any:
-    """The same value with spans of the frame replaced by their bytes, to compare."""
+    """Return the value with ranges of the frame replaced by their bytes, for comparison."""
     if isinstance(value, ByteRange):
         return bytes(value)
     if isinstance(value, list):
@@ -46,7 +45,9 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
 @quick
 @given(data=st.data())
-def test_what_is_written_is_read_back(cls: type[Any], version: int, data: st.DataObject) -> None:
+def test_a_message_is_read_as_it_was_written(
+    cls: type[Any], version: int, data: st.DataObject
+) -> None:
     message = data.draw(messages(cls, version))
     frame = encode_bytes(message, version)
     assert plain(decode(cls, version, frame)) == plain(message)
@@ -56,7 +57,7 @@ def test_what_is_written_is_read_back(cls: type[Any], version: int, data: st.Dat
 @pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
 @quick
 @given(data=st.data())
-def test_every_truncation_is_a_protocol_error(
+def test_a_truncated_message_is_a_protocol_error(
     cls: type[Any], version: int, data: st.DataObject
 ) -> None:
     frame = encode_bytes(data.draw(messages(cls, version)), version)
@@ -68,7 +69,7 @@ def test_every_truncation_is_a_protocol_error(
 @pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
 @quick
 @given(data=st.data())
-def test_damage_is_read_or_refused_and_nothing_else(
+def test_a_damaged_message_is_read_or_is_a_protocol_error(
     cls: type[Any], version: int, data: st.DataObject
 ) -> None:
     frame = bytearray(encode_bytes(data.draw(messages(cls, version)), version))
@@ -86,7 +87,7 @@ def test_damage_is_read_or_refused_and_nothing_else(
 @pytest.mark.parametrize(("cls", "version"), EVERY_VERSION)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(frame=st.binary(max_size=120))
-def test_noise_is_read_or_refused_and_nothing_else(
+def test_random_bytes_are_read_or_are_a_protocol_error(
     cls: type[Any], version: int, frame: bytes
 ) -> None:
     with contextlib.suppress(ProtocolError):

@@ -1,4 +1,4 @@
-"""Our bytes are kafka-python's bytes, for every message and version that it has too."""
+"""Every message and version that kafka-python has too is encoded to the same bytes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from odradek.protocol.codec import encode_bytes
 from odradek.protocol.schema import ArrayOf, StructOf, fields_of
 
 with warnings.catch_warnings():
-    # It reads its schemas in a way that Python has deprecated.
+    # kafka-python reads its schemas in a deprecated way.
     warnings.simplefilter("ignore", DeprecationWarning)
     MODULES = [
         importlib.import_module(f"kafka.protocol.{name}")
         for name in ("admin", "consumer", "metadata", "producer")
     ]
 NAMES = {"enable_2pc": "enable2_pc"}
-# There they are sets under another name: compared in their default only.
+# kafka-python has sets under another name: only their defaults are compared.
 BITFIELDS = (
     "topic_authorized_operations",
     "cluster_authorized_operations",
@@ -32,7 +32,7 @@ BITFIELDS = (
 
 
 def theirs(name: str) -> Any:
-    """kafka-python's class of a message, or None."""
+    """Return kafka-python's class of a message, or None."""
     for module in MODULES:
         if hasattr(module, name):
             return getattr(module, name)
@@ -50,7 +50,7 @@ SHARED = [
 
 
 def converted(message: Any, container: Any, version: int) -> Any:
-    """The same message as an object of theirs, without tagged fields at their defaults."""
+    """Return a message as kafka-python's object, without tagged fields at their defaults."""
     given: dict[str, Any] = {}
     for item in fields_of(type(message)):
         value = getattr(message, item.name)
@@ -71,7 +71,7 @@ def converted(message: Any, container: Any, version: int) -> Any:
     return container(version=version, **given)
 
 
-def test_they_have_all_of_our_messages() -> None:
+def test_kafka_python_has_all_of_our_messages() -> None:
     missing = [api.name for api in MESSAGES.values() if theirs(api.request.__name__) is None]
     assert missing == []
 
@@ -84,7 +84,9 @@ def test_they_have_all_of_our_messages() -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())
-def test_equal_bytes(ours: type[Any], container: Any, version: int, data: st.DataObject) -> None:
+def test_a_message_has_the_bytes_of_kafka_python(
+    ours: type[Any], container: Any, version: int, data: st.DataObject
+) -> None:
     message = data.draw(messages(ours, version))
     their_message = converted(message, container, version)
     assert encode_bytes(message, version) == bytes(their_message.encode(version=version))

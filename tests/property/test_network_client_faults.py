@@ -1,5 +1,6 @@
-"""Whatever happens to connections and brokers: every request ends once, no answer goes astray, and
-the client is as good as new afterwards.
+"""Under any faults of connections and brokers every request of a client ends exactly once.
+
+No response reaches another request, and afterwards the client works as before.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CHOPPY = Link(capacity=2000, chop_rate=300, slow_rate=100)
 
 
 class Storm:
-    """Requests with names of their own, and faults, in an order that the seed chooses."""
+    """Named requests and faults, in an order drawn from the seed."""
 
     def __init__(self, seed: int) -> None:
         self.cluster = ScriptedCluster(BROKERS, seed=seed, link=CHOPPY)
@@ -50,7 +51,7 @@ class Storm:
         return self.chance.pick((answer,) * 30 + (SILENT, CLOSE))
 
     def ask(self) -> None:
-        """Which topic is asked about tells the request; sometimes another follows its answer."""
+        """Send a request, identified by its topic; sometimes its response causes another one."""
         name = f"topic-{len(self.asked)}"
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name)] * self.chance.between(1, 30)
@@ -70,7 +71,7 @@ class Storm:
         self.asked.append(self.client.send(node_id, request, ended, timeout_ms=timeout_ms))
 
     def hurt(self) -> None:
-        """One of the things that happen."""
+        """Cause one fault."""
         connections = self.cluster.fabric.connections()
         broker = self.chance.between(1, BROKERS)
         if connections and self.chance.chance(600):
@@ -107,7 +108,7 @@ class Storm:
         self.cluster.until(lambda: len(self.ended) == len(self.asked))
 
     def check(self, node_id: int) -> None:
-        """The node answers, as if nothing had been."""
+        """Send a request that the node must answer."""
         calls = [
             self.side.do(
                 lambda: self.client.send(node_id, MetadataRequest(topics=[]), self.ended.append)
@@ -133,7 +134,7 @@ def test_every_request_ends_once_and_the_client_recovers(seed: int) -> None:
     assert storm.side.timer.size == 0
 
 
-def test_the_same_seed_is_the_same_storm() -> None:
+def test_the_same_seed_gives_the_same_events() -> None:
     digests = set()
     for _ in range(2):
         storm = Storm(7)

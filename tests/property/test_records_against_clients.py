@@ -1,4 +1,4 @@
-"""Batches of kafka-python and aiokafka are read by ours, and ours by theirs."""
+"""Batches of kafka-python and aiokafka are read here, and batches made here by them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
 
 with warnings.catch_warnings():
-    # It reads its schemas in a way that Python has deprecated.
+    # kafka-python reads its schemas in a deprecated way.
     warnings.simplefilter("ignore", DeprecationWarning)
     kafka_python = importlib.import_module("kafka.record")
     KafkaPythonBuilder = importlib.import_module(
@@ -70,12 +70,12 @@ def check_theirs(reader: Any, content: list[Row], codec: int) -> None:
 
 
 @given(timed_rows, codecs)
-def test_we_read_aiokafka(content: list[Row], codec: int) -> None:
+def test_a_batch_of_aiokafka_is_read(content: list[Row], codec: int) -> None:
     check_reading(theirs(AiokafkaBuilder, content, codec), content)
 
 
 @given(timed_rows, codecs)
-def test_aiokafka_reads_us(content: list[Row], codec: int) -> None:
+def test_aiokafka_reads_a_batch(content: list[Row], codec: int) -> None:
     check_theirs(AiokafkaRecords, content, codec)
 
 
@@ -85,24 +85,25 @@ def test_aiokafka_reads_us(content: list[Row], codec: int) -> None:
     [(AiokafkaBuilder, AiokafkaRecords), (KafkaPythonBuilder, kafka_python.MemoryRecords)],
     ids=["aiokafka", "kafka-python"],
 )
-def test_odd_records_there_and_back(builder: Any, reader: Any, codec: CompressionType) -> None:
+def test_unusual_records_are_read_by_both_clients(
+    builder: Any, reader: Any, codec: CompressionType
+) -> None:
     check_reading(theirs(builder, ODD_ROWS, codec), ODD_ROWS)
     check_theirs(reader, ODD_ROWS, codec)
 
 
 @given(timed_rows, codecs)
-def test_we_read_kafka_python(content: list[Row], codec: int) -> None:
+def test_a_batch_of_kafka_python_is_read(content: list[Row], codec: int) -> None:
     check_reading(theirs(KafkaPythonBuilder, content, codec), content)
 
 
 @given(timed_rows, codecs)
-def test_kafka_python_reads_us(content: list[Row], codec: int) -> None:
+def test_kafka_python_reads_a_batch(content: list[Row], codec: int) -> None:
     check_theirs(kafka_python.MemoryRecords, content, codec)
 
 
 @given(timed_rows)
-def test_uncompressed_batches_are_the_same_bytes(content: list[Row]) -> None:
-    """Up to what each puts where a broker stamps: offset (0) and leader epoch."""
+def test_an_uncompressed_batch_has_the_same_bytes_but_for_the_stamp(content: list[Row]) -> None:
     ours = build(content)
     for builder in (AiokafkaBuilder, KafkaPythonBuilder):
         assert theirs(builder, content, CompressionType.NONE)[16:] == ours[16:]

@@ -1,4 +1,4 @@
-"""Records and batches: round trips, agreement of the three readers, and bad bytes."""
+"""Records and batches: round trips, agreement of the three readers, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(batch: bytes) -> list[Row]:
 
 
 @given(rows, codecs, st.integers(0, 2**40))
-def test_what_is_built_is_read(content: list[Row], codec: int, base_offset: int) -> None:
+def test_a_built_batch_is_read_back(content: list[Row], codec: int, base_offset: int) -> None:
     batch = build(content, codec, base_offset=base_offset)
     header = RecordBatchHeader(batch, 0)
     assert read(batch) == content
@@ -41,7 +41,7 @@ def test_what_is_built_is_read(content: list[Row], codec: int, base_offset: int)
 
 
 @given(rows)
-def test_the_builder_knows_its_size(content: list[Row]) -> None:
+def test_the_builders_size_is_that_of_the_batch(content: list[Row]) -> None:
     builder = RecordBatchBuilder()
     for key, value, headers, at in content:
         size = builder.append(key, value, headers, at)
@@ -49,7 +49,7 @@ def test_the_builder_knows_its_size(content: list[Row]) -> None:
 
 
 @given(rows, codecs)
-def test_the_broker_accepts_it_unchanged(content: list[Row], codec: int) -> None:
+def test_a_built_batch_is_accepted_unchanged(content: list[Row], codec: int) -> None:
     batch = build(content, codec)
     verdict = validate(ByteRange(b"?" + batch, 1, len(batch) + 1), RULES, 0)
     assert isinstance(verdict, ValidBatch)
@@ -70,7 +70,7 @@ def integers(content: bytes) -> list[int]:
 
 
 def rows_of(columns: RecordColumns) -> list[Row]:
-    """The columns through Arrow, back into rows."""
+    """Convert the columns to rows through Arrow."""
     keys = binary(columns.key.finish(), pa.binary())
     values = binary(columns.value.finish(), pa.binary())
     pairs = pa.StructArray.from_arrays(
@@ -101,7 +101,7 @@ def rows_of(columns: RecordColumns) -> list[Row]:
 
 
 @given(st.lists(st.tuples(rows, codecs), min_size=1, max_size=3))
-def test_columns_hold_the_same_records(parts: list[tuple[list[Row], int]]) -> None:
+def test_columns_contain_the_same_records(parts: list[tuple[list[Row], int]]) -> None:
     columns = RecordColumns()
     offset = 0
     for content, codec in parts:
@@ -120,7 +120,9 @@ def test_columns_hold_the_same_records(parts: list[tuple[list[Row], int]]) -> No
 
 
 @given(rows, st.integers(0, 25), st.integers(0, 25))
-def test_columns_of_a_range_of_offsets(content: list[Row], first: int, end: int) -> None:
+def test_columns_of_an_offset_range_contain_only_its_records(
+    content: list[Row], first: int, end: int
+) -> None:
     columns = RecordColumns()
     batch = build(content, base_offset=3)
     columns.append_batch(batch, RecordBatchHeader(batch, 0), first, end)
@@ -130,7 +132,7 @@ def test_columns_of_a_range_of_offsets(content: list[Row], first: int, end: int)
 
 
 def outcome(batch: bytes, rules: BatchRules = RULES) -> ValidBatch | InvalidBatch:
-    """The verdict: whatever the bytes, there is one."""
+    """Validate a batch; there is a result for any bytes."""
     return validate(ByteRange(batch, 0, len(batch)), rules, 0)
 
 
@@ -157,7 +159,7 @@ def read_all_ways(section: bytes, count: int, base_timestamp: int) -> list[bool]
 
 
 @given(batches(), st.data())
-def test_every_truncation_is_refused(batch: bytes, data: st.DataObject) -> None:
+def test_a_truncated_batch_is_refused(batch: bytes, data: st.DataObject) -> None:
     kept = data.draw(st.integers(0, len(batch) - 1))
     assert isinstance(outcome(batch[:kept]), InvalidBatch)
     assert list(record_batch.batches(batch[:kept])) == []
@@ -165,24 +167,25 @@ def test_every_truncation_is_refused(batch: bytes, data: st.DataObject) -> None:
 
 @settings(max_examples=300)
 @given(batches(), st.data())
-def test_every_flipped_bit_is_found_or_outside_the_crc(batch: bytes, data: st.DataObject) -> None:
+def test_a_flipped_bit_is_found_unless_outside_the_crc(batch: bytes, data: st.DataObject) -> None:
     bit = data.draw(st.integers(0, 8 * len(batch) - 1))
     broken = bytearray(batch)
     broken[bit // 8] ^= 1 << bit % 8
     verdict = outcome(bytes(broken))
     if isinstance(verdict, ValidBatch):
-        assert 12 <= bit // 8 < 16  # the leader epoch, which the leader overwrites
+        assert 12 <= bit // 8 < 16  # The leader epoch, which the leader overwrites.
     else:
         assert verdict.error in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD) or (
-            # before the CRC is looked at: the size, and the codec of an old Produce
+            # Checked before the CRC: the size, and the codec of an old Produce.
             verdict.error == ErrorCode.MESSAGE_TOO_LARGE and 8 <= bit // 8 < 12
         )
 
 
 @settings(max_examples=300)
 @given(batches(), st.data())
-def test_a_true_crc_over_broken_bytes_raises_nothing(batch: bytes, data: st.DataObject) -> None:
-    """Behind a CRC that is right, any byte may be anything: verdicts only, and readers agree."""
+def test_invalid_bytes_with_a_valid_crc_raise_nothing_and_readers_agree(
+    batch: bytes, data: st.DataObject
+) -> None:
     broken = bytearray(batch)
     for _ in range(data.draw(st.integers(1, 4))):
         broken[data.draw(st.integers(21, len(batch) - 1))] = data.draw(st.integers(0, 255))
@@ -200,13 +203,13 @@ def test_a_true_crc_over_broken_bytes_raises_nothing(batch: bytes, data: st.Data
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200), st.integers(0, 5), st.integers(-(2**63), 2**63 - 1))
-def test_random_sections_raise_nothing_else(section: bytes, count: int, base: int) -> None:
+def test_random_sections_raise_only_invalid_records(section: bytes, count: int, base: int) -> None:
     summary, decoded, _ = read_all_ways(section, count, base)
-    assert decoded or not summary  # decoding allows gaps in the offsets, walking does not
+    assert decoded or not summary  # A cursor accepts gaps in the offsets, `check_records` does not.
 
 
 @given(rows, st.data())
-def test_the_readers_agree_on_broken_sections(content: list[Row], data: st.DataObject) -> None:
+def test_the_readers_agree_on_damaged_sections(content: list[Row], data: st.DataObject) -> None:
     section = bytearray(build(content)[61:])
     at = data.draw(st.integers(0, len(section) - 1))
     section[at] = data.draw(st.integers(0, 255))
@@ -216,7 +219,7 @@ def test_the_readers_agree_on_broken_sections(content: list[Row], data: st.DataO
 
 
 @given(st.binary(max_size=200))
-def test_iteration_over_anything_ends(junk: bytes) -> None:
+def test_iteration_over_random_bytes_ends(junk: bytes) -> None:
     with contextlib.suppress(CorruptBatch):
         for header in record_batch.batches(junk):
             assert header.end <= len(junk)

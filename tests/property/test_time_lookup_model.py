@@ -1,8 +1,8 @@
-"""Finding records by time in a log, against a list of all its records.
+"""Finding records by timestamp in a log, against a list of all its records.
 
-Timestamps ascend, fall, stand still or are missing; segments and index intervals are small, so that
-a log of a few dozen batches has several of each; the log is opened again from what is on the disk,
-and compacted, which may leave batches without records that still have the largest timestamp.
+Timestamps ascend, fall, stay equal or are missing; segments and index intervals are small, so that
+a log of a few dozen batches has several of each. The log is reopened from disk and compacted, which
+may leave batches without records that still have the largest timestamp.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ STEPS = st.lists(
     max_size=60,
 )
 Rows = list[tuple[int, int]]
-"""(timestamp, offset), by offset."""
+"""(timestamp, offset) pairs, ordered by offset."""
 
 
 class Life:
-    """A log that is written to, and what it was opened on."""
+    """A log, and the disk it was opened on."""
 
     def __init__(self) -> None:
         self.disk = MemoryDisk()
@@ -94,7 +94,7 @@ class Life:
 
 
 def contents(log: Log) -> tuple[Rows, list[int]]:
-    """Every record's time and offset, and the offsets at which batches end."""
+    """Return every record's timestamp and offset, and the offsets at which batches end."""
     rows: Rows = []
     ends = [0]
     for segment in log.segments.each():
@@ -132,7 +132,7 @@ def check(log: Log, number: int) -> None:
 
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(before=STEPS, compacted=st.booleans(), after=STEPS, opened=st.booleans())
-def test_by_time_a_log_finds_what_a_list_finds(
+def test_a_lookup_by_time_finds_the_record_that_a_list_search_finds(
     before: list[tuple[str, list[int], bytes, int]],
     compacted: bool,
     after: list[tuple[str, list[int], bytes, int]],

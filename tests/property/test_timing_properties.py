@@ -1,4 +1,4 @@
-"""The timer against a sorted list, the purgatory against plain sets, for arbitrary histories."""
+"""The timer against a sorted list and the purgatory against plain sets, for random histories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS = settings(
     max_examples=150, stateful_step_count=60, deadline=None, derandomize=True, database=None
 )
 
-# Every level has its share, up to a year; and the edges of the ticks and turns of the first four.
+# Delays of every level, up to a year, and the limits of ticks and intervals of the first four.
 DELAYS = st.one_of(
     st.integers(0, 45),
     st.integers(380, 420),
@@ -26,7 +26,7 @@ TASKS = st.integers(0, 11)
 
 
 class Task(TimerTask):
-    """Writes its name into `ran`, then does what it was given to do."""
+    """Records its name in `ran`, then calls a function."""
 
     def __init__(self, name: int, ran: list[int]) -> None:
         super().__init__(0)
@@ -39,7 +39,7 @@ class Task(TimerTask):
 
 
 class TimerAgainstSortedList(RuleBasedStateMachine):
-    """The model: name -> deadline of what is scheduled, rounded down to the tick."""
+    """The model maps the name of each scheduled task to its deadline, rounded down to the tick."""
 
     @initialize(
         start_ms=st.integers(0, 2**42),
@@ -75,7 +75,7 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
         self, name: int, victim: int, other: int, delay_ms: int
     ) -> None:
         def then() -> None:
-            # One that is added again while it is still due keeps its turn, and runs only then.
+            # A task that is added again while due keeps its place among the due ones.
             self.added.pop(name, None)
             assert self.tasks[victim].cancel() == self.is_pending(victim)
             self.model.pop(victim, None)
@@ -88,7 +88,7 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
         self.tasks[name].then = then
 
     def is_pending(self, name: int) -> bool:
-        """Within a round: added in it, or from before and not run yet."""
+        """True within a round for tasks added in it or not run yet."""
         return name in self.added or (name in self.model and name not in self.ran)
 
     @rule(jump_ms=DELAYS)
@@ -109,7 +109,7 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
         due = {name for name, deadline in before.items() if deadline <= self.now_ms}
         count = self.timer.advance_clock(self.now_ms)
         assert count == len(self.ran) == len(set(self.ran))
-        # What did not run of what was due was cancelled by a task that ran before it.
+        # Due tasks that did not run were cancelled by a task that ran before them.
         assert set(self.ran) <= due
         assert all(name not in self.model for name in due - set(self.ran))
         deadlines = [before[name] for name in self.ran]
@@ -121,7 +121,7 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
 
     @rule()
     def drain(self) -> None:
-        """An owner loop reaches every deadline in at most one wake-up per task and level."""
+        """Drive the timer: each deadline takes at most one wake-up per task and level."""
         for task in self.tasks:
             task.then = lambda: None
         wakeups = 0
@@ -162,7 +162,7 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
 
 
 class Operation(DelayedOperation):
-    """Completes when all its flags are up."""
+    """Completes when all its flags are set."""
 
     def __init__(self, delay_ms: int, flags: set[int], up: set[int]) -> None:
         super().__init__(delay_ms)
@@ -183,7 +183,7 @@ FLAGS = st.integers(0, 5)
 
 
 class PurgatoryAgainstSets(RuleBasedStateMachine):
-    """Operations wait for flags, and watch the flags they wait for."""
+    """Operations wait for flags, and watch those flags."""
 
     @initialize(purge_interval=st.sampled_from([0, 3, 1000]), shards=st.sampled_from([1, 4]))
     def begin(self, purge_interval: int, shards: int) -> None:
@@ -220,7 +220,7 @@ class PurgatoryAgainstSets(RuleBasedStateMachine):
     def force(self, data: st.DataObject) -> None:
         operation = data.draw(st.sampled_from(self.everyone))
         if not operation.is_completed and operation not in self.waiting:
-            return  # it was handed over by cancel_for_key
+            return  # It was returned by cancel_for_key.
         assert operation.force_complete() == (operation in self.waiting)
         self.waiting.pop(operation, None)
 
@@ -229,7 +229,7 @@ class PurgatoryAgainstSets(RuleBasedStateMachine):
         cancelled = self.purgatory.cancel_for_key(flag)
         assert set(cancelled) == {op for op in self.waiting if flag in op.flags}
         for operation in cancelled:
-            # They stay in the lists of their other keys, as in Kafka, until they are completed.
+            # They stay in the lists of their other keys until they complete, as in Kafka.
             del self.waiting[operation]
             operation.force_complete()
 
