@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from odradek import TopicPartition
 from odradek.client.errors import ApiTimeout, OffsetOutOfRange
+from odradek.config.consumer import ConsumerConfig
 from odradek.spark.connections import FetchOptions, lent_consumer
 from odradek.spark.offsets import Offsets
 from odradek.spark.options import ClientOptions
 from odradek.spark.topics import NO_OFFSET, Topics
 
 ABOUT_ONE_BATCH_BYTES = 65_536
-ALL_BYTES = 52_428_800
 
 
 def align(topics: Topics, begin: Offsets, heads: Offsets, span_ms: int) -> Offsets:
@@ -69,7 +69,10 @@ def first_timestamps(
     """The timestamp of the next record of each partition that has one."""
     found: dict[TopicPartition, int] = {}
     one_batch = FetchOptions(
-        client, read_committed=False, max_bytes=ALL_BYTES, max_partition_bytes=ABOUT_ONE_BATCH_BYTES
+        client,
+        read_committed=False,
+        max_bytes=ConsumerConfig.fetch_max_bytes.default,
+        max_partition_bytes=ABOUT_ONE_BATCH_BYTES,
     )
     with lent_consumer(one_batch) as consumer:
         consumer.assign({p: (begin, heads[p]) for p, begin in waiting.items()})

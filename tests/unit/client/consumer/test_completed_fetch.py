@@ -362,6 +362,6 @@ def test_compact_drops_the_rest_of_the_response() -> None:
     at = Position(ORDERS)
     at.offset = 1
     data = first + second + first
-    fetch = CompletedFetch(at, data, len(first), len(first) + len(second), 2)
+    fetch = CompletedFetch(at, data, len(first), len(first) + len(second), 2, None, True)
     fetch.compact()
     assert values(fetch) == [b"b"]

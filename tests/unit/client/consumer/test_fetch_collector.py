@@ -44,14 +44,14 @@ class Collecting:
         data = stamp(data, 0, first, epoch) + data[16:]
         if damaged:
             data = data[:-1] + b"\x01"
-        fetch = CompletedFetch(position, data, 0, len(data), first + count)
+        fetch = CompletedFetch(position, data, 0, len(data), first + count, None, True)
         self.incoming.append(fetch)
         return fetch
 
     def fail(self, position: Position, offset: int, error: KafkaError | None) -> list[str]:
         """Queue a failure; the list records when it is reached."""
         turns: list[str] = []
-        fetch = CompletedFetch(position, b"", 0, 0, offset)
+        fetch = CompletedFetch(position, b"", 0, 0, offset, None, True)
 
         def failure() -> KafkaError | None:
             turns.append("turn")

@@ -211,8 +211,8 @@ class CompletedFetch:
         start: i64,
         end: i64,
         next_offset: i64,
-        aborted: Sequence[AbortedTransaction] | None = None,
-        check_crcs: bool = True,
+        aborted: Sequence[AbortedTransaction] | None,
+        check_crcs: bool,
     ) -> None:
         self.position = position
         self.generation: i64 = position.generation

@@ -77,7 +77,7 @@ class DeferredErrors:
             self._post(decide)
             return error
 
-        fetch = CompletedFetch(position, b"", 0, 0, state.fetch.offset)
+        fetch = CompletedFetch(position, b"", 0, 0, state.fetch.offset, None, False)
         fetch.failure = take
         self._incoming.append(fetch)
         self._arrived()
