@@ -135,26 +135,26 @@ def consumer_arguments(
 
 
 def error_handler(
-    wanted: OnDecodeError,
+    handler: OnDecodeError,
 ) -> tuple[Callable[[DecodeError], object] | None, str | None]:
     """Return the handler of records that cannot be decoded, and the dead letter topic; (None, None)
     raises.
     """
-    if wanted == "raise":
+    if handler == "raise":
         return None, None
-    if wanted == "skip":
+    if handler == "skip":
         return lambda error: log.warning("%s", error), None
-    if isinstance(wanted, str) and wanted.startswith(TO_TOPIC) and wanted != TO_TOPIC:
-        topic = wanted.removeprefix(TO_TOPIC)
+    if isinstance(handler, str) and handler.startswith(TO_TOPIC) and handler != TO_TOPIC:
+        topic = handler.removeprefix(TO_TOPIC)
         problem = name_problem(topic)
         if problem is not None:  # Checked now: else the first dead letter would find out.
-            raise ConfigError(f"on_decode_error is {wanted!r}. {problem}")
+            raise ConfigError(f"on_decode_error is {handler!r}. {problem}")
         return None, topic
-    if callable(wanted):
-        return wanted, None
+    if callable(handler):
+        return handler, None
     raise ConfigError(
         f"on_decode_error is 'raise', 'skip', '{TO_TOPIC}' with the name of a topic, or a function,"
-        f" not {wanted!r}"
+        f" not {handler!r}"
     )
 
 

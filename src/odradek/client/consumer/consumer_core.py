@@ -302,11 +302,11 @@ class ConsumerCore:
         for partition in partitions:
             self.subscriptions.request_reset(partition, reset)
 
-    def move_back(self, places: Iterable[tuple[Position, int, int]]) -> None:
+    def move_back(self, positions: Iterable[tuple[Position, int, int]]) -> None:
         """Move positions back to before records that do not count as returned
         (`FetchCollector.undo`).
         """
-        for position, offset, epoch in places:
+        for position, offset, epoch in positions:
             state = self.subscriptions.get(position.topic_partition)
             if state is not None and state.position is position and offset >= 0:
                 state.seek_unvalidated(FetchPosition(offset, epoch))

@@ -167,13 +167,15 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
 
 
 def dead_letters(
-    made: ConsumerArguments, producer: Callable[[dict[str, Any]], DeadLetterProducer]
+    arguments: ConsumerArguments, producer: Callable[[dict[str, Any]], DeadLetterProducer]
 ) -> DeadLetters | None:
     """Return the dead letters of a consumer, None if it has no dead letter topic. `producer` makes
     the API's producer.
     """
-    topic = made.dead_letter_topic
-    return None if topic is None else DeadLetters(topic, producer(producer_settings(made.config)))
+    topic = arguments.dead_letter_topic
+    return (
+        None if topic is None else DeadLetters(topic, producer(producer_settings(arguments.config)))
+    )
 
 
 def producer_settings(config: ConsumerConfig) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class MissingTopics:
         self._since_ms: dict[str | TopicPartition, int] = {}
         self._reported_version: dict[str, int] = {}
         self._reported: deque[tuple[str, KafkaError]] = deque(maxlen=MAX_REPORTED)
-        self._wanted: frozenset[str] = frozenset()
+        self._subscribed: frozenset[str] = frozenset()
         self._unwanted: frozenset[str] = frozenset()
         """Topics that the application no longer wants and whose metadata is still needed."""
         self._alarm = Alarm(engine.timer, self.check)
@@ -60,11 +60,11 @@ class MissingTopics:
     def subscription_changed(self) -> list[KafkaError]:
         """Take the new subscription; return the errors that are no longer to be raised."""
         subscriptions = self._subscriptions
-        wanted = subscriptions.subscription
+        subscribed = subscriptions.subscription
         if subscriptions.type is SubscriptionType.USER_ASSIGNED:
-            wanted = subscriptions.metadata_topics
-        self._unwanted = (self._unwanted | self._wanted) - wanted
-        self._wanted = wanted
+            subscribed = subscriptions.metadata_topics
+        self._unwanted = (self._unwanted | self._subscribed) - subscribed
+        self._subscribed = subscribed
         void = [error for topic, error in self._reported if topic in self._unwanted]
         self._reported = deque(
             (reported for reported in self._reported if reported[1] not in void), MAX_REPORTED
@@ -114,8 +114,8 @@ class MissingTopics:
         return found
 
     def _no_cluster(self) -> KafkaError:
-        trouble = self._engine.metadata.last_error
-        why = f": {trouble}" if trouble else f". What to do: {Disconnected.advice}"
+        last_error = self._engine.metadata.last_error
+        why = f": {last_error}" if last_error else f". What to do: {Disconnected.advice}"
         return Disconnected(f"no broker was reached within {self._timeout_ms} ms{why}")
 
     def _unknown(self, what: str | TopicPartition) -> KafkaError:

@@ -246,10 +246,10 @@ class PollLoop:
         """
         letters = self.dead_letters
         try:
-            made = use()
+            result = use()
             if letters is not None:
                 await letters.publish(letters.column_letters)
-            return made
+            return result
         except BaseException:
             if letters is not None:
                 letters.column_letters.clear()  # They come again with their rows.
@@ -276,9 +276,9 @@ class PollLoop:
 
     async def _rewind(self) -> None:
         """Move the positions back: the records collected do not count as returned."""
-        places = self.collector.undo()
-        if places and self._driver.running:
-            await self._driver.call(lambda: self._core.move_back(places))
+        positions = self.collector.undo()
+        if positions and self._driver.running:
+            await self._driver.call(lambda: self._core.move_back(positions))
             self.collector.refresh()
 
     def _clear(self) -> None:

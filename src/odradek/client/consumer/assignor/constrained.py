@@ -14,7 +14,7 @@ remaining partitions gives them to the members below their quota.
 Partitions that a member owned beyond its quota are revoked. One that another member then gets
 moves, which the cooperative assignor must know (`moving`).
 
-Kafka: `AbstractStickyAssignor.ConstrainedAssignmentBuilder`.
+In Kafka: AbstractStickyAssignor's ConstrainedAssignmentBuilder.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Cost: before each partition, Java checks whether all is balanced and looks at ev
 every member. Here the check is per topic - the largest owner against the smallest member that could
 take one more - and only after a move, beginning with the topic that was unbalanced last.
 
-Kafka: `AbstractStickyAssignor.GeneralAssignmentBuilder`.
+In Kafka: AbstractStickyAssignor's GeneralAssignmentBuilder.
 """
 
 from __future__ import annotations

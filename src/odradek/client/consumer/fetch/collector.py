@@ -110,11 +110,11 @@ class FetchCollector:
         """
         self.polls += 1
         while len(into) < limit:
-            wanted: i64 = limit - len(into)
+            count_left: i64 = limit - len(into)
             fetch = self._current
             if fetch is None or fetch.index >= fetch.count:
                 try:
-                    fetch = self._ready_fetch(wanted, not into)
+                    fetch = self._ready_fetch(count_left, not into)
                 except Exception:
                     if not into:
                         raise
@@ -123,7 +123,7 @@ class FetchCollector:
                     return
                 self._current = fetch
             self._note_position(fetch)
-            end = min(fetch.index + wanted, fetch.count)
+            end = min(fetch.index + count_left, fetch.count)
             into.extend(fetch.records[fetch.index : end])
             fetch.index = end
             fetch.position.offset = fetch.records[end - 1].offset + 1

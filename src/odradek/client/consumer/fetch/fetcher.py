@@ -138,12 +138,12 @@ class FetchResponseHandler:
             self._metadata.update_leaders(changes, nodes)
 
     @staticmethod
-    def _is_current(state: PartitionState, wanted: PartitionFetch) -> bool:
+    def _is_current(state: PartitionState, fetch: PartitionFetch) -> bool:
         """True if the result still belongs to the offset that is fetched next."""
         return (
             state.state is FetchState.FETCHING
             and not state.deferred
-            and state.fetch.offset == wanted.fetch_offset
+            and state.fetch.offset == fetch.fetch_offset
         )
 
     def _take_data(self, state: PartitionState, data: PartitionData) -> None:
@@ -326,36 +326,36 @@ class Fetcher(ConnectionListener):
         if not self._engine.client.ready(node.session.node_id):
             return True
         image = self._engine.metadata.image
-        wanted: RequestedPartitions = {}
+        to_fetch: RequestedPartitions = {}
         for state in states:
             topic = image.topics.get(state.topic_partition.topic)
-            wanted[state.topic_partition] = PartitionFetch(
+            to_fetch[state.topic_partition] = PartitionFetch(
                 ZERO_UUID if topic is None else topic.topic_id,
                 state.fetch.offset,
                 config.max_partition_fetch_bytes,
                 state.leader.epoch,
                 state.fetch.offset_epoch,
             )
-        unnamed = any(one.topic_id == ZERO_UUID for one in wanted.values())
+        unnamed = any(one.topic_id == ZERO_UUID for one in to_fetch.values())
         max_bytes = min(config.fetch_max_bytes, room)
         session = node.session
-        node.requested = wanted
+        node.requested = to_fetch
         self._engine.client.send(
             session.node_id,
             RequestBuilder(
                 FetchRequest,
-                lambda version: self._request(session, wanted, max_bytes, version),
+                lambda version: self._request(session, to_fetch, max_bytes, version),
                 max_version=LAST_VERSION_BY_NAME if unnamed else 32767,
             ),
-            lambda call: self._fetch_ended(node, wanted, call),
+            lambda call: self._fetch_ended(node, to_fetch, call),
         )
         return True
 
     def _request(
-        self, session: FetchSession, wanted: RequestedPartitions, max_bytes: int, version: int
+        self, session: FetchSession, to_fetch: RequestedPartitions, max_bytes: int, version: int
     ) -> FetchRequest:
         config = self._config
-        topics, forgotten = session.next_request(wanted, version)
+        topics, forgotten = session.next_request(to_fetch, version)
         return FetchRequest(
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,

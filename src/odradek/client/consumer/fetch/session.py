@@ -75,43 +75,43 @@ class FetchSession:
         return self.epoch == NEW
 
     def next_request(
-        self, wanted: Mapping[TopicPartition, PartitionFetch], version: int
+        self, to_fetch: Mapping[TopicPartition, PartitionFetch], version: int
     ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         """Return the topics to name in the next fetch of this version, and the topics to forget, so
-        that the broker fetches exactly `wanted`.
+        that the broker fetches exactly `to_fetch`.
         """
         by_id = version > LAST_VERSION_BY_NAME
         if version < FIRST_VERSION_WITH_FETCHED_EPOCH:
-            wanted = {p: w._replace(last_fetched_epoch=-1) for p, w in wanted.items()}
+            to_fetch = {p: w._replace(last_fetched_epoch=-1) for p, w in to_fetch.items()}
         if by_id != self._by_id:
             self.reset()
         self._by_id = by_id
         known = {} if self.is_full else self.partitions
-        named = {p: w for p, w in wanted.items() if known.get(p) != w}
+        named = {p: w for p, w in to_fetch.items() if known.get(p) != w}
         forgotten = {
             p: w
             for p, w in known.items()
-            if p not in wanted or wanted[p].topic_id.int != w.topic_id.int
+            if p not in to_fetch or to_fetch[p].topic_id.int != w.topic_id.int
         }
-        self.partitions = dict(wanted)
-        self._names = {w.topic_id.int: p.topic for p, w in wanted.items()}
+        self.partitions = dict(to_fetch)
+        self._names = {w.topic_id.int: p.topic for p, w in to_fetch.items()}
         return self._fetch_topics(named), self._forgotten_topics(forgotten)
 
     def _fetch_topics(self, named: Mapping[TopicPartition, PartitionFetch]) -> list[FetchTopic]:
         topics: dict[tuple[str, int], FetchTopic] = {}
-        for partition, wanted in named.items():
-            key = (partition.topic, wanted.topic_id.int)
+        for partition, fetch in named.items():
+            key = (partition.topic, fetch.topic_id.int)
             topic = topics.get(key)
             if topic is None:
-                name, topic_id = self._topic_key(partition.topic, wanted.topic_id)
+                name, topic_id = self._topic_key(partition.topic, fetch.topic_id)
                 topic = topics[key] = FetchTopic(topic=name, topic_id=topic_id, partitions=[])
             topic.partitions.append(
                 FetchPartition(
                     partition=partition.partition,
-                    current_leader_epoch=wanted.current_leader_epoch,
-                    fetch_offset=wanted.fetch_offset,
-                    last_fetched_epoch=wanted.last_fetched_epoch,
-                    partition_max_bytes=wanted.max_bytes,
+                    current_leader_epoch=fetch.current_leader_epoch,
+                    fetch_offset=fetch.fetch_offset,
+                    last_fetched_epoch=fetch.last_fetched_epoch,
+                    partition_max_bytes=fetch.max_bytes,
                 )
             )
         return list(topics.values())
@@ -120,11 +120,11 @@ class FetchSession:
         self, forgotten: Mapping[TopicPartition, PartitionFetch]
     ) -> list[ForgottenTopic]:
         topics: dict[tuple[str, int], ForgottenTopic] = {}
-        for partition, wanted in forgotten.items():
-            key = (partition.topic, wanted.topic_id.int)
+        for partition, fetch in forgotten.items():
+            key = (partition.topic, fetch.topic_id.int)
             topic = topics.get(key)
             if topic is None:
-                name, topic_id = self._topic_key(partition.topic, wanted.topic_id)
+                name, topic_id = self._topic_key(partition.topic, fetch.topic_id)
                 topic = topics[key] = ForgottenTopic(topic=name, topic_id=topic_id, partitions=[])
             topic.partitions.append(partition.partition)
         return list(topics.values())
@@ -166,11 +166,11 @@ class FetchSession:
         known = self.partitions.keys()
         extra, omitted = named - known, known - named
         if extra:
-            return f"the answer has partitions that were not asked for, such as {min(extra)}"
+            return f"the response has partitions that were not requested, such as {min(extra)}"
         if self.is_full and omitted:
-            return f"the answer lacks partitions that were asked for, such as {min(omitted)}"
+            return f"the response lacks requested partitions, such as {min(omitted)}"
         if not self.is_full and session_id not in (self.session_id, NO_SESSION):
-            return f"the answer is of session {session_id}, not {self.session_id}"
+            return f"the response is of session {session_id}, not {self.session_id}"
         return None
 
     def failed(self) -> None:

@@ -80,6 +80,8 @@ from odradek.model.topics import TopicPartition
 from odradek.protocol.api.offset_commit import OffsetCommitResponse
 from odradek.protocol.api.offset_fetch import OffsetFetchResponse
 
+log = logging.getLogger(__name__)
+
 
 class CoordinatorRequest(ABC):
     """One request to the coordinator, through all its attempts."""
@@ -295,8 +297,6 @@ def rebalance_error(member: GroupMember) -> KafkaError:
         ErrorCode.REBALANCE_IN_PROGRESS,
     )
 
-
-log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -130,9 +130,9 @@ class CloseProcedure:
             rebalance.call_listener(rebalance.listener_calls.leave(), self._listener_called)
         elif self.phase is ClosePhase.LEAVING and (late or self.membership.leave_call is None):
             self.phase = ClosePhase.CLOSED
-            gone = ClientClosed("the consumer was closed")
-            self.commits.requests.abandon(gone)
-            self.offset_requests.abandon(gone)
+            closed = ClientClosed("the consumer was closed")
+            self.commits.requests.abandon(closed)
+            self.offset_requests.abandon(closed)
             self.member.effects.append(Resolve(self.waiter, error=self._error))
 
     def callback_returned(self, error: BaseException | None) -> None:

@@ -35,6 +35,8 @@ from odradek.protocol.consumer_protocol import (
     encode_assignment,
 )
 
+log = logging.getLogger(__name__)
+
 
 class GroupTopics:
     """The topics of interest and their partitions, as of the last metadata."""
@@ -73,9 +75,6 @@ class GroupTopics:
     def changed_since_assigned(self) -> bool:
         """True if the leader has to assign anew."""
         return self.assigned is not None and self.assigned != self.snapshot()
-
-
-log = logging.getLogger(__name__)
 
 
 class AssignorError(Exception):
@@ -151,11 +150,11 @@ class GroupLeader:
             return {}
         if self._assignments is None:
             self._assignments = self._assign(joined)
-            wanted = {t for each in self._subscriptions.values() for t in each.topics}
+            subscribed = {t for each in self._subscriptions.values() for t in each.topics}
             given = {p.topic for each in self._assignments.values() for p in each.partitions}
-            if not given <= wanted:
+            if not given <= subscribed:
                 # The assignor may assign other topics; their changes matter too.
-                self._watch(wanted | given)
+                self._watch(subscribed | given)
                 return None
         return {member: encode_assignment(got) for member, got in self._assignments.items()}
 
@@ -167,11 +166,11 @@ class GroupLeader:
                 f"did not offer: {InconsistentGroupProtocol.advice}",
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             )
-        wanted = dict.fromkeys(t for each in self._subscriptions.values() for t in each.topics)
+        subscribed = dict.fromkeys(t for each in self._subscriptions.values() for t in each.topics)
         counts = {
-            topic: self.topics.counts[topic] for topic in wanted if topic in self.topics.counts
+            topic: self.topics.counts[topic] for topic in subscribed if topic in self.topics.counts
         }
-        for topic in wanted:
+        for topic in subscribed:
             if topic not in counts:
                 log.info("no partitions of topic %s are assigned: it does not exist", topic)
         assignments = assignor.assign(counts, self._subscriptions)

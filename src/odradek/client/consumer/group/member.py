@@ -43,6 +43,8 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import NO_GENERATION
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
@@ -199,8 +201,6 @@ class RequestPoll:
 
 Effect = Send | CallListener | Raise | Resolve | WatchTopics | RequestPoll
 
-
-log = logging.getLogger(__name__)
 
 COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 """Errors of a broker that is no longer the coordinator."""

@@ -58,6 +58,8 @@ from odradek.protocol.api.leave_group import LeaveGroupResponse
 from odradek.protocol.api.sync_group import SyncGroupResponse
 from odradek.protocol.consumer_protocol import PROTOCOL_TYPE
 
+log = logging.getLogger(__name__)
+
 Outcome = Callable[[KafkaError | None], None]
 
 
@@ -125,11 +127,13 @@ class CoordinatorLookup:
 
 
 class Heartbeat:
-    """The three clocks of a group member, in ms of one monotonic clock; it sends nothing.
+    """The three clocks of a group member.
 
-    session      how long the coordinator may be silent before it is looked for again
-    heartbeat    when the next heartbeat is due; none is sent while one is unanswered
-    poll         how long the application may take between polls (max.poll.interval.ms)
+        session      how long the coordinator may be silent before it is looked for again
+        heartbeat    when the next heartbeat is due; none is sent while one is unanswered
+        poll         how long the application may take between polls (max.poll.interval.ms)
+
+    Times are in ms of one monotonic clock. `Membership` sends what is due.
     """
 
     def __init__(
@@ -382,8 +386,6 @@ class GroupJoin:
     def _describe(self, doing: str) -> str:
         return f"{doing} group {self.member.config.group_id}"
 
-
-log = logging.getLogger(__name__)
 
 GENERATION_ERRORS = (
     ErrorCode.ILLEGAL_GENERATION,

@@ -127,11 +127,13 @@ class ListenerCalls:
             error = yield CallListener(RebalanceEvent.REVOKED, assigned)
             self._keep([])
         else:
-            wanted = self.subscriptions.subscription
-            gone = [partition for partition in assigned if partition.topic not in wanted]
-            if gone:
-                error = yield CallListener(RebalanceEvent.REVOKED, gone)
-                self._keep([partition for partition in assigned if partition.topic in wanted])
+            subscribed = self.subscriptions.subscription
+            unsubscribed = [
+                partition for partition in assigned if partition.topic not in subscribed
+            ]
+            if unsubscribed:
+                error = yield CallListener(RebalanceEvent.REVOKED, unsubscribed)
+                self._keep([partition for partition in assigned if partition.topic in subscribed])
         return error
 
     def complete(
@@ -357,14 +359,14 @@ class Rebalance:
         self.advance(in_poll=True)
 
     def _join(self) -> None:
-        wanted = self.joined_subscription = self.subscriptions.subscription
-        topics = sorted(wanted)
+        subscribed = self.joined_subscription = self.subscriptions.subscription
+        topics = sorted(subscribed)
         owned = self.subscriptions.assigned_partitions
         generation_id = self.member.generation.generation_id
         rack = self.member.config.client_rack
         protocols = []
         for assignor in self.assignors.values():
-            user_data = assignor.subscription_user_data(wanted)
+            user_data = assignor.subscription_user_data(subscribed)
             subscription = Subscription(topics, user_data, owned, generation_id, rack)
             protocols.append((assignor.name, encode_subscription(subscription)))
         self.joining.join(protocols)

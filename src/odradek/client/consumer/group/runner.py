@@ -6,7 +6,7 @@
     Resolve        the waiter
     CallListener,  `for_application`: the poll loop takes them on the application's thread, calls
     Raise          the listener or raises, and calls `callback_returned`
-    RequestPoll    `wanted()`: the present poll, or the next one, calls `poll`
+    RequestPoll    `poll_requested()`: the present poll, or the next one, calls `poll`
 
 A requested poll:
 
@@ -57,16 +57,16 @@ from odradek.model.topics import TopicPartition
 
 
 class GroupRunner:
-    """Runs one consumer's coordinator. `wanted` is called when the application must poll."""
+    """Runs one consumer's coordinator. Calls `poll_requested` when the application must poll."""
 
     def __init__(
-        self, engine: Engine, coordinator: ConsumerCoordinator, wanted: Callable[[], object]
+        self, engine: Engine, coordinator: ConsumerCoordinator, poll_requested: Callable[[], object]
     ) -> None:
         self.engine = engine
         self.coordinator = coordinator
         self.for_application: deque[CallListener | Raise] = deque()
         self.heartbeat: Heartbeat = coordinator.membership.heartbeat
-        self._wanted = wanted
+        self._poll_requested = poll_requested
         self._alarm = Alarm(engine.timer, self._alarm_rang)
         self._all_topics_version = 0
         """For a pattern: the metadata version from which on all topics are known."""
@@ -188,13 +188,13 @@ class GroupRunner:
                 self._send(call)
             case CallListener() | Raise():
                 self.for_application.append(effect)
-                self._wanted()
+                self._poll_requested()
             case Resolve():
                 effect.carry_out()
             case WatchTopics():
                 self._watch()
             case RequestPoll():
-                self._wanted()
+                self._poll_requested()
 
     def _send(self, call: GroupCall) -> None:
         client = self.engine.client
@@ -214,8 +214,8 @@ class GroupRunner:
 
     def _no_broker(self, call: GroupCall) -> None:
         if not self.engine.closed:
-            trouble = self.engine.metadata.last_error
-            why = f": {trouble}" if trouble else ""
+            last_error = self.engine.metadata.last_error
+            why = f": {last_error}" if last_error else ""
             error = Disconnected(f"no broker of the cluster can be reached at the moment{why}")
             self.coordinator.answered(call, None, error, self.engine.now_ms)
             self._run()
@@ -236,20 +236,20 @@ NEEDS_GROUP = "give the consumer a group.id"
 
 
 class NoGroup:
-    """Assigns all partitions itself. `wanted` is called when the application must poll."""
+    """Assigns all partitions itself. Calls `poll_requested` when the application must poll."""
 
     def __init__(
         self,
         engine: Engine,
         subscriptions: SubscriptionState,
         exclude_internal_topics: bool,
-        wanted: Callable[[], object],
+        poll_requested: Callable[[], object],
     ) -> None:
         self.engine = engine
         self.for_application: deque[CallListener | Raise] = deque()
         self._subscriptions = subscriptions
         self._exclude_internal_topics = exclude_internal_topics
-        self._wanted = wanted
+        self._poll_requested = poll_requested
         engine.metadata.listen(self._image_changed)
 
     def application_polled(self) -> None:
@@ -284,15 +284,17 @@ class NoGroup:
                 and not (info.internal and self._exclude_internal_topics)
             )
         assigned = subscriptions.assigned_partitions
-        wanted = image.partitions(sorted(subscriptions.subscription))
+        subscribed = image.partitions(sorted(subscriptions.subscription))
         # A topic that is missing from metadata for a moment is still read.
-        kept = [p for p in assigned if p.topic in subscriptions.subscription and p not in wanted]
-        new = [p for p in wanted if p not in assigned]
-        if new or len(kept) + len(wanted) != len(assigned):
-            subscriptions.assign_from_subscribed([*kept, *wanted])
+        kept = [
+            p for p in assigned if p.topic in subscriptions.subscription and p not in subscribed
+        ]
+        new = [p for p in subscribed if p not in assigned]
+        if new or len(kept) + len(subscribed) != len(assigned):
+            subscriptions.assign_from_subscribed([*kept, *subscribed])
         if new:
             self.for_application.append(CallListener(RebalanceEvent.ASSIGNED, new))
-            self._wanted()
+            self._poll_requested()
 
     def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> Waiter[None]:
         """Return a failed waiter: nothing can be committed without a group."""
@@ -324,11 +326,11 @@ def make_group(
     config: ConsumerConfig,
     subscriptions: SubscriptionState,
     strategy: Sequence[PartitionAssignor],
-    wanted: Callable[[], object],
+    poll_requested: Callable[[], object],
 ) -> GroupRunner | NoGroup:
     """Return the runner of the consumer's group; a `NoGroup` if it has none."""
     if config.group_id is None:
-        return NoGroup(engine, subscriptions, config.exclude_internal_topics, wanted)
+        return NoGroup(engine, subscriptions, config.exclude_internal_topics, poll_requested)
     coordinator = ConsumerCoordinator(
         GroupConfig.of(config),
         subscriptions,
@@ -336,4 +338,4 @@ def make_group(
         engine.env.random,
         engine.now_ms,
     )
-    return GroupRunner(engine, coordinator, wanted)
+    return GroupRunner(engine, coordinator, poll_requested)

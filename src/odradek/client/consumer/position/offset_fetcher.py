@@ -148,11 +148,11 @@ class OffsetFetcher:
     ) -> dict[TopicPartition, PartitionState]:
         """Unmark partitions; return the states of those whose position has not moved."""
         current: dict[TopicPartition, PartitionState] = {}
-        for partition, place in started.items():
-            if self._in_flight.get(partition) == place:
+        for partition, position in started.items():
+            if self._in_flight.get(partition) == position:
                 del self._in_flight[partition]
             state = self._subscriptions.get(partition)
-            if state is not None and position_generation(state) == place:
+            if state is not None and position_generation(state) == position:
                 current[partition] = state
         return current
 
@@ -235,7 +235,7 @@ class OffsetFetcher:
             self._changed()
             return
         started = self._mark_in_flight(states)
-        asked = {state.topic_partition: state.fetch for state in states}
+        validated = {state.topic_partition: state.fetch for state in states}
         topics: dict[str, list[OffsetForLeaderPartition]] = {}
         for state in states:
             topics.setdefault(state.topic_partition.topic, []).append(
@@ -253,12 +253,12 @@ class OffsetFetcher:
             ),
         )
         waiter = self._engine.call(node_id, request, OffsetForLeaderEpochResponse)
-        waiter.add_callback(lambda done: self._validate_answered(started, asked, done))
+        waiter.add_callback(lambda done: self._validate_answered(started, validated, done))
 
     def _validate_answered(
         self,
         started: dict[TopicPartition, PositionGeneration],
-        asked: dict[TopicPartition, FetchPosition],
+        validated: dict[TopicPartition, FetchPosition],
         done: Waiter[OffsetForLeaderEpochResponse],
     ) -> None:
         current = self._unmark_in_flight(started)
@@ -274,7 +274,7 @@ class OffsetFetcher:
                 for found in topic.partitions:
                     partition = TopicPartition(topic.topic, found.partition)
                     unmoved = current.get(partition)
-                    if unmoved is not None and unmoved.fetch == asked[partition]:
+                    if unmoved is not None and unmoved.fetch == validated[partition]:
                         self._check_epoch_end(unmoved, found)
         self._changed()
 
