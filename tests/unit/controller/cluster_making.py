@@ -1,4 +1,4 @@
-"""Images with brokers and topics, requests, and an environment that moves when told to."""
+"""Images with brokers and topics, requests, and an environment that a test steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def broker_records(
     rack: str | None = None,
     clean: bool = True,
 ) -> list[object]:
-    """What registers a broker with one directory."""
+    """Return the records that register a broker with one directory."""
     return register_broker(
         image,
         broker_id,
@@ -50,14 +50,14 @@ def broker_records(
 
 
 def replay_all(image: MetadataImage, records: Sequence[object]) -> MetadataImage:
-    """The image after the records, which is the same object."""
+    """Replay the records and return the same image."""
     for record in records:
         image.replay(record)
     return image
 
 
 def an_image(*broker_ids: int, racks: dict[int, str] | None = None) -> MetadataImage:
-    """A cluster with these brokers (one, if none is named) and no topics."""
+    """Make an image with these brokers, or one, and no topics."""
     image = MetadataImage(CLUSTER)
     replay_all(image, bootstrap(image))
     for broker_id in broker_ids or (1,):
@@ -74,7 +74,7 @@ def a_topic(
     assignments: dict[int, list[int]] | list[tuple[int, list[int]]] | None = None,
     configs: dict[str, str | None] | None = None,
 ) -> CreatableTopic:
-    """One topic of a request."""
+    """Make one topic of a request."""
     pairs = list(assignments.items()) if isinstance(assignments, dict) else assignments or []
     return CreatableTopic(
         name=name,
@@ -96,7 +96,7 @@ def create(
     validate_only: bool = False,
     config: BrokerConfig = CONFIG,
 ) -> dict[str, CreatableTopicResult]:
-    """Decide, replay, and answer by name of topic."""
+    """Decide, replay, and return the results by topic name."""
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     decision = create_topics(image, request, config, random.Random(7))
     replay_all(image, decision.records)
@@ -105,7 +105,7 @@ def create(
 
 @dataclass(slots=True)
 class SteppedClock:
-    """Both clocks at the same time, which a test sets."""
+    """Both clocks, with the time that a test sets."""
 
     now_ms: int = 1_700_000_000_000
 
@@ -140,7 +140,7 @@ class SteppedOffload:
 
 
 class SteppedEnv:
-    """An environment in which nothing happens but what `step` and `run_until_idle` let happen."""
+    """An environment in which work runs only in `step` and `run_until_idle`."""
 
     def __init__(self, disk: Disk | None = None) -> None:
         self.clock = SteppedClock()
@@ -157,12 +157,12 @@ class SteppedEnv:
         )
 
     def end_event(self) -> None:
-        """What the owner does after each event."""
+        """Run what the owner thread runs after each event."""
         while self.soon:
             self.soon.popleft()()
 
     def step(self) -> bool:
-        """One piece of work of the workers; whether there was any."""
+        """Run one piece of work; return False if there is none."""
         self.end_event()
         if not self.offload.waiting:
             return False
@@ -171,6 +171,6 @@ class SteppedEnv:
         return True
 
     def run_until_idle(self) -> None:
-        """Until nothing is left to do."""
+        """Step until there is no work."""
         while self.step():
             pass

@@ -1,4 +1,4 @@
-"""A metadata log on a disk in memory, in an environment that moves when told to."""
+"""A metadata log on a disk in memory, in an environment that a test steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIRECTORY = f"data/{METADATA_DIRECTORY}"
 
 
 class MetadataNode:
-    """A process with a metadata log; `restart` is the next one."""
+    """A process with a metadata log; `restart` starts the next one."""
 
     def __init__(self, disk: MemoryDisk | None = None, **given: str) -> None:
         self.steps = SteppedEnv(disk)
@@ -47,7 +47,7 @@ class MetadataNode:
         return self
 
     def restart(self) -> MetadataNode:
-        """Another process on the same disk; the old one just ends."""
+        """Start another process on the same disk; the old one ends without a stop."""
         return MetadataNode(self.disk)
 
     @property

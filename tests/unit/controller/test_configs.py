@@ -1,4 +1,4 @@
-"""Changing and describing settings: each request and what Apache Kafka 4.3 answers to it."""
+"""AlterConfigs, IncrementalAlterConfigs and DescribeConfigs, with the answers of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_list_does_not_grow_beyond_what_a_record_can_hold(image: MetadataImage
     assert image.topic_config("t")[name] == long
 
 
-def test_what_is_as_it_was_makes_no_record(image: MetadataImage) -> None:
+def test_an_unchanged_setting_makes_no_record(image: MetadataImage) -> None:
     request = incremental.IncrementalAlterConfigsRequest(
         resources=[
             incremental.AlterConfigsResource(
@@ -173,7 +173,7 @@ def test_validate_only_changes_nothing(image: MetadataImage) -> None:
         (-1, "1", ("x", SET, "1"), INVALID),
     ],
 )
-def test_answers(
+def test_each_request_has_kafkas_answer(
     image: MetadataImage, kind: int, name: str, change: Change, error: ErrorCode
 ) -> None:
     ((code, message),) = alter(image, (kind, name, [change]))
@@ -181,7 +181,7 @@ def test_answers(
     assert (message == "") == (error is ErrorCode.NONE)
 
 
-def test_a_resource_or_a_setting_that_is_named_twice_is_refused(image: MetadataImage) -> None:
+def test_a_resource_or_a_setting_that_is_there_twice_is_refused(image: MetadataImage) -> None:
     twice = [("retention.ms", SET, "5"), ("retention.ms", SET, "6")]
     assert [code for code, _ in alter(image, (TOPIC, "t", list(twice)))] == [INVALID]
     first, second = [("retention.ms", SET, "5")], [("segment.ms", SET, "6")]
@@ -190,14 +190,14 @@ def test_a_resource_or_a_setting_that_is_named_twice_is_refused(image: MetadataI
     assert image.topic_config("t") == {"retention.ms": "1000"}
 
 
-def test_one_resource_that_is_refused_does_not_hold_up_the_others(image: MetadataImage) -> None:
+def test_a_refused_resource_does_not_affect_the_others(image: MetadataImage) -> None:
     good: Resource = (TOPIC, "t", [("segment.ms", SET, "6")])
     bad: Resource = (TOPIC, "nope", [("segment.ms", SET, "6")])
     assert [code for code, _ in alter(image, bad, good)] == [3, 0]
     assert image.topic_config("t")["segment.ms"] == "6"
 
 
-def test_the_older_request_replaces_what_there_was(image: MetadataImage) -> None:
+def test_alter_configs_replaces_all_settings(image: MetadataImage) -> None:
     assert replace(image, TOPIC, "t", {"segment.ms": "6"}) == ErrorCode.NONE
     assert image.topic_config("t") == {"segment.ms": "6"}
     assert replace(image, TOPIC, "t", {"segment.ms": None}) == INVALID
@@ -205,13 +205,17 @@ def test_the_older_request_replaces_what_there_was(image: MetadataImage) -> None
     assert image.topic_config("t") == {}
 
 
-def test_descriptions_have_the_names_asked_for_that_exist_or_all(image: MetadataImage) -> None:
+def test_describe_configs_returns_the_requested_names_that_exist_or_all(
+    image: MetadataImage,
+) -> None:
     assert describe(image, TOPIC, "t", ["retention.ms", "nope"]) == (0, {"retention.ms": "1000"})
     assert len(describe(image, TOPIC, "t", [])[1]) == 33
     assert len(describe(image, TOPIC, "t", None)[1]) == 33
 
 
-def test_a_brokers_description_has_what_was_set_for_it_or_for_all(image: MetadataImage) -> None:
+def test_describing_a_broker_has_its_own_values_and_the_cluster_defaults(
+    image: MetadataImage,
+) -> None:
     alter(image, (BROKER, "", [("max.connections", SET, "9")]))
     alter(image, (BROKER, "1", [("message.max.bytes", SET, "7")]))
     config = CONFIG.with_dynamic(image.broker_config(None), image.broker_config(1))
@@ -233,7 +237,7 @@ def test_a_brokers_description_has_what_was_set_for_it_or_for_all(image: Metadat
         (99, "x", INVALID),
     ],
 )
-def test_what_cannot_be_described(
+def test_describing_an_unknown_resource_is_refused(
     image: MetadataImage, kind: int, name: str, error: ErrorCode
 ) -> None:
     assert describe(image, kind, name, None) == (error, {})

@@ -1,7 +1,7 @@
-"""Whatever is asked for, in whatever order, the log says what the image says.
+"""Random requests in any order: the log and the image always agree.
 
-Random requests, good and bad, are decided on; the environment moves in between as it likes; the
-node is restarted at any moment. A model replays every record that was submitted, in order.
+Valid and invalid requests are decided on, work of the environment runs in between, and the node is
+restarted at any time. A model replays every submitted record in order.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CHANGES = st.lists(
 
 
 class Metadata(RuleBasedStateMachine):
-    """A node, and the model of what its log must say."""
+    """A node, and the model of its log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,12 +148,12 @@ class Metadata(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The process ends as it stands; the disk in memory keeps all that was appended."""
+        """End the process; the disk in memory keeps everything that was appended."""
         self.node = self.node.restart()
         assert self.node.log.committed == self.model
 
     @invariant()
-    def pending_is_what_was_submitted(self) -> None:
+    def pending_has_all_submitted_records(self) -> None:
         assert self.node.log.pending == self.model
         assert self.node.log.committed_offset <= self.node.log.end_offset
 

@@ -1,4 +1,4 @@
-"""Adding partitions: each request and what Apache Kafka 4.3 answers to it."""
+"""CreatePartitions, with the answers of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def add(
     return [(result.name, result.error_code) for result in decision.response.results]
 
 
-def test_partitions_are_added_behind_those_there_are(image: MetadataImage) -> None:
+def test_new_partitions_follow_the_existing_ones(image: MetadataImage) -> None:
     assert add(image, asked("two", 4)) == [("two", 0)]
     topic = image.topic("two")
     assert topic is not None
@@ -80,11 +80,13 @@ def test_validate_only_changes_nothing(image: MetadataImage) -> None:
         (asked("two", 10_003), ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_answers(image: MetadataImage, topic: CreatePartitionsTopic, error: ErrorCode) -> None:
+def test_each_request_has_kafkas_answer(
+    image: MetadataImage, topic: CreatePartitionsTopic, error: ErrorCode
+) -> None:
     assert add(image, topic) == [(topic.name, error)]
 
 
-def test_a_topic_that_is_named_twice_is_answered_once_and_stays(image: MetadataImage) -> None:
+def test_a_topic_that_is_there_twice_is_answered_once_and_unchanged(image: MetadataImage) -> None:
     assert add(image, asked("two", 3), asked("two", 4), asked("one", 2)) == [
         ("two", ErrorCode.INVALID_REQUEST),
         ("one", ErrorCode.NONE),

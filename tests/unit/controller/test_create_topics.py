@@ -1,4 +1,4 @@
-"""Creating topics: each request and what Apache Kafka 4.3 answers to it."""
+"""CreateTopics, with the answers of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
 
 
-def test_a_topic_gets_an_id_partitions_with_leaders_and_its_settings() -> None:
+def test_a_new_topic_has_an_id_partitions_with_leaders_and_its_settings() -> None:
     image = an_image()
     result = create(image, a_topic("flights", 3, 1, configs={"retention.ms": "5"}))["flights"]
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 3, 1)
@@ -35,7 +35,7 @@ def test_a_topic_gets_an_id_partitions_with_leaders_and_its_settings() -> None:
     assert list(shown) == sorted(shown)
 
 
-def test_what_is_not_said_is_as_the_broker_is_set() -> None:
+def test_missing_numbers_come_from_the_broker_settings() -> None:
     config = BrokerConfig.load({"num.partitions": "4", "default.replication.factor": "2"})
     result = create(an_image(1, 2), a_topic("t"), config=config)["t"]
     assert (result.num_partitions, result.replication_factor) == (4, 2)
@@ -48,7 +48,7 @@ def test_validate_only_answers_the_same_and_changes_nothing() -> None:
     assert image.topic("t") is None
 
 
-def test_two_requests_of_one_tick_do_not_both_succeed() -> None:
+def test_two_requests_for_one_topic_in_one_event_do_not_both_succeed() -> None:
     image = an_image()
     assert create(image, a_topic("t"))["t"].error_code == ErrorCode.NONE
     assert create(image, a_topic("t"))["t"].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -73,13 +73,13 @@ def test_two_requests_of_one_tick_do_not_both_succeed() -> None:
         ("x.y", ErrorCode.TOPIC_ALREADY_EXISTS),
     ],
 )
-def test_names(name: str, error: ErrorCode) -> None:
+def test_invalid_and_colliding_names_are_refused(name: str, error: ErrorCode) -> None:
     image = an_image()
     create(image, a_topic("x.y"))
     assert create(image, a_topic(name))[name].error_code == error
 
 
-def test_a_name_is_free_again_when_its_lookalike_is_gone() -> None:
+def test_a_name_is_free_when_the_colliding_topic_is_deleted() -> None:
     image = an_image()
     create(image, a_topic("x.y"))
     assert image.colliding_topic("x_y") == "x.y"
@@ -88,7 +88,7 @@ def test_a_name_is_free_again_when_its_lookalike_is_gone() -> None:
     )
 
 
-def test_a_topic_that_is_named_twice_is_answered_once_and_not_created() -> None:
+def test_a_topic_that_is_there_twice_is_answered_once_and_not_created() -> None:
     image = an_image()
     request = CreateTopicsRequest(topics=[a_topic("dup"), a_topic("ok"), a_topic("dup")])
     decision = create_topics(image, request, CONFIG, random.Random(1))
@@ -112,11 +112,13 @@ def test_a_topic_that_is_named_twice_is_answered_once_and_not_created() -> None:
         (9_999, 1, ErrorCode.NONE),
     ],
 )
-def test_numbers(partitions: int, factor: int, error: ErrorCode) -> None:
+def test_invalid_partition_counts_and_replication_factors_are_refused(
+    partitions: int, factor: int, error: ErrorCode
+) -> None:
     assert create(an_image(), a_topic("t", partitions, factor))["t"].error_code == error
 
 
-def test_too_many_partitions_in_one_request_refuse_all_of_it() -> None:
+def test_a_request_with_too_many_partitions_is_refused_as_a_whole() -> None:
     results = create(an_image(), a_topic("n", 6000, 1), a_topic("m", 6000, 1))
     assert {result.error_code for result in results.values()} == {ErrorCode.POLICY_VIOLATION}
 
@@ -136,7 +138,9 @@ def test_too_many_partitions_in_one_request_refuse_all_of_it() -> None:
         ([(0, [1]), (1, [1, 2])], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_manual_assignments(assignments: list[tuple[int, list[int]]], error: ErrorCode) -> None:
+def test_invalid_manual_assignments_are_refused(
+    assignments: list[tuple[int, list[int]]], error: ErrorCode
+) -> None:
     image = an_image(1, 2)
     assert create(image, a_topic("t", assignments=assignments))["t"].error_code == error
     if error is ErrorCode.NONE:
@@ -147,7 +151,9 @@ def test_manual_assignments(assignments: list[tuple[int, list[int]]], error: Err
 
 
 @pytest.mark.parametrize(("partitions", "factor"), [(1, -1), (-1, 1), (5, 5)])
-def test_a_manual_assignment_says_the_numbers_itself(partitions: int, factor: int) -> None:
+def test_a_manual_assignment_sets_partitions_and_replication_factor(
+    partitions: int, factor: int
+) -> None:
     result = create(an_image(), a_topic("t", partitions, factor, assignments={0: [1]}))["t"]
     assert result.error_code == ErrorCode.INVALID_REQUEST
 
@@ -161,7 +167,7 @@ def test_a_manual_assignment_says_the_numbers_itself(partitions: int, factor: in
         ("cleanup.policy", "compress", "String must be one of: compact, delete"),
     ],
 )
-def test_settings(name: str, value: str | None, message: str) -> None:
+def test_invalid_settings_are_refused(name: str, value: str | None, message: str) -> None:
     result = create(an_image(), a_topic("t", 1, 1, configs={name: value}))["t"]
     assert result.error_code == ErrorCode.INVALID_CONFIG
     assert message in (result.error_message or "")
@@ -177,13 +183,15 @@ def test_settings(name: str, value: str | None, message: str) -> None:
         (a_topic("x_y", configs={"nope": "1"}), ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-def test_of_several_faults_the_same_is_told_as_in_kafka(topic: object, error: ErrorCode) -> None:
+def test_of_several_errors_the_same_is_answered_as_in_kafka(
+    topic: object, error: ErrorCode
+) -> None:
     image = an_image()
     create(image, a_topic("x.y"))
     assert create(image, topic)[topic.name].error_code == error  # type: ignore[arg-type,attr-defined]
 
 
-def test_one_that_is_refused_does_not_hold_up_the_others() -> None:
+def test_a_refused_topic_does_not_affect_the_others() -> None:
     image = an_image()
     results = create(image, a_topic("d1"), a_topic("bad name"), a_topic("d2", 0))
     assert list(results) == ["d1", "bad name", "d2"]
@@ -205,7 +213,7 @@ def test_the_records_of_a_topic_are_in_kafkas_order() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_replicas_are_distinct_spread_over_racks_and_lead_evenly(seed: int) -> None:
+def test_replicas_are_distinct_and_spread_over_racks_with_even_leaders(seed: int) -> None:
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     image = an_image(*racks, racks=racks)
     placed = place_replicas(image.brokers.values(), 60, 3, random.Random(seed))

@@ -1,4 +1,4 @@
-"""Whatever becomes of the metadata's files, a start finds what was committed, or refuses."""
+"""Random damage to the files of the metadata: a start has the committed image, or refuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BYTES_PER_BYTE = 16
 
 @contextmanager
 def bounded_memory(name: str, size: int) -> Iterator[None]:
-    """The peak of what is allocated inside, held against what was there to be read."""
+    """Check the peak of the allocated memory against the size of the input."""
     tracemalloc.start()
     try:
         yield
@@ -45,7 +45,7 @@ def an_image_with_topics() -> MetadataImage:
     return image
 
 
-def test_a_damaged_snapshot_is_what_it_was_or_a_bad_snapshot() -> None:
+def test_a_damaged_snapshot_is_unchanged_or_raises_bad_snapshot() -> None:
     image = an_image_with_topics()
     data = encode(image, 5)
     for name, random in seeds(400, "snapshots"):
@@ -57,11 +57,11 @@ def test_a_damaged_snapshot_is_what_it_was_or_a_bad_snapshot() -> None:
             continue
         except Exception as error:
             raise AssertionError(f"{name}: {error!r}") from error
-        assert found == image, f"{name}: believed, and wrong"
+        assert found == image, f"{name}: accepted, but wrong"
 
 
-def test_a_snapshot_whose_checksums_hold_is_an_image_or_a_bad_snapshot() -> None:
-    """As somebody else may have written it, or a broker with a bug."""
+def test_a_snapshot_with_correct_checksums_is_an_image_or_raises_bad_snapshot() -> None:
+    """Another program, or a broker with a bug, may have written it."""
     whole = encode(an_image_with_topics(), 5)
     parts = [whole[header.position : header.end] for header in batches(whole)]
     for name, random in seeds(600, "written-snapshots"):
@@ -79,7 +79,7 @@ def test_a_snapshot_whose_checksums_hold_is_an_image_or_a_bad_snapshot() -> None
             raise AssertionError(f"{name}: {error!r}") from error
 
 
-def test_a_damaged_record_is_replayed_or_told_not_to_fit() -> None:
+def test_a_damaged_record_is_replayed_or_raises_an_error() -> None:
     image = an_image_with_topics()
     values = [encode_record(each, WRITTEN_VERSIONS.get(type(each), 0)) for each in image.records()]
     for name, random in seeds(1_500, "metadata-records"):
@@ -95,7 +95,7 @@ def test_a_damaged_record_is_replayed_or_told_not_to_fit() -> None:
 
 
 def a_life(*, clean: bool) -> tuple[MemoryDisk, MetadataImage]:
-    """A metadata log with several segments, two snapshots and records after them."""
+    """Make a metadata log with several segments, two snapshots and records after them."""
     node = MetadataNode(metadata_log_segment_bytes="8388608").begin()
     for number in range(12):
         assert node.create(f"t{number}") == 0
@@ -112,7 +112,7 @@ def a_life(*, clean: bool) -> tuple[MemoryDisk, MetadataImage]:
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("whose", [".log", "index", "0.checkpoint", ""])
-def test_a_damaged_directory_has_what_was_committed_or_is_refused(whose: str, clean: bool) -> None:
+def test_a_damaged_directory_has_the_committed_image_or_is_refused(whose: str, clean: bool) -> None:
     template, committed = a_life(clean=clean)
     files = {path: bytes(file.content) for path, file in template.files.items()}
     names = [path for path in files if path.endswith(whose) and files[path]]
@@ -122,7 +122,7 @@ def test_a_damaged_directory_has_what_was_committed_or_is_refused(whose: str, cl
             disk.make_directory(path)
         wrong = set(random.sample(names, min(len(names), random.choice((1, 1, 2, 3)))))
         if any(path.endswith("durable-ends") for path in wrong):
-            # Nothing tells then which records were on disk, and so which must not be missing.
+            # Then it is unknown which records were durable and must exist.
             wrong = {path for path in wrong if not path.endswith(".log")}
         for path, data in files.items():
             disk.replace_file(path, damaged(random, data) if path in wrong else data)

@@ -1,4 +1,4 @@
-"""Deleting topics, by name and by id: each request and what Apache Kafka 4.3 answers to it."""
+"""DeleteTopics by name and by id, with the answers of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def id_of(image: MetadataImage, name: str) -> UUID:
     return topic.id
 
 
-def test_by_name_and_by_id_with_both_in_the_answer(image: MetadataImage) -> None:
+def test_topics_are_deleted_by_name_and_by_id_with_both_in_the_answer(image: MetadataImage) -> None:
     one, two = id_of(image, "one"), id_of(image, "two")
     assert delete(image, ("one", ZERO_UUID), (None, two)) == [("one", one, 0), ("two", two, 0)]
     assert not image.topics
@@ -57,11 +57,11 @@ def test_by_name_and_by_id_with_both_in_the_answer(image: MetadataImage) -> None
 
 
 @pytest.mark.parametrize("version", [1, 5])
-def test_by_name_in_the_older_versions(image: MetadataImage, version: int) -> None:
+def test_topics_are_deleted_by_name_in_older_versions(image: MetadataImage, version: int) -> None:
     assert delete_names(image, version, "one", "nope") == [0, 3]
 
 
-def test_what_is_not_there(image: MetadataImage) -> None:
+def test_unknown_topics_are_refused(image: MetadataImage) -> None:
     assert delete(image, ("nope", ZERO_UUID), (None, UNKNOWN), ("", ZERO_UUID)) == [
         ("nope", ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (None, UNKNOWN, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -69,7 +69,7 @@ def test_what_is_not_there(image: MetadataImage) -> None:
     ]
 
 
-def test_a_topic_is_meant_by_its_name_or_by_its_id_not_both_and_not_neither(
+def test_a_topic_with_both_name_and_id_or_neither_is_refused(
     image: MetadataImage,
 ) -> None:
     one = id_of(image, "one")
@@ -79,7 +79,7 @@ def test_a_topic_is_meant_by_its_name_or_by_its_id_not_both_and_not_neither(
     ]
 
 
-def test_a_topic_that_is_meant_twice_is_answered_once_and_stays(image: MetadataImage) -> None:
+def test_a_topic_that_is_there_twice_is_answered_once_and_not_deleted(image: MetadataImage) -> None:
     one, invalid = id_of(image, "one"), ErrorCode.INVALID_REQUEST
     by_name, by_id = ("one", ZERO_UUID), (None, one)
     assert delete(image, by_name, by_name) == [("one", ZERO_UUID, invalid)]
@@ -88,13 +88,13 @@ def test_a_topic_that_is_meant_twice_is_answered_once_and_stays(image: MetadataI
     assert "one" in image.topics
 
 
-def test_deleting_can_be_forbidden(image: MetadataImage) -> None:
+def test_with_delete_topic_enable_false_all_topics_are_refused(image: MetadataImage) -> None:
     assert delete_names(image, 2, "one", enabled=False) == [ErrorCode.INVALID_REQUEST]
     assert delete_names(image, 3, "one", enabled=False) == [ErrorCode.TOPIC_DELETION_DISABLED]
     assert "one" in image.topics
 
 
-def test_a_name_can_be_used_again_for_a_topic_with_another_id(image: MetadataImage) -> None:
+def test_a_deleted_name_can_be_created_again_with_another_id(image: MetadataImage) -> None:
     before = id_of(image, "one")
     delete(image, ("one", ZERO_UUID))
     create(image, a_topic("filler"), a_topic("one"))

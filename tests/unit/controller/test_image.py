@@ -1,4 +1,4 @@
-"""The image: what records amount to, and what does not fit."""
+"""The metadata image and its delta: replaying records, and records that do not fit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def a_partition(topic_id: UUID = ONE, number: int = 0) -> PartitionRecord:
     )
 
 
-def test_naming_a_leader_is_an_election_even_of_the_same_one() -> None:
+def test_a_leader_in_a_change_raises_the_leader_epoch_even_if_it_is_the_same() -> None:
     image = replay_all(an_image(1, 2), [TopicRecord(name="t", topic_id=ONE), a_partition()])
     image.replay(PartitionChangeRecord(partition_id=0, topic_id=ONE, leader=1))
     partition = image.partition(ONE, 0)
@@ -54,7 +54,7 @@ def test_naming_a_leader_is_an_election_even_of_the_same_one() -> None:
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (1, 1, 1)
 
 
-def test_any_other_change_raises_the_partition_epoch_only() -> None:
+def test_any_other_change_raises_only_the_partition_epoch() -> None:
     image = replay_all(an_image(1, 2), [TopicRecord(name="t", topic_id=ONE), a_partition()])
     image.replay(PartitionChangeRecord(partition_id=0, topic_id=ONE, isr=[1]))
     partition = image.partition(ONE, 0)
@@ -72,7 +72,7 @@ def test_a_partition_of_an_older_writer_has_no_directories_assigned() -> None:
     assert partition.directories == (UUID(int=0), UUID(int=0))
 
 
-def test_brokers_come_change_and_go() -> None:
+def test_brokers_are_registered_changed_and_unregistered() -> None:
     image = an_image()
     image.replay(FenceBrokerRecord(id=1, epoch=0))
     assert image.brokers[1].fenced
@@ -88,7 +88,7 @@ def test_brokers_come_change_and_go() -> None:
     assert not image.brokers
 
 
-def test_a_broker_that_lost_records_with_its_memory_leads_in_a_new_epoch() -> None:
+def test_a_broker_registered_after_an_unclean_stop_leads_in_a_new_epoch() -> None:
     image = an_image()
     create(image, a_topic("t", 2, 1))
     replay_all(image, broker_records(image, 1, epoch=50, clean=True))
@@ -98,7 +98,7 @@ def test_a_broker_that_lost_records_with_its_memory_leads_in_a_new_epoch() -> No
     assert image.brokers[1].epoch == 60
 
 
-def test_producer_ids_are_given_out_once() -> None:
+def test_producer_ids_are_allocated_once() -> None:
     image = an_image()
     blocks = []
     for _ in range(3):
@@ -128,13 +128,13 @@ def test_producer_ids_are_given_out_once() -> None:
         BeginTransactionRecord(),
     ],
 )
-def test_a_record_that_does_not_fit_is_no_answer_but_an_error(record: object) -> None:
+def test_a_record_that_does_not_fit_raises_replay_error(record: object) -> None:
     image = replay_all(an_image(), [TopicRecord(name="t", topic_id=ONE), a_partition()])
     with pytest.raises(ReplayError):
         image.replay(record)
 
 
-def test_a_copy_is_equal_and_goes_its_own_way() -> None:
+def test_a_copy_is_equal_and_independent() -> None:
     image = an_image()
     create(image, a_topic("a.b", 2, 1, configs={"retention.ms": "5"}))
     twin = image.copy()
@@ -145,7 +145,7 @@ def test_a_copy_is_equal_and_goes_its_own_way() -> None:
     assert image.topics["a.b"].partitions[0].leader_epoch == 0
 
 
-def test_records_survive_the_batch_they_are_written_in() -> None:
+def test_records_round_trip_through_a_batch() -> None:
     image = an_image(1, 2)
     create(image, a_topic("t", 3, 2, configs={"retention.ms": "5"}))
     image.replay(ProducerIdsRecord(broker_id=1, next_producer_id=1000))
@@ -163,7 +163,7 @@ def delta_of(image: MetadataImage, *records: object) -> MetadataDelta:
     return delta
 
 
-def test_a_delta_names_what_changed() -> None:
+def test_a_delta_has_everything_that_changed() -> None:
     image = an_image(1, 2)
     create(image, a_topic("old", 1, 1), a_topic("gone", 1, 1))
     old, gone = image.topics["old"], image.topics["gone"]
@@ -188,7 +188,7 @@ def test_a_delta_names_what_changed() -> None:
     assert delta.producer_ids
 
 
-def test_a_topic_that_came_and_went_in_one_commit_was_never_there() -> None:
+def test_a_topic_created_and_deleted_in_one_commit_is_not_in_the_delta() -> None:
     delta = delta_of(
         an_image(1, 2),
         TopicRecord(name="new", topic_id=ONE),
@@ -202,7 +202,7 @@ def test_a_topic_that_came_and_went_in_one_commit_was_never_there() -> None:
     assert not delta.configs
 
 
-def test_the_delta_of_everything_is_what_a_start_acts_on() -> None:
+def test_the_delta_of_everything_has_the_whole_image() -> None:
     image = an_image(1, 2)
     create(image, a_topic("b", configs={"retention.ms": "5"}), a_topic("a"))
     delta = MetadataDelta.everything(image)

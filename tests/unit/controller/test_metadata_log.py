@@ -1,4 +1,4 @@
-"""The metadata log: what is submitted, what is committed, and what a restart finds."""
+"""The metadata log: submitting, committing, snapshots and restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord, TopicRecord
 
 
-def test_what_is_submitted_is_pending_at_once_and_committed_when_it_is_on_disk() -> None:
+def test_submitted_records_are_pending_at_once_and_committed_when_durable() -> None:
     node = MetadataNode().begin()
     committed = node.log.committed_offset
     assert node.create("t") == ErrorCode.NONE
@@ -32,12 +32,12 @@ def test_what_is_submitted_is_pending_at_once_and_committed_when_it_is_on_disk()
     assert node.log.idle
 
 
-def test_two_decisions_of_one_tick_see_each_other() -> None:
+def test_two_decisions_of_one_event_see_each_other() -> None:
     node = MetadataNode().begin()
     assert [node.create("t"), node.create("t")] == [0, ErrorCode.TOPIC_ALREADY_EXISTS]
 
 
-def test_a_refusal_waits_for_what_it_rests_on() -> None:
+def test_a_decision_without_records_waits_for_the_pending_ones() -> None:
     node = MetadataNode().begin()
     node.create("t")
     assert node.log.submit([]) == node.log.end_offset > node.log.committed_offset
@@ -53,7 +53,7 @@ def test_many_decisions_of_one_event_share_one_sync() -> None:
     assert len(node.log.committed.topics) == 5
 
 
-def test_what_is_submitted_during_a_sync_is_committed_by_the_next() -> None:
+def test_records_submitted_during_a_sync_are_committed_by_the_next() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.steps.end_event()
@@ -79,7 +79,7 @@ def test_subscribers_get_the_delta_after_the_image_has_moved() -> None:
     assert seen == [(["a", "b"], node.log.end_offset)]
 
 
-def test_a_restart_finds_what_was_committed_in_a_new_epoch() -> None:
+def test_a_restart_has_the_committed_image_in_a_new_epoch() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.create("b")
@@ -92,7 +92,7 @@ def test_a_restart_finds_what_was_committed_in_a_new_epoch() -> None:
     assert again.restart().log.epoch == again.log.epoch
 
 
-def test_a_restart_after_a_clean_close_finds_the_same() -> None:
+def test_a_restart_after_a_clean_close_has_the_same_image() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.steps.run_until_idle()
@@ -104,7 +104,7 @@ def newest_segment(disk: MemoryDisk) -> str:
     return f"{DIRECTORY}/{[name for name in disk.list(DIRECTORY) if name.endswith('.log')][-1]}"
 
 
-def test_a_batch_cut_short_before_it_was_on_disk_takes_its_whole_decision_with_it() -> None:
+def test_a_torn_batch_loses_its_whole_decision() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.steps.run_until_idle()
@@ -116,7 +116,7 @@ def test_a_batch_cut_short_before_it_was_on_disk_takes_its_whole_decision_with_i
     assert list(again.log.committed.topics) == ["a"]
 
 
-def test_damage_to_what_was_committed_stops_the_start() -> None:
+def test_damage_to_committed_records_stops_the_start() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.steps.run_until_idle()
@@ -126,7 +126,7 @@ def test_damage_to_what_was_committed_stops_the_start() -> None:
         node.restart()
 
 
-def test_the_epoch_goes_on_after_a_restart() -> None:
+def test_the_epoch_rises_with_every_restart() -> None:
     node = MetadataNode().begin()
     again = node.restart()
     again.create("t")
@@ -134,7 +134,7 @@ def test_the_epoch_goes_on_after_a_restart() -> None:
     assert again.restart().log.epoch == again.log.epoch + 1
 
 
-def test_a_snapshot_is_taken_after_so_many_bytes_and_old_segments_go() -> None:
+def test_a_snapshot_is_taken_after_enough_bytes_and_old_segments_are_deleted() -> None:
     node = MetadataNode(metadata_log_max_record_bytes_between_snapshots="500").begin()
     for number in range(30):
         node.create(f"t{number}")
@@ -150,7 +150,7 @@ def test_a_snapshot_is_taken_after_so_many_bytes_and_old_segments_go() -> None:
     assert again.log.end_offset == node.log.end_offset
 
 
-def test_a_snapshot_is_taken_after_so_much_time_if_there_is_anything_new() -> None:
+def test_a_snapshot_is_taken_after_enough_time_if_records_were_committed() -> None:
     node = MetadataNode().begin()
     node.steps.clock.now_ms += 3_600_000
     assert node.log.snapshot_if_due()
@@ -159,7 +159,7 @@ def test_a_snapshot_is_taken_after_so_much_time_if_there_is_anything_new() -> No
     assert not node.log.snapshot_if_due()
 
 
-def test_a_snapshot_has_what_was_committed_when_it_was_begun_and_nothing_else() -> None:
+def test_a_snapshot_has_the_image_committed_when_it_began() -> None:
     node = MetadataNode().begin()
     node.create("a")
     node.steps.run_until_idle()
@@ -176,7 +176,7 @@ def test_a_snapshot_has_what_was_committed_when_it_was_begun_and_nothing_else() 
     assert node.restart().log.committed == node.log.committed
 
 
-def test_if_the_newest_snapshot_is_damaged_the_one_before_and_the_log_say_the_same() -> None:
+def test_with_a_damaged_newest_snapshot_the_one_before_and_the_log_give_the_same_image() -> None:
     node = MetadataNode(metadata_log_max_record_bytes_between_snapshots="500").begin()
     for number in range(30):
         node.create(f"t{number}")
@@ -199,7 +199,7 @@ def test_a_log_that_ends_before_its_snapshot_stops_the_start() -> None:
         node.restart()
 
 
-def test_a_log_with_a_record_that_makes_no_sense_stops_the_start() -> None:
+def test_a_log_with_a_record_that_does_not_fit_stops_the_start() -> None:
     node = MetadataNode().begin()
     node.create("t")
     node.log.pending.replay = lambda record: None  # type: ignore[method-assign]
@@ -211,7 +211,7 @@ def test_a_log_with_a_record_that_makes_no_sense_stops_the_start() -> None:
         node.restart()
 
 
-def test_records_that_no_batch_can_hold_are_refused_and_nothing_changes() -> None:
+def test_records_larger_than_a_batch_are_refused_and_nothing_changes() -> None:
     node = MetadataNode().begin()
     end = node.log.end_offset
     record = ConfigRecord(resource_type=2, resource_name="t", name="n", value="x" * 32_000)
@@ -222,7 +222,7 @@ def test_records_that_no_batch_can_hold_are_refused_and_nothing_changes() -> Non
 
 
 class FailingDisk(MemoryDisk):
-    """A disk whose next syncs fail when told to."""
+    """A disk whose syncs fail on request."""
 
     failing = False
 
@@ -232,7 +232,7 @@ class FailingDisk(MemoryDisk):
         super().effect(kind, path)
 
 
-def test_a_disk_that_fails_commits_nothing_and_takes_nothing_more() -> None:
+def test_after_a_failed_sync_nothing_is_committed_and_submits_raise() -> None:
     disk = FailingDisk()
     node = MetadataNode(disk).begin()
     published: list[MetadataDelta] = []

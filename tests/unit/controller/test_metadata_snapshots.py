@@ -1,4 +1,4 @@
-"""Snapshots: an image as a file, and files that cannot be believed."""
+"""Snapshots of the metadata image: encoding, decoding, damaged files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def an_image_with_topics(count: int = 3) -> MetadataImage:
     return image
 
 
-def test_an_image_comes_back() -> None:
+def test_an_image_round_trips() -> None:
     image = an_image_with_topics()
     assert decode(encode(image, 5), CLUSTER) == image
 
 
-def test_many_records_take_several_batches_with_offsets_in_a_row() -> None:
+def test_many_records_take_several_batches_with_consecutive_offsets() -> None:
     image = an_image_with_topics(1500)
     data = encode(image, 5)
     expected = 0
@@ -40,12 +40,12 @@ def test_many_records_take_several_batches_with_offsets_in_a_row() -> None:
     assert decode(data, CLUSTER) == image
 
 
-def test_every_truncation_and_every_flipped_byte_is_found() -> None:
+def test_any_truncation_and_any_flipped_byte_is_detected() -> None:
     data = encode(an_image_with_topics(1), 5)
     for end in range(len(data)):
         with pytest.raises(BadSnapshot):
             decode(data[:end], CLUSTER)
-    # What the checksum does not cover: base offset, leader epoch. They are not looked at.
+    # The checksum does not cover base offset and leader epoch, which are not read.
     covered = [
         n
         for h in batches(data)
@@ -58,13 +58,13 @@ def test_every_truncation_and_every_flipped_byte_is_found() -> None:
             decode(bytes(damaged), CLUSTER)
 
 
-def test_what_follows_the_footer_makes_it_unbelievable() -> None:
+def test_bytes_after_the_footer_raise_bad_snapshot() -> None:
     data = encode(an_image(), 5)
     with pytest.raises(BadSnapshot):
         decode(data + data, CLUSTER)
 
 
-def test_names_sort_by_offset_and_other_files_are_none() -> None:
+def test_snapshots_are_listed_by_offset_and_other_files_ignored() -> None:
     disk = MemoryDisk()
     disk.make_directory("d")
     for name in (SnapshotId(30, 1).file_name, SnapshotId(4, 0).file_name, "00.log", "x.checkpoint"):
@@ -73,7 +73,7 @@ def test_names_sort_by_offset_and_other_files_are_none() -> None:
     assert list_snapshots(disk, "d") == [(4, 0), (30, 1)]
 
 
-def test_a_damaged_snapshot_is_told_and_the_one_before_is_taken() -> None:
+def test_a_damaged_snapshot_is_reported_and_the_one_before_is_loaded() -> None:
     disk = MemoryDisk()
     disk.make_directory("d")
     image = an_image_with_topics()

@@ -1,4 +1,4 @@
-"""Keyed records, passes of compaction and what is left, for the tests of compaction."""
+"""Batches with keys, passes of compaction and their results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write(log: Log, *batches: Sequence[Keyed], timestamp: int = 1000) -> None:
 
 
 def roll_and_commit(log: Log) -> None:
-    """Begin a new segment, and have everything before it durable and committed."""
+    """Begin a new segment; make everything before it durable and committed."""
     log.roll(0)
     log.flush(checkpoint=True)
     log.high_watermark = log.log_end_offset
@@ -66,7 +66,7 @@ def a_pass(
     memory_bytes: int = 1 << 20,
     chunk_bytes: int = 1 << 16,
 ) -> Cleaner:
-    """A pass that has not begun."""
+    """Return a pass that has not begun."""
     plan = log_to_clean(log, first_dirty, now_ms)
     return Cleaner(
         log.disk, plan, OffsetMap(memory_bytes, 1.0), now_ms=now_ms, chunk_bytes=chunk_bytes
@@ -74,7 +74,7 @@ def a_pass(
 
 
 def run(cleaner: Cleaner, log: Log) -> Cleaner:
-    """Take all steps, the owner's on the log."""
+    """Take all steps; the owner's get the log."""
     for step in cleaner.steps():
         if not isinstance(step, int):
             step(log)
@@ -83,19 +83,19 @@ def run(cleaner: Cleaner, log: Log) -> Cleaner:
 
 
 def clean(log: Log, first_dirty: int | None = None, now_ms: int = 5000) -> int:
-    """One pass from beginning to end; the new first dirty offset."""
+    """Run one pass and return the new first dirty offset."""
     return run(a_pass(log, first_dirty, now_ms), log).end_offset
 
 
 def records(log: Log, offset: int | None = None) -> list[Record]:
-    """Everything a reader gets from `offset` on."""
+    """Return all records from `offset` on."""
     start = log.log_start_offset if offset is None else offset
     data = read(log, start)
     return [record for header in headers(data) for record in records_of(data, header)]
 
 
 def table(log: Log) -> dict[bytes | None, bytes | None]:
-    """What a reader from the beginning takes for the state: the last value of each key."""
+    """Return the last value of each key."""
     state: dict[bytes | None, bytes | None] = {}
     for record in records(log):
         if record.value is None:
@@ -106,5 +106,5 @@ def table(log: Log) -> dict[bytes | None, bytes | None]:
 
 
 def shown(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
-    """(offset, key, value) of everything in the log."""
+    """Return (offset, key, value) of all records."""
     return [(record.offset, record.key, record.value) for record in records(log)]

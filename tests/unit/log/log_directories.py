@@ -1,4 +1,4 @@
-"""Data directories over memory, their ends and their damage."""
+"""Data directories on a disk in memory: opening, crashing and damaging them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_directory(disk: Disk, path: str = "data", **identity: object) -> LogDir
 
 
 def crash(disk: MemoryDisk) -> None:
-    """The process is gone, and its lock with it; the page cache lives on."""
+    """End the process: its lock is gone, the page cache survives."""
     disk.locks.clear()
 
 

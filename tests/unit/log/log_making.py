@@ -29,7 +29,7 @@ def batch(
     size: int = 10,
     codec: int = 0,
 ) -> ValidBatch:
-    """A valid batch; `producer` is (producer id, epoch, base sequence)."""
+    """Make a valid batch; `producer` is (producer id, epoch, base sequence)."""
     producer_id, epoch, sequence = producer
     data = build(
         [(b"key", b"%d" % n + b"." * size, [], timestamp + n) for n in range(count)],
@@ -46,7 +46,7 @@ def batch(
 
 
 def new_log(disk: Disk | None = None, config: LogConfig = SMALL, fence: Fence | None = None) -> Log:
-    """An empty log on a disk (in memory, unless given)."""
+    """Make an empty log on a disk, which is in memory unless given."""
     disk = disk if disk is not None else MemoryDisk()
     disk.make_directory(DIRECTORY)
     return reopen(disk, config, fence=fence)[0]
@@ -64,7 +64,7 @@ def reopen(
     durable: DurableEnd | None = None,
     fence: Fence | None = None,
 ) -> tuple[Log, RecoveryStats]:
-    """The log that is on the disk, knowing this much about it."""
+    """Open the log on the disk with this recorded state."""
     known = RecordedState(
         clean,
         recovery_point,
@@ -85,7 +85,7 @@ def fill(log: Log, count: int, *, records: int = 2, epoch: int = 0) -> None:
 
 
 def read(log: Log, offset: int, max_bytes: int = 1 << 30, up_to: int | None = None) -> bytes:
-    """What a fetch gets, as bytes; everything is released."""
+    """Read as a fetch does; return the bytes and release the slices."""
     result = log.read(offset, max_bytes, log.log_end_offset if up_to is None else up_to)
     data = b"".join(piece.read() for piece in result.slices)
     result.release()
@@ -94,19 +94,19 @@ def read(log: Log, offset: int, max_bytes: int = 1 << 30, up_to: int | None = No
 
 
 def headers(data: bytes) -> list[RecordBatchHeader]:
-    """Headers of whole batches; nothing is left over."""
+    """Return the headers of `data`, which must be whole batches."""
     found = list(batches(data))
     assert sum(header.size for header in found) == len(data), "ends inside a batch"
     return found
 
 
 def offsets(data: bytes) -> list[tuple[int, int]]:
-    """(base offset, last offset) of each batch."""
+    """Return (base offset, last offset) of each batch."""
     return [(header.base_offset, header.last_offset) for header in headers(data)]
 
 
 def files(disk: MemoryDisk, suffix: str = "") -> dict[str, bytes]:
-    """Contents by name of the files in the log's directory."""
+    """Return the contents of the files in the log's directory by name."""
     start = DIRECTORY + "/"
     return {
         path[len(start) :]: bytes(file.content)
@@ -116,5 +116,5 @@ def files(disk: MemoryDisk, suffix: str = "") -> dict[str, bytes]:
 
 
 def log_files(disk: MemoryDisk) -> Sequence[str]:
-    """Paths of the `.log` files, in order."""
+    """Return the paths of the `.log` files, in order."""
     return [f"{DIRECTORY}/{name}" for name in sorted(files(disk, ".log"))]

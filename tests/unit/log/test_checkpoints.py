@@ -1,4 +1,4 @@
-"""Kafka's small text files."""
+"""Checkpoint files, `meta.properties` and `durable-ends`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZERO = TopicIdPartition(TOPIC, 0)
 SEVEN = TopicIdPartition(TOPIC, 7)
 
 
-def test_a_checkpoint_of_offsets_is_kafkas_text():
+def test_a_checkpoint_of_offsets_has_kafkas_format():
     data = checkpoints.encode_offsets({SEVEN: 12, ZERO: 1042})
     assert data == b"0\n2\n5NsPyF0SSqCQk9HqmHqoFQ 0 1042\n5NsPyF0SSqCQk9HqmHqoFQ 7 12\n"
     disk = MemoryDisk()
@@ -39,7 +39,7 @@ ROW = b"5NsPyF0SSqCQk9HqmHqoFQ 0 "
         b"0\n2\n" + ROW + b"1\n",
         b"0\n1\nx 0 1\n",
         b"0\n1\na b\n",
-        b"0\n1\n" + ROW + b"104",  # of 1042, and a line's end
+        b"0\n1\n" + ROW + b"104",  # the 2 of 1042, and the end of the line
         b"0\n1\n" + ROW + b"1\n\n",
         b"0\n01\n" + ROW + b"1\n",
         b"0\n" + b"1" * 5000 + b"\n" + ROW + b"1\n",
@@ -52,14 +52,14 @@ ROW = b"5NsPyF0SSqCQk9HqmHqoFQ 0 "
         b"0\n2\n" + ROW + b"1\n" + ROW + b"1\n",
     ],
 )
-def test_anything_else_is_a_bad_checkpoint(data: bytes):
+def test_any_other_format_raises_bad_checkpoint(data: bytes):
     disk = MemoryDisk()
     disk.replace_file("c", data)
     with pytest.raises(BadCheckpoint, match="c"):
         checkpoints.decode_offsets(disk.read_file("c"), "c")
 
 
-def test_leader_epochs_are_kafkas_text():
+def test_the_leader_epoch_checkpoint_has_kafkas_format():
     epochs = LeaderEpochs("d")
     epochs.assign(0, 0)
     epochs.assign(3, 1042)
@@ -69,7 +69,7 @@ def test_leader_epochs_are_kafkas_text():
 @pytest.mark.parametrize(
     "data", [b"0\n1\n-1 0\n", b"0\n1\n0 0", b"0\n1\n2147483648 0\n", b"0\n2\n1 5\n2 5\n"]
 )
-def test_leader_epochs_that_cannot_be_are_not_believed(data: bytes):
+def test_leader_epochs_that_do_not_ascend_are_rejected(data: bytes):
     disk = MemoryDisk()
     disk.make_directory("d")
     disk.replace_file("d/leader-epoch-checkpoint", data)
@@ -88,7 +88,7 @@ def test_an_epoch_that_contradicts_later_ones_replaces_them():
     assert epochs.entries() == [(1, 0), (2, 10), (3, 15)], "known already"
 
 
-def test_epochs_below_the_log_start_go_but_the_one_it_is_in_stays():
+def test_raising_the_log_start_removes_the_epochs_that_end_before_it():
     epochs = LeaderEpochs("d")
     for epoch, start in ((1, 0), (2, 10), (5, 20)):
         epochs.assign(epoch, start)
@@ -98,7 +98,7 @@ def test_epochs_below_the_log_start_go_but_the_one_it_is_in_stays():
     assert [epochs.epoch_at(offset) for offset in (3, 15, 19, 20)] == [-1, 2, 2, 5]
 
 
-def test_meta_properties_round_trip_and_refuse_damage():
+def test_meta_properties_round_trip_and_damage_is_refused():
     disk = MemoryDisk()
     disk.make_directory("d")
     assert log_directory.read_meta_properties(disk, "d") is None
@@ -116,7 +116,7 @@ def test_meta_properties_round_trip_and_refuse_damage():
             log_directory.read_meta_properties(disk, "d")
 
 
-def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():
+def test_durable_ends_survive_a_restart_and_a_damaged_slot_is_ignored():
     disk = MemoryDisk()
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
@@ -134,19 +134,19 @@ def test_durable_ends_survive_and_a_damaged_slot_counts_as_absent():
     assert damaged.get(ZERO) is not None
 
 
-def test_a_slot_that_nothing_was_noted_in_says_nothing_yet():
+def test_a_slot_without_a_write_is_not_found():
     disk = MemoryDisk()
     disk.make_directory("data")
     ends = DurableEnds(disk, "data")
     slot = ends.slot(ZERO)
-    slot.offset = 40  # by the checkpoint, perhaps
+    slot.offset = 40  # only the checkpoint may know it
     assert ends.get(ZERO) is None
     assert ends.slot(ZERO) is slot
     slot.write(42, 0, slot.generation)
     assert ends.get(ZERO) is slot
 
 
-def test_a_torn_note_leaves_the_one_before_it():
+def test_a_torn_write_leaves_the_value_before_it():
     disk = MemoryDisk()
     disk.make_directory("d")
     end = DurableEnds(disk, "d").slot(ZERO)
@@ -162,7 +162,7 @@ def test_a_torn_note_leaves_the_one_before_it():
         assert found.offset in (30, 40)
 
 
-def test_a_freed_slot_is_used_again():
+def test_a_freed_slot_is_reused():
     disk = MemoryDisk()
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
@@ -173,7 +173,7 @@ def test_a_freed_slot_is_used_again():
     assert DurableEnds(disk, "d").get(ZERO) is None
 
 
-def test_lowering_is_synced_and_makes_notes_of_work_that_began_before_void():
+def test_lowering_is_synced_and_ignores_writes_of_flushes_that_began_before():
     disk = MemoryDisk()
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
@@ -188,7 +188,7 @@ def test_lowering_is_synced_and_makes_notes_of_work_that_began_before_void():
     assert (end.offset, end.recovery_point) == (60, 60)
 
 
-def test_a_noted_log_start_stays_with_every_later_note_and_goes_with_the_log():
+def test_a_log_start_survives_later_writes_and_is_removed_with_the_log():
     disk = MemoryDisk()
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")

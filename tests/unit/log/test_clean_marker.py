@@ -1,4 +1,4 @@
-"""When a stop may be called clean: when every log was read since the last stop that was not."""
+"""The clean-shutdown marker: written only if all logs were read since the last unclean stop."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def started(disk: MemoryDisk) -> LogDirectory:
 
 
 def damage(disk: MemoryDisk, directory: LogDirectory) -> None:
-    """Change a durable byte that no start after a clean stop would look at."""
+    """Change a durable byte that a start after a clean stop does not read."""
     path = f"{directory.directory_of(DAMAGED)}/00000000000000000000.log"
     disk.files[path].content[-1] ^= 0xFF
 
 
-def test_a_log_that_recovery_refused_is_refused_again_after_a_clean_stop():
+def test_a_damaged_log_is_refused_again_after_a_clean_stop():
     disk = MemoryDisk()
     directory = started(disk)
     for key in (DAMAGED, SOUND):
@@ -47,7 +47,7 @@ def test_a_log_that_recovery_refused_is_refused_again_after_a_clean_stop():
         directory.close()
 
 
-def test_after_a_clean_start_logs_that_nobody_opened_are_as_clean_as_they_were():
+def test_logs_not_opened_since_a_clean_start_stay_clean():
     disk = MemoryDisk()
     directory = started(disk)
     directory.open_log(SOUND, LogConfig(), 0).append(batch(), 0, now_ms=0)
@@ -56,8 +56,7 @@ def test_after_a_clean_start_logs_that_nobody_opened_are_as_clean_as_they_were()
     assert started(disk).was_clean
 
 
-def test_the_marker_stays_until_a_log_is_opened():
-    """A start that fails (its port is taken) leaves a clean directory clean."""
+def test_a_start_that_fails_before_opening_a_log_keeps_the_marker():
     disk = MemoryDisk()
     directory = started(disk)
     directory.open_log(SOUND, LogConfig(), 0).append(batch(), 0, now_ms=0)
@@ -70,7 +69,7 @@ def test_the_marker_stays_until_a_log_is_opened():
     assert directory.was_clean
 
 
-def test_no_log_is_opened_before_the_removal_of_the_marker_is_durable(monkeypatch):
+def test_no_log_is_opened_before_the_marker_is_durably_removed(monkeypatch):
     disk = MemoryDisk()
     started(disk).close()
     directory = started(disk)

@@ -1,4 +1,4 @@
-"""What a pass of compaction leaves: the last record of every key, at its offset, in order."""
+"""A pass of compaction retains the last record of every key, at its offset, in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_log(config=COMPACTED) -> Log:
     return new_log(MemoryDisk(), config)
 
 
-def test_the_last_record_of_every_key_stays_where_it_is():
+def test_the_last_record_of_each_key_keeps_its_offset():
     log = a_log()
     write(log, [(A, b"1"), (B, b"1")], [(A, b"2"), (C, b"1")], [(B, b"2")])
     roll_and_commit(log)
@@ -44,7 +44,7 @@ def test_the_last_record_of_every_key_stays_where_it_is():
     assert [r.timestamp for r in records(log)] == [1000, 1001, 1000]
 
 
-def test_the_active_segment_is_never_touched_and_what_is_dirty_there_stays():
+def test_the_active_segment_is_not_cleaned_and_stays_dirty():
     log = a_log()
     write(log, [(A, b"1")], [(A, b"2")])
     roll_and_commit(log)
@@ -53,7 +53,7 @@ def test_the_active_segment_is_never_touched_and_what_is_dirty_there_stays():
     assert shown(log) == [(1, A, b"2"), (2, A, b"3"), (3, A, b"4")]
 
 
-def test_what_is_not_committed_and_what_a_recovery_would_read_is_left_alone():
+def test_uncommitted_records_and_those_above_the_recovery_point_are_not_cleaned():
     log = a_log()
     write(log, [(A, b"1")])
     log.roll(0)
@@ -69,7 +69,7 @@ def test_what_is_not_committed_and_what_a_recovery_would_read_is_left_alone():
     assert log_to_clean(log, None, 0).first_uncleanable_offset == 1
 
 
-def test_a_second_pass_compares_what_came_since_with_what_was_left():
+def test_a_second_pass_compares_new_records_with_retained_ones():
     log = a_log()
     write(log, [(A, b"1"), (B, b"1")], [(A, b"2")])
     roll_and_commit(log)
@@ -80,7 +80,7 @@ def test_a_second_pass_compares_what_came_since_with_what_was_left():
     assert shown(log) == [(2, A, b"2"), (3, B, b"2"), (4, C, b"1")]
 
 
-def test_offsets_that_are_gone_read_as_the_next_one_that_is_there():
+def test_reading_at_a_removed_offset_returns_the_next_batch():
     log = a_log()
     write(log, *[[(A, b"%d" % n)] for n in range(40)])
     roll_and_commit(log)
@@ -91,7 +91,7 @@ def test_offsets_that_are_gone_read_as_the_next_one_that_is_there():
     assert log.read(40, 100, 40).size == 0
 
 
-def test_the_largest_timestamp_is_that_of_a_record_that_is_left():
+def test_the_largest_timestamp_is_that_of_a_retained_record():
     log = a_log()
     log.append(keyed([(A, b"1")], 9000, producer=(7, 0, 0)), 0, now_ms=0)
     write(log, [(B, b"1")], timestamp=8000)
@@ -104,7 +104,7 @@ def test_the_largest_timestamp_is_that_of_a_record_that_is_left():
     assert log.offset_for_timestamp(8001, 3) is None
 
 
-def test_small_segments_become_one_and_a_segment_is_never_larger_than_they_were():
+def test_small_segments_are_merged_up_to_the_segment_size():
     log = a_log(replace(COMPACTED, segment_bytes=300))
     write(log, *[[(b"%d" % (n % 7), b"%d" % n)] for n in range(60)])
     roll_and_commit(log)
@@ -120,7 +120,7 @@ def test_small_segments_become_one_and_a_segment_is_never_larger_than_they_were(
 
 
 class TestTombstones:
-    def test_one_stays_until_its_horizon_and_hides_what_was_before(self):
+    def test_a_tombstone_is_retained_until_its_horizon_and_removes_earlier_records(self):
         log = a_log(replace(COMPACTED, delete_retention_ms=100))
         write(log, [(A, b"1"), (B, b"1")], [(A, None)])
         roll_and_commit(log)
@@ -128,13 +128,13 @@ class TestTombstones:
         assert shown(log) == [(1, B, b"1"), (2, A, None)]
         (tombstone,) = [h for h in headers(read(log, 0)) if h.last_offset == 2]
         assert tombstone.has_delete_horizon and tombstone.base_timestamp == 5100
-        assert records(log)[-1].timestamp == 1000, "told as before"
+        assert records(log)[-1].timestamp == 1000, "reported as before"
         assert clean(log, first_dirty, now_ms=5099) == 3
         assert shown(log) == [(1, B, b"1"), (2, A, None)]
         clean(log, first_dirty, now_ms=5100)
         assert shown(log) == [(1, B, b"1")]
 
-    def test_a_horizon_that_was_set_is_not_set_again(self):
+    def test_a_delete_horizon_is_set_only_once(self):
         log = a_log(replace(COMPACTED, delete_retention_ms=100))
         write(log, [(A, None), (B, b"1")], [(C, b"1")])
         roll_and_commit(log)
@@ -145,7 +145,7 @@ class TestTombstones:
         assert headers(read(log, 0))[0].base_timestamp == 5100
         assert [(r.offset, r.timestamp) for r in records(log)] == [(0, 1000), (2, 1000), (3, 1000)]
 
-    def test_a_retention_beyond_all_time_keeps_them_for_good(self):
+    def test_an_unlimited_delete_retention_keeps_tombstones_forever(self):
         log = a_log(replace(COMPACTED, delete_retention_ms=(1 << 63) - 1))
         write(log, [(A, None)], [(B, b"1")])
         roll_and_commit(log)
@@ -154,7 +154,7 @@ class TestTombstones:
         assert shown(log) == [(0, A, None), (1, B, b"1")]
 
     @pytest.mark.parametrize("codec", list(CompressionType))
-    def test_timestamps_survive_the_horizon_in_every_codec(self, codec: int):
+    def test_timestamps_survive_a_delete_horizon_in_every_codec(self, codec: int):
         log = a_log()
         log.append(keyed([(A, None), (B, b"b" * 50), (C, b"c")], 7777, codec=codec), 0, now_ms=0)
         roll_and_commit(log)
@@ -170,7 +170,7 @@ class TestTombstones:
 
 
 class TestProducers:
-    def test_the_last_batch_of_a_producer_stays_as_a_header_with_its_sequence(self):
+    def test_the_last_batch_of_a_producer_is_retained_as_a_header(self):
         log = a_log()
         log.append(keyed([(A, b"1"), (B, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
         log.append(keyed([(A, b"2"), (B, b"2")], producer=(7, 0, 2)), 0, now_ms=0)
@@ -184,7 +184,7 @@ class TestProducers:
         ]
         assert (kept[0].producer_id, kept[0].producer_epoch, kept[0].base_sequence) == (7, 0, 2)
 
-    def test_it_is_known_after_a_restart_that_has_nothing_but_the_log(self):
+    def test_the_producer_is_restored_from_the_log_alone(self):
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         log.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
@@ -198,7 +198,7 @@ class TestProducers:
         assert entry is not None and entry.last_sequence == 0
         assert again.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0).duplicate
 
-    def test_a_producer_that_was_forgotten_leaves_nothing(self):
+    def test_the_last_batch_of_an_expired_producer_is_removed(self):
         log = a_log()
         log.append(keyed([(A, b"1")], producer=(7, 0, 0)), 0, now_ms=0)
         write(log, [(A, b"2")])
@@ -209,7 +209,7 @@ class TestProducers:
         assert offsets(read(log, 0)) == [(1, 1)]
 
 
-def test_a_segment_always_ends_where_the_next_one_begins():
+def test_a_compacted_segment_ends_where_the_next_one_begins():
     log = a_log(replace(COMPACTED, segment_bytes=150))
     write(log, *[[(A, b"%d" % n)] for n in range(10)])
     roll_and_commit(log)
@@ -220,8 +220,8 @@ def test_a_segment_always_ends_where_the_next_one_begins():
         log.segments.loaded(number)  # checks the end
 
 
-def test_the_lost_end_of_a_segment_is_not_closed_over():
-    """A new segment that ends with what is left would say for ever that nothing is missing."""
+def test_a_segment_that_lost_its_end_is_not_compacted():
+    """If it were, the new segment would end early and the loss could not be detected any more."""
     disk = MemoryDisk()
     log = new_log(disk, COMPACTED)
     write(log, [(A, b"1")], [(B, b"1")], [(A, b"2")])
@@ -236,7 +236,7 @@ def test_the_lost_end_of_a_segment_is_not_closed_over():
     assert files(disk) == before
 
 
-def test_records_without_a_key_go_once_the_topic_is_compacted():
+def test_records_without_a_key_are_removed():
     log = a_log()
     write(log, [(None, b"from before"), (A, b"1")])
     roll_and_commit(log)
@@ -245,7 +245,7 @@ def test_records_without_a_key_go_once_the_topic_is_compacted():
 
 
 class TestTransactions:
-    def test_control_batches_stay(self):
+    def test_control_batches_are_retained(self):
         log = a_log()
         builder = RecordBatchBuilder(control=True, transactional=True, producer_id=9)
         builder.append(b"\0\0\0\1", b"\0\0\0\0\0\0")
@@ -257,7 +257,7 @@ class TestTransactions:
         clean(log)
         assert [h.is_control for h in headers(read(log, 0))] == [True, False, False]
 
-    def test_a_record_that_may_never_be_committed_takes_no_place(self):
+    def test_a_transactional_record_removes_no_other_record(self):
         log = a_log()
         write(log, [(A, b"committed")])
         log.append(keyed([(A, b"perhaps")], producer=(7, 0, 0), transactional=True), 0, now_ms=0)
@@ -271,7 +271,7 @@ class TestTransactions:
 
 
 class TestMemory:
-    def test_a_map_that_is_full_ends_the_pass_early_and_the_next_one_goes_on(self):
+    def test_a_full_offset_map_ends_the_pass_and_the_next_one_continues(self):
         log = a_log()
         write(log, *[[(b"%d" % (n % 10), b"%d" % n)] for n in range(40)])
         roll_and_commit(log)
@@ -285,7 +285,7 @@ class TestMemory:
         assert passes > 3
         assert sorted(shown(log)) == [(n, b"%d" % (n % 10), b"%d" % n) for n in range(30, 40)]
 
-    def test_a_batch_larger_than_a_piece_is_read_whole(self):
+    def test_a_batch_larger_than_a_chunk_is_read_whole(self):
         log = a_log(replace(COMPACTED, segment_bytes=100_000))
         write(log, [(A, b"x" * 5000)], [(B, b"y" * 5000)], [(A, b"z")])
         roll_and_commit(log)

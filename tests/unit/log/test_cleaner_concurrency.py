@@ -1,4 +1,4 @@
-"""Compaction beside others: readers in its midst, damage, dropped passes, logs that are cut."""
+"""A pass of compaction with readers, damage, dropped passes and truncations in between."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def a_log(config=COMPACTED) -> Log:
 
 
 class TestReaders:
-    def test_slices_that_were_given_out_are_what_they_were(self):
+    def test_slices_read_before_a_pass_keep_their_bytes(self):
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
@@ -48,7 +48,7 @@ class TestReaders:
                 step(log)
         assert len(shown(log)) == 4
 
-    def test_an_end_that_was_looked_up_before_is_looked_up_again(self):
+    def test_a_cached_end_position_is_not_used_after_a_swap(self):
         log = a_log()
         write(log, *[[(b"%d" % (n % 3), b"%d" % n)] for n in range(7)])
         roll_and_commit(log)
@@ -56,7 +56,7 @@ class TestReaders:
         clean(log)
         assert offsets(read(log, 0, up_to=5)) == [(4, 4)]
 
-    def test_files_that_were_replaced_go_after_their_delay(self):
+    def test_replaced_files_are_removed_after_the_delay(self):
         disk = MemoryDisk()
         log = new_log(disk, replace(COMPACTED, file_delete_delay_ms=1234))
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
@@ -72,11 +72,11 @@ class TestReaders:
         assert len(log_files(disk)) == len(log.segments)
 
 
-class TestTrouble:
+class TestFailures:
     @pytest.mark.parametrize(
         ("byte", "what"), [(68, "checksum mismatch"), (70, "offset 72057594037927937")]
     )
-    def test_damage_is_not_given_a_new_checksum(self, byte: int, what: str):
+    def test_a_damaged_batch_is_not_rewritten(self, byte: int, what: str):
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, [(A, b"1")], [(A, b"2")])
@@ -88,7 +88,7 @@ class TestTrouble:
             clean(log)
         assert files(disk) == before
 
-    def test_what_a_pass_that_was_dropped_left_is_removed_by_the_next_one(self):
+    def test_files_of_a_dropped_pass_are_removed_by_the_next_pass(self):
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
@@ -103,7 +103,7 @@ class TestTrouble:
         assert not files(disk, ".cleaned")
         assert shown(log)[-1] == (19, A, b"19")
 
-    def test_a_pass_dropped_before_its_segment_took_over_is_completed_by_the_next_start(self):
+    def test_a_pass_dropped_before_the_install_step_is_completed_by_the_next_start(self):
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(20)])
@@ -118,7 +118,7 @@ class TestTrouble:
         assert len(shown(again)) < 20
         assert shown(again)[-1] == (19, A, b"19")
 
-    def test_a_log_that_was_cut_meanwhile_is_left_as_it_is(self):
+    def test_a_truncation_aborts_the_pass(self):
         disk = MemoryDisk()
         log = new_log(disk, COMPACTED)
         write(log, *[[(A, b"%d" % n)] for n in range(4)])

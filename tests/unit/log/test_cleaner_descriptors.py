@@ -1,4 +1,4 @@
-"""Compaction holds files only while it works on them, wherever a pass ends."""
+"""A pass of compaction leaves no file open, however it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL_PIECES = 100
 
 
 class Written:
-    """A log on a real disk, none of whose files is open."""
+    """A log on a real disk with no open files."""
 
     def __init__(self, directory: Path, *batches: list[Keyed]) -> None:
         self.disk = LocalDisk()
@@ -32,36 +32,36 @@ class Written:
         self.log.segments.close()
         assert self.disk.open_files == 0
 
-    def until_it_writes(self, cleaner: Cleaner) -> None:
-        """Take the steps up to the first that wrote something, and no further."""
+    def run_until_it_writes(self, cleaner: Cleaner) -> None:
+        """Take the steps up to the first one that writes."""
         self.steps = cleaner.steps()
         while cleaner.stats.bytes_read == 0:
             next(self.steps)
-        assert self.disk.open_files > 0, "what it reads, and what it writes"
+        assert self.disk.open_files > 0, "the file read and the file written"
 
 
-def test_after_a_segment_was_replaced(tmp_path: Path):
+def test_no_file_is_open_after_a_segment_was_replaced(tmp_path: Path):
     written = Written(tmp_path, [(A, b"1")], [(A, b"2")])
     assert run(a_pass(written.log), written.log).deletions
     assert written.disk.open_files == 0
 
 
-def test_after_a_segment_that_stays_as_it_is(tmp_path: Path):
+def test_no_file_is_open_after_a_segment_without_changes(tmp_path: Path):
     written = Written(tmp_path, [(A, b"1")], [(B, b"1")])
     assert not run(a_pass(written.log), written.log).deletions
     assert written.disk.open_files == 0
 
 
-def test_after_a_pass_that_was_dropped_half_way(tmp_path: Path):
+def test_no_file_is_open_after_a_dropped_pass(tmp_path: Path):
     written = Written(tmp_path, [(A, b"1")], [(A, b"2")])
-    written.until_it_writes(a_pass(written.log, chunk_bytes=SMALL_PIECES))
+    written.run_until_it_writes(a_pass(written.log, chunk_bytes=SMALL_PIECES))
     written.steps.close()
     assert written.disk.open_files == 0
 
 
-def test_after_a_pass_that_met_damage_half_way(tmp_path: Path):
+def test_no_file_is_open_after_a_pass_that_found_damage(tmp_path: Path):
     written = Written(tmp_path, [(A, b"1")], [(A, b"2")])
-    written.until_it_writes(a_pass(written.log, chunk_bytes=SMALL_PIECES))
+    written.run_until_it_writes(a_pass(written.log, chunk_bytes=SMALL_PIECES))
     segment = written.log.segments.items[0]
     with open(segment.file.path, "r+b") as file:
         file.seek(segment.size - 1)

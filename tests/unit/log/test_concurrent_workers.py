@@ -1,6 +1,6 @@
-"""Workers that meet at one log: a flush, retention and the deletion of the partition.
+"""Workers that use one log at the same time: a flush, retention, the deletion of the partition.
 
-They run at the same time in any order. Whoever finds a file gone that the other removed goes on.
+Each must succeed if another has removed a file first.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def key(partition: int) -> TopicIdPartition:
     return TopicIdPartition(UUID(int=7), partition)
 
 
-class BeatenDisk(MemoryDisk):
-    """Before a file is removed, somebody else has done it, if its name ends like this."""
+class RacingDisk(MemoryDisk):
+    """A disk on which another worker removes files with this suffix first."""
 
-    beaten_to: str | None = None
+    removed_first: str | None = None
 
     def remove(self, path: str) -> None:
-        if self.beaten_to is not None and path.endswith(self.beaten_to):
+        if self.removed_first is not None and path.endswith(self.removed_first):
             super().remove(path)
         super().remove(path)
 
@@ -57,27 +57,27 @@ def retention(directory: LogDirectory):
     return found
 
 
-def test_a_flush_goes_on_when_retention_removed_the_old_snapshot_first():
-    disk = BeatenDisk()
+def test_a_flush_succeeds_if_retention_has_removed_the_old_snapshot():
+    disk = RacingDisk()
     directory = open_directory(disk)
     log = filled(directory, 0)
     fill(log, 1)
-    disk.beaten_to = ".snapshot"
+    disk.removed_first = ".snapshot"
     assert log.flush(checkpoint=True) == log.log_end_offset
     assert directory.fence.failure is None
 
 
-def test_retention_goes_on_when_a_flush_removed_the_old_snapshot_first():
-    disk = BeatenDisk()
+def test_retention_succeeds_if_a_flush_has_removed_the_old_snapshot():
+    disk = RacingDisk()
     directory = open_directory(disk)
     log = filled(directory, 0)
     deletion = delete_old_segments(log, 0)
     assert deletion is not None
-    disk.beaten_to = ".snapshot"
+    disk.removed_first = ".snapshot"
     deletion.rename()
 
 
-def test_retention_leaves_out_a_partition_that_was_deleted_meanwhile():
+def test_retention_skips_a_partition_deleted_meanwhile():
     disk = MemoryDisk()
     directory = open_directory(disk)
     filled(directory, 0)
@@ -94,7 +94,7 @@ def test_retention_leaves_out_a_partition_that_was_deleted_meanwhile():
 
 
 @pytest.mark.parametrize("reused", [False, True])
-def test_a_flush_that_ends_after_its_partition_was_deleted_leaves_the_slot_alone(reused: bool):
+def test_a_flush_that_ends_after_its_partition_was_deleted_does_not_write_the_slot(reused: bool):
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = filled(directory, 0)

@@ -1,10 +1,9 @@
-"""Whatever becomes of the files beside the records: they are read as they are, or not at all.
+"""Random damage to all files except the records.
 
-Indexes, checkpoints, durable ends, snapshots of producers and the identity of the directory are
-damaged at random, the records never. Then a directory says that it is not one, or a log that it is
-damaged, or everything is as it was: every record at its offset, and all that is found by time or by
-producer. The log start alone, of a log whose slot in `durable-ends` is gone as well, may be another
-one: its checkpoint has no checksum.
+Indexes, checkpoints, durable ends, producer snapshots and the identity of the directory are
+damaged, records are not. Then the directory or a log is refused, or every record is at its offset
+and found by time and by producer. Only the log start may differ if the slot in `durable-ends` is
+damaged, too, because its checkpoint has no checksum.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ WITHOUT_CHECKSUM = ("-offset-checkpoint", "leader-epoch-checkpoint")
 MOST_BYTES = 8 << 20
 
 
-class Whole:
-    """A directory as one process left it; `damaged_copy` is another one, a bit different."""
+class StoppedDirectory:
+    """A directory after a stop; `damaged_copy` returns a damaged copy of it."""
 
     def __init__(self, *, clean: bool) -> None:
         disk = MemoryDisk()
@@ -68,7 +67,7 @@ class Whole:
         self.records = {path: data for path, data in self.files.items() if path.endswith(".log")}
 
     def damaged_copy(self, random: Random) -> tuple[MemoryDisk, set[str]]:
-        """A disk, and the paths of what is not as it was."""
+        """Return a disk and the paths of the damaged files."""
         disk = MemoryDisk()
         for path in self.directories:
             disk.make_directory(path)
@@ -92,7 +91,7 @@ def bounded_memory() -> Iterator[None]:
     assert peak <= MOST_BYTES, f"{peak} bytes"
 
 
-def records_are_untouched(whole: Whole, disk: MemoryDisk) -> bool:
+def records_are_untouched(whole: StoppedDirectory, disk: MemoryDisk) -> bool:
     now = {path: disk.read_file(path) for path in disk.files if path.endswith(".log")}
     return all(now.get(path) == data for path, data in whole.records.items())
 
@@ -102,7 +101,7 @@ def times_of(number: int) -> list[int]:
 
 
 def check(log: Log, step: int, start_is_known: bool) -> None:
-    """Everything is as it was, as far as every fifth offset and seventh time tell."""
+    """Check that every fifth offset and every seventh timestamp are found."""
     assert log.log_end_offset == END
     assert log.log_start_offset == START or not start_is_known
     for offset in range(log.log_start_offset + step % 5, END, 5):
@@ -123,8 +122,8 @@ def check(log: Log, step: int, start_is_known: bool) -> None:
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_records_are_found_or_the_log_says_that_it_is_damaged(clean: bool) -> None:
-    whole = Whole(clean=clean)
+def test_damaged_derived_files_lose_no_records_or_the_log_reports_damage(clean: bool) -> None:
+    whole = StoppedDirectory(clean=clean)
     for name, random in seeds(250, f"files-{clean}"):
         disk, wrong = whole.damaged_copy(random)
         what = f"{name}: {sorted(wrong)}"
@@ -134,7 +133,7 @@ def test_records_are_found_or_the_log_says_that_it_is_damaged(clean: bool) -> No
             raise AssertionError(f"{what}: {error!r}") from error
 
 
-def one_life(whole: Whole, disk: MemoryDisk, wrong: set[str], random: Random) -> None:
+def one_life(whole: StoppedDirectory, disk: MemoryDisk, wrong: set[str], random: Random) -> None:
     unsure = any(path.endswith(WITHOUT_CHECKSUM) for path in wrong)
     start_is_known = not any(path.endswith("log-start-offset-checkpoint") for path in wrong)
     try:
@@ -147,7 +146,7 @@ def one_life(whole: Whole, disk: MemoryDisk, wrong: set[str], random: Random) ->
             log = directory.open_log(KEY, CONFIG, 0)
         directory.open_log(OTHER, CONFIG, 0)
     except LogDamaged:
-        assert unsure, "what is damaged has a checksum, or can be made again"
+        assert unsure, "the damaged file has a checksum or can be rebuilt"
         assert records_are_untouched(whole, disk)
         return
     check(log, random.randrange(35), start_is_known)

@@ -1,8 +1,7 @@
-"""Whatever becomes of the records themselves, everything that is done to a log ends, and in nothing
-but `LogDamaged`.
+"""Random damage to records: every operation on the log succeeds or raises `LogDamaged`.
 
-What was durable and is damaged is never cut away, moved or written over: when it is found, the
-files are as they were. Who reads gets what is there, for clients have checksums of their own.
+Damaged durable records are never truncated, moved or overwritten. Reads return them, because
+clients verify the checksums.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LATER_MS = 10**9
 
 
 def a_life(*, clean: bool) -> dict[str, bytes]:
-    """The files of a directory with one log, all of which was durable when the process ended."""
+    """Return the files of a directory with one log that was durable when the process ended."""
     disk = MemoryDisk()
     directory = LogDirectory(disk, "data", Random(1), cluster_id="c", node_id=1)
     log = directory.open_log(KEY, CONFIG, 0)
@@ -56,7 +55,7 @@ def a_life(*, clean: bool) -> dict[str, bytes]:
 
 
 class Life:
-    """A directory some of whose records are damaged."""
+    """A directory with some damaged records."""
 
     def __init__(self, files: dict[str, bytes], random: Random) -> None:
         self.disk = MemoryDisk()
@@ -73,11 +72,11 @@ class Life:
         self.random = random
         self.directory = LogDirectory(self.disk, "data", random, cluster_id="c", node_id=1)
 
-    def is_as_found(self) -> bool:
+    def is_unchanged(self) -> bool:
         return all(self.disk.read_file(path) == data for path, data in self.found.items())
 
-    def forgets_what_was_put_behind(self) -> bool:
-        """A start cuts that off; nothing else."""
+    def only_the_tail_is_truncated(self) -> bool:
+        """True if only bytes after the durable end are missing, which a start truncates."""
         for path, data in self.found.items():
             now = self.disk.read_file(path)
             if not data.startswith(now) or len(now) < min(len(data), len(self.whole[path])):
@@ -91,7 +90,7 @@ class Life:
             try:
                 action(self, log)
             except LogDamaged:
-                assert self.is_as_found(), "what was durable was changed"
+                assert self.is_unchanged(), "durable bytes were changed"
 
 
 def read(life: Life, log: Log) -> None:
@@ -119,7 +118,7 @@ def look_up_offsets(life: Life, log: Log) -> None:
 
 
 def delete_by_time(life: Life, log: Log) -> None:
-    """It takes segments on purpose, and nothing else goes."""
+    """Check that retention removes only whole segments."""
     if life.random.random() < 0.7:
         return
     log.configure(replace(CONFIG, retention_ms=5000))
@@ -142,9 +141,9 @@ def compact(life: Life, log: Log) -> None:
         for step in cleaner.steps():
             if not isinstance(step, int):
                 step(log)
-                life.found = {}  # replaced by what was verified before
+                life.found = {}  # replaced by verified records
     except (*UNCLEANABLE, LogCleaningAborted):
-        assert life.is_as_found()
+        assert life.is_unchanged()
     finally:
         log.cleaning = False
 
@@ -159,7 +158,7 @@ ACTIONS: list[Callable[[Life, Log], None]] = [
 
 
 @pytest.mark.parametrize("clean", [False, True])
-def test_damaged_records_are_told_and_left_as_they_are(clean: bool) -> None:
+def test_damaged_records_are_reported_and_not_changed(clean: bool) -> None:
     files = a_life(clean=clean)
     for name, random in seeds(250, f"records-{clean}"):
         try:
@@ -167,10 +166,10 @@ def test_damaged_records_are_told_and_left_as_they_are(clean: bool) -> None:
             try:
                 log = life.directory.open_log(KEY, CONFIG, 0)
             except LogDamaged:
-                assert life.is_as_found(), "what was durable was changed"
+                assert life.is_unchanged(), "durable bytes were changed"
                 continue
             assert log.log_end_offset == END
-            assert life.forgets_what_was_put_behind(), "what was durable was changed"
+            assert life.only_the_tail_is_truncated(), "durable bytes were changed"
             life.use(log)
         except Exception as error:
             raise AssertionError(f"{name}: {error!r}") from error

@@ -1,4 +1,4 @@
-"""A data directory after a crash: what was durable is known, and damage told from a torn tail."""
+"""A data directory after a crash: durable ends are known, and damage differs from a torn tail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.log.fence import LogDamaged
 from odradek.log.memory_disk import MemoryDisk
 
 
-def test_logs_that_were_not_opened_stay_clean_over_a_crash():
+def test_logs_that_were_not_opened_stay_clean_after_a_crash():
     disk = MemoryDisk()
     directory = open_directory(disk)
     for n in range(2):
@@ -28,7 +28,7 @@ def test_logs_that_were_not_opened_stay_clean_over_a_crash():
     assert b" 1 20\n" in disk.read_file("data/recovery-point-offset-checkpoint")
 
 
-def test_after_a_crash_what_was_flushed_is_known_without_a_checkpoint():
+def test_after_a_crash_the_durable_end_is_known_without_a_checkpoint():
     disk = MemoryDisk()
     log = open_directory(disk).open_log(key(0), SMALL, 0)
     fill(log, 5)
@@ -43,7 +43,7 @@ def test_after_a_crash_what_was_flushed_is_known_without_a_checkpoint():
 
 
 @pytest.mark.parametrize(("batch_number", "is_damage"), [(5, True), (6, False)])
-def test_a_flipped_bit_is_damage_up_to_the_last_flush_and_a_torn_tail_after_it(
+def test_a_flipped_bit_is_damage_below_the_durable_end_and_a_torn_tail_above(
     batch_number: int, is_damage: bool
 ):
     disk = MemoryDisk()
@@ -66,12 +66,8 @@ def test_a_flipped_bit_is_damage_up_to_the_last_flush_and_a_torn_tail_after_it(
 @pytest.mark.parametrize("compact", [False, True])
 @pytest.mark.parametrize("ended", ["cleanly", "killed", "killed behind its recovery point"])
 @pytest.mark.parametrize("batch_number", [4, 5])
-def test_offsets_that_are_not_what_they_were_end_no_log(
-    batch_number: int, ended: str, compact: bool
-):
-    """A base offset is under no checksum. The end of what was durable is known, and a batch ends
-    there: if none does, offsets would be given that nobody expects, or a tail be cut that is none.
-    """
+def test_a_changed_base_offset_is_damage(batch_number: int, ended: str, compact: bool):
+    """A base offset is under no checksum, but a batch must end at the durable end."""
     disk = MemoryDisk()
     directory = open_directory(disk)
     config = replace(SMALL, compact=compact)
@@ -89,7 +85,7 @@ def test_offsets_that_are_not_what_they_were_end_no_log(
         read(open_directory(disk).open_log(key(0), config, 0), 0, max_bytes=position)
 
 
-def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_scan():
+def test_recovery_uses_the_checkpoint_without_durable_ends_and_a_full_scan_without_both():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)
@@ -112,7 +108,7 @@ def test_lost_notes_fall_back_to_the_checkpoint_and_lost_checkpoints_to_a_full_s
     assert (log.log_end_offset, found.scanned_bytes) == (40, log.size)
 
 
-def test_a_note_after_the_notes_were_lost_keeps_what_the_checkpoint_knew():
+def test_a_new_slot_keeps_the_values_of_the_checkpoint():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)
@@ -130,7 +126,7 @@ def test_a_note_after_the_notes_were_lost_keeps_what_the_checkpoint_knew():
         open_directory(disk).open_log(key(0), SMALL, 0)
 
 
-def test_a_flipped_digit_in_the_checkpoint_of_log_starts_removes_no_records():
+def test_a_changed_digit_in_the_log_start_checkpoint_removes_no_records():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)

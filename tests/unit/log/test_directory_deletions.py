@@ -1,4 +1,4 @@
-"""What leaves a data directory: deleted logs, and what retention takes."""
+"""Deletion of logs and of segments from a data directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
 
 
-def test_deleting_renames_at_once_and_removes_later():
+def test_deleting_a_log_renames_it_at_once_and_removes_it_later():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)
@@ -21,7 +21,7 @@ def test_deleting_renames_at_once_and_removes_later():
     assert flush is not None
     flush.run()
     log.end_flush(flush)
-    assert directory.fence.failure is None, "a flush of deleted files is no failure"
+    assert directory.fence.failure is None, "a flush of deleted files does not fence the directory"
     again = directory.open_log(key(0), SMALL, 0)
     assert again.log_end_offset == 0
     fill(again, 1)
@@ -35,7 +35,7 @@ def test_deleting_renames_at_once_and_removes_later():
     assert [name for name in disk.list("data") if key(0).__str__() in name] == []
 
 
-def test_a_retention_pass_records_log_starts_before_it_renames():
+def test_a_retention_pass_writes_log_starts_before_it_renames_files():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)
@@ -58,7 +58,7 @@ def test_a_retention_pass_records_log_starts_before_it_renames():
     assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
 
 
-def test_what_retention_took_does_not_come_back_with_the_next_process():
+def test_segments_deleted_by_retention_do_not_come_back_after_a_restart():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)
@@ -66,11 +66,11 @@ def test_what_retention_took_does_not_come_back_with_the_next_process():
     log.flush()
     log.high_watermark = 80
     assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
-    crash(disk)  # before a worker has recorded or renamed anything
+    crash(disk)  # before a worker has written or renamed anything
     assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
 
 
-def test_a_log_that_retention_finds_damaged_keeps_no_other_from_its_turn():
+def test_a_damaged_log_does_not_stop_retention_of_the_others():
     disk = MemoryDisk()
     directory = open_directory(disk)
     for number in (0, 1):
@@ -79,7 +79,7 @@ def test_a_log_that_retention_finds_damaged_keeps_no_other_from_its_turn():
             log.append(batch(2, timestamp), 0, now_ms=0)
         log.roll(0)
     directory.close()
-    damage(disk, 16)  # the first batch, which is read to find the one with the largest timestamp
+    damage(disk, 16)  # the first batch, which is read to find the largest timestamp
     directory = open_directory(disk)
     for number in (0, 1):
         log = directory.open_log(key(number), SMALL, 0)

@@ -1,6 +1,4 @@
-"""After a failed fsync and a restart: pages the kernel calls clean are not on disk until
-written.
-"""
+"""Recovery after a failed fsync: pages that the kernel has marked clean are written again."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from odradek.testing.scheduler import Scheduler
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_a_restarted_log_calls_durable_survives_the_next_power_loss(seed: int) -> None:
+def test_records_durable_after_a_restart_survive_the_next_power_loss(seed: int) -> None:
     disk = SimDisk(Scheduler(seed), "disk")
     mount = disk.mount()
     log = new_log(mount)

@@ -1,4 +1,4 @@
-"""What a log does without: files that would say next to nothing, and writing what is written."""
+"""Files that a log does not write, because they would be almost empty or are unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RecordingDisk(MemoryDisk):
         return taken
 
     def names(self) -> list[str]:
-        """Of the files of the one log there is."""
+        """Return the names of the log's files."""
         start = f"data/{KEY}/"
         return sorted(path.removeprefix(start) for path in self.files if path.startswith(start))
 
@@ -46,11 +46,11 @@ def open_log(directory: LogDirectory, config: LogConfig = CONFIG) -> Log:
 
 
 def produce(log: Log, sequence: int, size: int = 50) -> bool:
-    """Append one record of producer 7; whether it was a duplicate."""
+    """Append one record of producer 7; return True if it was a duplicate."""
     return log.append(batch(producer=(7, 0, sequence), size=size), 0, now_ms=0).duplicate
 
 
-def test_a_log_just_written_to_costs_a_clean_stop_no_file():
+def test_a_clean_stop_writes_no_file_for_a_log_with_few_records():
     disk = RecordingDisk()
     directory = start(disk)
     log = open_log(directory)
@@ -67,7 +67,7 @@ def test_a_log_just_written_to_costs_a_clean_stop_no_file():
     assert [produce(again, sequence) for sequence in range(4)] == [True, True, True, False]
 
 
-def test_after_a_crash_it_is_all_there_without_those_files():
+def test_a_crash_without_those_files_loses_nothing():
     disk = RecordingDisk()
     directory = start(disk)
     log = open_log(directory)
@@ -96,7 +96,7 @@ def test_more_than_an_index_interval_gets_indexes_and_a_snapshot():
     ]
 
 
-def test_a_roll_is_followed_by_a_snapshot_for_old_segments_may_go():
+def test_a_roll_is_followed_by_a_snapshot():
     disk = RecordingDisk()
     directory = start(disk)
     log = open_log(directory)
@@ -111,10 +111,10 @@ def test_a_roll_is_followed_by_a_snapshot_for_old_segments_may_go():
     assert deleted is not None
     deleted.run()
     directory.close()
-    assert produce(open_log(start(disk)), 0), "its record is gone, its sequence is not"
+    assert produce(open_log(start(disk)), 0), "its record is deleted, its sequence is known"
 
 
-def test_a_cut_below_the_last_snapshot_is_followed_by_another():
+def test_a_truncation_below_the_last_snapshot_is_followed_by_another():
     disk = RecordingDisk()
     directory = start(disk)
     log = open_log(directory)
@@ -127,7 +127,7 @@ def test_a_cut_below_the_last_snapshot_is_followed_by_another():
     assert [name for name in disk.names() if name.endswith("snapshot")] == [f"{3:020d}.snapshot"]
 
 
-def test_a_clean_restart_writes_nothing_that_is_as_it_was():
+def test_a_clean_restart_does_not_rewrite_unchanged_files():
     disk = RecordingDisk()
     directory = start(disk)
     never_written = TopicIdPartition(UUID(int=6), 0)
@@ -171,7 +171,7 @@ def test_a_stop_writes_nothing_for_a_log_without_a_snapshot_at_its_end():
     ]
 
 
-def test_what_is_durable_already_is_not_synced_again():
+def test_durable_files_are_not_synced_again():
     disk = RecordingDisk()
     log = open_log(start(disk))
     produce(log, 0)
@@ -181,7 +181,7 @@ def test_what_is_durable_already_is_not_synced_again():
     assert [path for kind, path in disk.take_effects() if kind == "sync"] == []
 
 
-def test_a_lost_index_of_a_large_active_segment_is_written_once():
+def test_a_missing_index_of_a_large_active_segment_is_written_once():
     disk = RecordingDisk()
     directory = start(disk)
     log = open_log(directory)

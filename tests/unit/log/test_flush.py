@@ -1,4 +1,4 @@
-"""What makes bytes durable, and what a failure does."""
+"""Flushes: what they sync, when they are due, and what a failed one does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.log.memory_disk import MemoryDisk
 
 
 class Recorder(MemoryDisk):
-    """Remembers effects, and fails those it is told to."""
+    """A disk that records effects and fails chosen ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,29 +30,29 @@ class Recorder(MemoryDisk):
         return taken
 
 
-def settled(disk: MemoryDisk, fence: Fence | None = None):
-    """A log whose first flush, which syncs the new directory, is done."""
+def flushed_log(disk: MemoryDisk, fence: Fence | None = None):
+    """Return a log after its first flush, which syncs the new directory."""
     log = new_log(disk, fence=fence)
     log.flush(checkpoint=True)
     return log
 
 
-def test_the_durable_end_is_where_the_flush_began():
-    log = settled(MemoryDisk())
+def test_the_durable_end_is_the_log_end_when_the_flush_began():
+    log = flushed_log(MemoryDisk())
     fill(log, 2)
     flush = log.begin_flush()
     assert flush is not None
     fill(log, 3)
     flush.run()
-    assert log.flushed_offset == 0, "not before the owner has heard of it"
+    assert log.flushed_offset == 0, "not before `end_flush`"
     assert log.end_flush(flush) == 4
     assert (log.flushed_offset, log.log_end_offset, log.dirty) == (4, 10, True)
     assert log.flush() == 10
     assert log.begin_flush() is None
 
 
-def test_one_flush_at_a_time():
-    log = settled(MemoryDisk())
+def test_a_second_flush_does_not_begin_while_one_is_under_way():
+    log = flushed_log(MemoryDisk())
     fill(log, 1)
     flush = log.begin_flush()
     fill(log, 1)
@@ -63,9 +63,9 @@ def test_one_flush_at_a_time():
     assert log.begin_flush() is not None
 
 
-def test_a_flush_syncs_only_the_data():
+def test_a_flush_without_checkpoint_syncs_only_the_data():
     disk = Recorder()
-    log = settled(disk)
+    log = flushed_log(disk)
     fill(log, 1)
     log.flush()
     disk.take()
@@ -80,7 +80,7 @@ def test_a_flush_syncs_only_the_data():
 
 def test_segments_are_synced_in_order_and_the_directory_after_them():
     disk = Recorder()
-    log = settled(disk)
+    log = flushed_log(disk)
     fill(log, 12)
     assert len(log.segments) == 2
     disk.take()
@@ -94,7 +94,7 @@ def test_segments_are_synced_in_order_and_the_directory_after_them():
     assert len(synced) == 7, "a roll moves the recovery point: indexes too"
 
 
-def test_a_new_log_is_durable_only_with_its_directory_and_the_one_above():
+def test_the_first_flush_syncs_the_directory_and_the_one_above():
     disk = Recorder()
     log = new_log(disk)
     assert log.dirty
@@ -106,7 +106,7 @@ def test_a_new_log_is_durable_only_with_its_directory_and_the_one_above():
     ]
 
 
-def test_the_recovery_point_moves_with_a_checkpoint_after_a_roll_or_enough_bytes():
+def test_the_recovery_point_moves_after_a_roll_enough_bytes_or_on_request():
     log = new_log(config=LogConfig(checkpoint_bytes=1000))
     fill(log, 2)
     log.flush()
@@ -125,7 +125,7 @@ def test_the_recovery_point_moves_with_a_checkpoint_after_a_roll_or_enough_bytes
     assert log.recovery_point == 26
 
 
-def test_flushes_are_due_by_messages_and_by_time():
+def test_a_flush_is_due_by_flush_messages_and_flush_ms():
     log = new_log(config=LogConfig(flush_messages=4, flush_ms=1000))
     log.flush()
     log.append(batch(3), 0, now_ms=5000)
@@ -138,10 +138,10 @@ def test_flushes_are_due_by_messages_and_by_time():
 
 
 @pytest.mark.parametrize("kind", ["sync", "sync_directory", "replace"])
-def test_a_failed_flush_fences_the_directory_and_nothing_more_is_durable(kind: str):
+def test_a_failed_flush_fences_the_directory(kind: str):
     disk = Recorder()
     fence = Fence("data")
-    log = settled(disk, fence)
+    log = flushed_log(disk, fence)
     other, _ = reopen(disk, fence=fence)
     fill(log, 2)
     log.roll(0)
@@ -163,7 +163,7 @@ def test_a_failed_flush_fences_the_directory_and_nothing_more_is_durable(kind: s
 def test_another_logs_flush_that_ends_after_the_failure_makes_nothing_durable():
     disk = Recorder()
     fence = Fence("data")
-    log = settled(disk, fence)
+    log = flushed_log(disk, fence)
     fill(log, 1)
     flush = log.begin_flush()
     assert flush is not None
@@ -174,8 +174,8 @@ def test_another_logs_flush_that_ends_after_the_failure_makes_nothing_durable():
     assert log.flushed_offset == 0
 
 
-def test_a_truncation_makes_the_flush_under_way_void():
-    log = settled(MemoryDisk())
+def test_a_truncation_voids_the_flush_under_way():
+    log = flushed_log(MemoryDisk())
     fill(log, 4)
     log.flush()
     fill(log, 4)
@@ -188,7 +188,7 @@ def test_a_truncation_makes_the_flush_under_way_void():
     assert log.flush() == 16
 
 
-def test_truncation_takes_offsets_epochs_producers_and_positions_back():
+def test_a_truncation_resets_offsets_epochs_producers_and_positions():
     disk = MemoryDisk()
     log = new_log(disk)
     for n in range(30):

@@ -1,7 +1,7 @@
-"""A full disk: what is refused, what goes on, and that nothing is given up for it.
+"""A full disk: which operations fail, and which are repeated later.
 
-`ENOSPC` may meet any write. An append that is told of it has not happened; an index, a snapshot or
-a checkpoint that cannot be written is written later. Only a failed fsync of records is fatal.
+Any write may fail with `ENOSPC`. A failed append has not happened; an index, a snapshot or a
+checkpoint is written later. Only a failed fsync of records fences the directory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DENSE = LogConfig(index_interval_bytes=1)
 
 
 class FillingDisk(MemoryDisk):
-    """A disk without room for files whose names end like this."""
+    """A disk without room for files with a suffix."""
 
     full_for: tuple[str, ...] = ()
 
@@ -32,7 +32,7 @@ class FillingDisk(MemoryDisk):
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
 
-def test_an_append_does_not_depend_on_its_index_being_written():
+def test_an_append_succeeds_without_room_for_its_index():
     disk = FillingDisk()
     log = new_log(disk, DENSE)
     disk.full_for = ("index",)
@@ -45,11 +45,11 @@ def test_an_append_does_not_depend_on_its_index_being_written():
 
 
 @pytest.mark.parametrize("name", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
-def test_records_get_durable_though_what_goes_with_a_recovery_point_finds_no_room(name: str):
+def test_records_become_durable_without_room_for_the_checkpoint(name: str):
     disk = FillingDisk()
     log = new_log(disk)
     log.flush(checkpoint=True)
-    for sequence in range(3):  # more than an index interval, so there is something to write
+    for sequence in range(3):  # more than an index interval, so the index has an entry
         log.append(batch(producer=(1, 0, sequence), size=200), 3, now_ms=0)
     disk.full_for = (name,)
     assert log.flush(checkpoint=True) == 3
@@ -63,7 +63,7 @@ def test_records_get_durable_though_what_goes_with_a_recovery_point_finds_no_roo
     assert again.producers.entry(1) is not None
 
 
-def test_a_checkpoint_without_room_is_written_by_the_next_pass():
+def test_a_checkpoint_that_found_no_room_is_written_by_the_next_pass():
     disk = FillingDisk()
     directory = LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
     log = directory.open_log(KEY, LogConfig(), 0)
@@ -79,7 +79,7 @@ def test_a_checkpoint_without_room_is_written_by_the_next_pass():
     assert offsets(read(log, 0)) == [(0, 2)]
 
 
-def test_a_stop_that_cannot_write_all_of_a_log_is_not_called_clean():
+def test_a_stop_without_room_for_a_log_leaves_no_clean_marker():
     disk = FillingDisk()
     directory = LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
     log = directory.open_log(KEY, LogConfig(), 0)

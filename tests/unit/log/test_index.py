@@ -19,7 +19,7 @@ def disk_with_directory() -> MemoryDisk:
     return disk
 
 
-def test_entries_are_kafkas():
+def test_entries_have_kafkas_format():
     disk = disk_with_directory()
     index = OffsetIndex(disk, "d/i", 1000)
     index.append(1041, 4200)
@@ -31,7 +31,7 @@ def test_entries_are_kafkas():
     assert disk.read_file("d/t") == bytes.fromhex("0000000102030405 00000029")
 
 
-def test_lookups_give_the_last_entry_at_or_before():
+def test_lookups_return_the_last_entry_at_or_before():
     index = OffsetIndex(disk_with_directory(), "d/i", 100)
     for n in range(10):
         index.append(110 + 10 * n, 1000 * (n + 1))
@@ -44,7 +44,7 @@ def test_lookups_give_the_last_entry_at_or_before():
     assert len(index) == 2
 
 
-def test_the_time_index_only_ascends():
+def test_the_time_index_ignores_timestamps_that_do_not_ascend():
     index = TimeIndex(disk_with_directory(), "d/t", 0)
     for timestamp, offset in ((-1, 1), (50, 2), (50, 3), (40, 4), (60, 5)):
         index.append(timestamp, offset)
@@ -53,7 +53,7 @@ def test_the_time_index_only_ascends():
     assert index.at(index.lookup(51)) == (50, 2)
 
 
-def test_entries_reach_the_file_when_it_is_written_out():
+def test_write_out_writes_the_entries_to_the_file():
     disk = disk_with_directory()
     index = OffsetIndex(disk, "d/i", 0)
     for n in range(1000):
@@ -66,7 +66,7 @@ def test_entries_reach_the_file_when_it_is_written_out():
     assert len(disk.read_file("d/i")) == 8008
 
 
-def test_loaded_indexes_are_bounded():
+def test_the_cache_unloads_indexes_above_its_limit():
     disk = disk_with_directory()
     cache = IndexCache(limit_bytes=200)
     indexes = []
@@ -86,7 +86,7 @@ def index_files(disk: MemoryDisk) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_rebuilt_index_is_the_one_that_was_written(suffix: str):
+def test_a_rebuilt_index_equals_the_written_one(suffix: str):
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 60)
@@ -101,7 +101,7 @@ def test_a_rebuilt_index_is_the_one_that_was_written(suffix: str):
     assert index_files(disk) == written
 
 
-def test_an_index_entry_that_points_elsewhere_is_noticed_and_the_index_rebuilt():
+def test_a_wrong_index_entry_rebuilds_the_index():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 60)
@@ -119,7 +119,7 @@ def test_an_index_entry_that_points_elsewhere_is_noticed_and_the_index_rebuilt()
     assert read(again, 0) == everything
 
 
-def test_a_time_index_that_lies_is_noticed():
+def test_a_wrong_time_index_entry_rebuilds_the_index():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 60)
@@ -136,7 +136,7 @@ def test_a_time_index_that_lies_is_noticed():
         assert found.offset == offset
 
 
-def test_an_offset_that_no_index_can_hold_is_damage():
+def test_an_offset_beyond_the_range_of_an_index_is_damage():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 60)
@@ -146,13 +146,13 @@ def test_an_offset_that_no_index_can_hold_is_damage():
     disk.remove(f"data/partition/{name}")
     records = disk.files[f"data/partition/{name.removesuffix('.index')}.log"]
     last = headers(bytes(records.content))[-1]
-    records.content[last.position + 3] ^= 1  # of its base offset: 2^32 more
+    records.content[last.position + 3] ^= 1  # the upper half of its base offset: 2^32 more
     again, _ = reopen(disk, clean=True, recovery_point=120)
     with pytest.raises(LogDamaged):
         again.read(0, 1, 120)
 
 
-def test_the_first_record_at_or_after_a_timestamp():
+def test_a_search_returns_the_first_record_at_or_after_a_timestamp():
     log = new_log()
     fill(log, 40, records=3)  # timestamps 1000 * base, +0, +1, +2
     for offset in range(120):
@@ -163,7 +163,7 @@ def test_the_first_record_at_or_after_a_timestamp():
     assert log.offset_for_timestamp(50, 120) == (3000, 3, 0)
 
 
-def test_timestamps_that_do_not_ascend_find_the_lowest_offset():
+def test_a_search_among_unordered_timestamps_returns_the_lowest_offset():
     log = new_log(config=WIDE)
     times = [50, 10, 80, 30, 80, 20] * 10
     for time in times:
@@ -182,7 +182,7 @@ def test_a_record_inside_a_compressed_batch_is_found():
     assert log.offset_for_timestamp(2009, 20) == (2009, 19, 3)
 
 
-def test_nothing_at_or_above_the_given_end_and_nothing_below_the_log_start():
+def test_a_search_ignores_records_outside_log_start_and_given_end():
     log = new_log()
     fill(log, 10)
     assert log.offset_for_timestamp(16_000, 16) is None
@@ -192,7 +192,7 @@ def test_nothing_at_or_above_the_given_end_and_nothing_below_the_log_start():
     assert log.offset_for_timestamp(0, 20) == (6001, 7, 0)
 
 
-def test_the_record_with_the_latest_timestamp():
+def test_a_search_returns_the_record_with_the_largest_timestamp():
     log = new_log()
     assert log.offset_for_max_timestamp(0) is None
     for time in (10, 90, 20, 90, 30):

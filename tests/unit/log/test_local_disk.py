@@ -1,4 +1,4 @@
-"""The real disk: descriptors, short writes, locks; and that the disk in memory behaves alike."""
+"""The real disk: descriptors, short writes, locks. The disk in memory must behave alike."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_file_appends_reads_overwrites_and_truncates(disk_and_root: tuple[Disk
     assert disk.read_file(f"{root}/f") == b"aXY!"
 
 
-def test_directories(disk_and_root: tuple[Disk, str]):
+def test_directories_are_made_listed_renamed_and_removed(disk_and_root: tuple[Disk, str]):
     disk, root = disk_and_root
     disk.make_directory(f"{root}/a/b")
     disk.make_directory(f"{root}/a/b")
@@ -74,7 +74,7 @@ def test_directories(disk_and_root: tuple[Disk, str]):
             missing(f"{root}/nowhere")
 
 
-def test_a_removed_file_lives_as_long_as_it_is_pinned(disk_and_root: tuple[Disk, str]):
+def test_a_removed_file_is_readable_while_it_is_pinned(disk_and_root: tuple[Disk, str]):
     disk, root = disk_and_root
     file = disk.open(f"{root}/f", create=True)
     file.append([b"abc"])
@@ -86,7 +86,7 @@ def test_a_removed_file_lives_as_long_as_it_is_pinned(disk_and_root: tuple[Disk,
     file.unpin()
 
 
-def test_a_directory_is_locked_once_in_a_process_and_free_after_release(
+def test_a_directory_can_be_locked_once_until_it_is_released(
     disk_and_root: tuple[Disk, str],
 ):
     disk, root = disk_and_root
@@ -97,7 +97,7 @@ def test_a_directory_is_locked_once_in_a_process_and_free_after_release(
     disk.lock(f"{root}/.lock")()
 
 
-def test_a_second_process_is_told_who_has_the_directory(tmp_path: Path):
+def test_the_error_of_a_second_process_names_the_holder_of_the_lock(tmp_path: Path):
     release = LocalDisk().lock(f"{tmp_path}/.lock")
     code = f"from odradek.log.files import LocalDisk; LocalDisk().lock({str(tmp_path / '.lock')!r})"
     second = subprocess.run(
@@ -115,7 +115,7 @@ def test_a_second_process_is_told_who_has_the_directory(tmp_path: Path):
     assert third.returncode == 0, third.stderr
 
 
-def test_what_is_made_is_private(tmp_path: Path):
+def test_new_files_and_directories_are_private(tmp_path: Path):
     disk = LocalDisk()
     disk.make_directory(f"{tmp_path}/a/b")
     disk.open(f"{tmp_path}/a/b/f", create=True)
@@ -124,7 +124,7 @@ def test_what_is_made_is_private(tmp_path: Path):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
 
 
-def test_descriptors_are_bounded_and_the_cold_ones_go(tmp_path: Path):
+def test_descriptors_above_the_limit_close_cold_files(tmp_path: Path):
     disk = LocalDisk(max_open=16)
     many = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(100)]
     assert disk.open_files == 0
@@ -136,7 +136,7 @@ def test_descriptors_are_bounded_and_the_cold_ones_go(tmp_path: Path):
         assert file.read(0, 100) == b"".join(b"%d.%d " % (turn, n) for turn in range(3))
 
 
-def test_a_file_in_use_stays_open_while_others_come_and_go(tmp_path: Path):
+def test_a_used_file_stays_open_while_others_are_closed(tmp_path: Path):
     disk = LocalDisk(max_open=4)
     hot, pinned = (disk.open(f"{tmp_path}/{name}", create=True) for name in ("hot", "pinned"))
     descriptor = pinned.pin()
@@ -151,8 +151,7 @@ def test_a_file_in_use_stays_open_while_others_come_and_go(tmp_path: Path):
     pinned.unpin()
 
 
-def test_a_file_closed_while_it_is_pinned_goes_with_the_last_pin(tmp_path: Path):
-    """As of a topic that was deleted while somebody reads it: nobody would come for it later."""
+def test_a_pinned_file_is_closed_with_its_last_unpin(tmp_path: Path):
     disk = LocalDisk()
     file = disk.open(f"{tmp_path}/f", create=True)
     file.append([b"abc"])
@@ -166,10 +165,10 @@ def test_a_file_closed_while_it_is_pinned_goes_with_the_last_pin(tmp_path: Path)
     assert (disk.open_files, file._descriptor) == (0, -1)
     file.pin()
     file.unpin()
-    assert disk.open_files == 1, "used again, it is kept as any other"
+    assert disk.open_files == 1, "a later use opens it again"
 
 
-def test_all_pinned_goes_above_the_limit_rather_than_failing(tmp_path: Path):
+def test_pinned_files_may_exceed_the_limit(tmp_path: Path):
     disk = LocalDisk(max_open=2)
     held = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(5)]
     for file in held:
@@ -181,7 +180,7 @@ def test_all_pinned_goes_above_the_limit_rather_than_failing(tmp_path: Path):
     assert disk.open_files == 2
 
 
-def test_more_parts_than_one_call_takes(tmp_path: Path):
+def test_an_append_of_more_parts_than_one_call_accepts(tmp_path: Path):
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
     parts = [b"%d," % n for n in range(IOV_MAX * 2 + 7)]
     file.append([b"head"])
@@ -202,7 +201,7 @@ def test_a_short_write_is_continued(
     assert file.read(0, 100) == b"abcdefghijkl"
 
 
-def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path):
+def test_a_partial_write_that_fails_is_truncated(tmp_path: Path):
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
     file.append([b"a" * 1000])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -219,7 +218,7 @@ def test_a_write_that_fails_half_way_leaves_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize("garbage", [[b"garbage"], [b"garb", b"age"]])
-def test_if_cutting_back_fails_too_the_next_append_does_it(
+def test_if_the_truncation_fails_too_the_next_append_does_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, garbage: list[bytes]
 ):
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
@@ -243,7 +242,7 @@ def test_if_cutting_back_fails_too_the_next_append_does_it(
     assert (tmp_path / "f").read_bytes() == b"good!"
 
 
-def test_sync_errors_carry_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_sync_errors_have_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = LocalDisk().open(f"{tmp_path}/f", create=True)
 
     def failing(descriptor: int) -> None:
@@ -254,12 +253,12 @@ def test_sync_errors_carry_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         file.sync()
 
 
-def test_the_budget_is_a_share_of_the_process_limit():
+def test_the_descriptor_budget_is_a_share_of_the_process_limit():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 16 <= descriptor_budget() <= max(16, soft)
 
 
-def test_out_of_descriptors_cold_files_are_given_up(tmp_path: Path):
+def test_out_of_descriptors_cold_files_are_closed(tmp_path: Path):
     disk = LocalDisk(max_open=100)
     cold = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(8)]
     for file in cold:
@@ -283,7 +282,7 @@ def test_out_of_descriptors_cold_files_are_given_up(tmp_path: Path):
 
 
 def test_out_of_descriptors_a_worker_still_syncs_directories(tmp_path: Path):
-    """It may close nobody's files, and what it cannot do would fence the data directory."""
+    """A worker may not close files of others, and a failed sync would fence the data directory."""
     disk = LocalDisk(max_open=100)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(int(name) for name in os.listdir("/proc/self/fd") if name.isdecimal())

@@ -30,7 +30,7 @@ def test_an_append_stamps_offset_and_epoch_and_leaves_the_checksum_valid():
     assert [record.offset for record in records_of(data, second)] == [3, 4]
 
 
-def test_an_append_writes_once():
+def test_an_append_is_one_write():
     disk = MemoryDisk()
     log = new_log(disk)
     effects: list[str] = []
@@ -39,7 +39,7 @@ def test_an_append_writes_once():
     assert effects == ["append"]
 
 
-def test_duplicates_and_what_is_out_of_order_are_answered_and_not_appended():
+def test_duplicate_and_out_of_order_batches_are_not_appended():
     log = new_log()
     infos = [
         log.append(each, 0, now_ms=0)
@@ -62,7 +62,7 @@ def test_duplicates_and_what_is_out_of_order_are_answered_and_not_appended():
 
 
 @pytest.mark.parametrize("max_bytes", [1, 120, 400, 950, 5000])
-def test_reading_from_any_offset_begins_with_the_batch_that_holds_it(max_bytes: int):
+def test_a_read_begins_with_the_batch_that_holds_the_offset(max_bytes: int):
     log = new_log()
     fill(log, 40, records=3)
     assert len(log.segments) > 3
@@ -72,7 +72,7 @@ def test_reading_from_any_offset_begins_with_the_batch_that_holds_it(max_bytes: 
         assert [base for base, _ in found[1:]] == [last + 1 for _, last in found[:-1]]
 
 
-def test_reading_after_a_restart_goes_by_index_and_headers():
+def test_a_read_after_a_restart_uses_index_and_headers():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 40, records=3)
@@ -89,7 +89,7 @@ def test_reading_after_a_restart_goes_by_index_and_headers():
             assert size <= len(data) <= max(size, limit)
 
 
-def test_never_past_the_given_end():
+def test_a_read_does_not_pass_the_given_end():
     log = new_log()
     fill(log, 20, records=3)
     for end in range(0, 61, 3):
@@ -101,14 +101,14 @@ def test_never_past_the_given_end():
             assert all(last < end for _, last in found)
 
 
-def test_an_end_inside_a_batch_excludes_the_batch():
+def test_a_read_up_to_an_end_inside_a_batch_excludes_the_batch():
     log = new_log()
     fill(log, 3, records=3)
     assert offsets(read(log, 0, up_to=5)) == [(0, 2)]
     assert read(log, 3, up_to=5) == b""
 
 
-def test_the_first_batch_comes_even_if_it_is_too_large_unless_not_wanted():
+def test_a_first_batch_above_the_limit_is_returned_only_with_min_one():
     log = new_log()
     fill(log, 2)
     large = log.read(0, 10, 4)
@@ -119,7 +119,7 @@ def test_the_first_batch_comes_even_if_it_is_too_large_unless_not_wanted():
     assert (refused.size, refused.slices) == (0, [])
 
 
-def test_what_is_read_never_exceeds_the_limit_when_the_first_batch_fits():
+def test_a_read_stays_within_the_limit_if_the_first_batch_fits():
     log = new_log()
     fill(log, 60)
     for offset in range(0, 120, 2):
@@ -127,7 +127,7 @@ def test_what_is_read_never_exceeds_the_limit_when_the_first_batch_fits():
             assert len(read(log, offset, limit)) <= limit
 
 
-def test_offsets_outside_the_log_are_answered_not_raised():
+def test_a_read_outside_the_log_answers_offset_out_of_range():
     log = new_log()
     fill(log, 2)
     assert log.read(5, 100, 4).error == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -141,7 +141,7 @@ def test_offsets_outside_the_log_are_answered_not_raised():
     assert offsets(read(log, 3)) == [(2, 3)]
 
 
-def test_slices_are_pinned_until_released():
+def test_slices_are_pinned_until_they_are_released():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 2)
@@ -152,27 +152,29 @@ def test_slices_are_pinned_until_released():
     assert file.pins == 0
 
 
-def test_positions_tell_distances_in_bytes():
+def test_offset_metadata_gives_distances_in_bytes():
     log = new_log()
     fill(log, 4)
     size = len(read(log, 0)) // 4
     assert log.offset_metadata(0) == LogOffsetMetadata(0, 0, 0)
     assert log.offset_metadata(4) == LogOffsetMetadata(4, 0, 2 * size)
-    assert log.offset_metadata(5).relative_position == 2 * size, "inside a batch: its start"
+    assert log.offset_metadata(5).relative_position == 2 * size, (
+        "the start of the batch that holds it"
+    )
     assert log.offset_metadata(8) == LogOffsetMetadata(8, 0, 4 * size)
     assert log.offset_metadata(8).bytes_after(log.offset_metadata(4)) == 2 * size
     fill(log, 10)
     assert log.offset_metadata(4).on_older_segment_than(log.offset_metadata(log.log_end_offset))
 
 
-def test_rolls_by_size():
+def test_the_log_rolls_by_size():
     log = new_log(config=LogConfig(segment_bytes=500))
     fill(log, 20)
     assert all(segment.size <= 500 for segment in log.segments.items)
     assert log.append(batch(size=600), 0, 0).error == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_rolls_when_record_timestamps_span_the_segments_time():
+def test_the_log_rolls_when_record_timestamps_span_segment_ms():
     log = new_log(config=LogConfig(segment_ms=5000, segment_jitter_ms=1000))
     log.append(batch(timestamp=10_000), 0, now_ms=0)
     log.append(batch(timestamp=14_000), 0, now_ms=0)
@@ -181,7 +183,7 @@ def test_rolls_when_record_timestamps_span_the_segments_time():
     assert len(log.segments) == 2
 
 
-def test_rolls_by_age_of_the_segment_when_there_are_no_timestamps():
+def test_the_log_rolls_by_segment_age_without_timestamps():
     log = new_log(config=LogConfig(segment_ms=5000))
     log.append(batch(timestamp=-1), 0, now_ms=0)
     log.append(batch(timestamp=-1), 0, now_ms=5000)
@@ -190,22 +192,22 @@ def test_rolls_by_age_of_the_segment_when_there_are_no_timestamps():
     assert len(log.segments) == 2
 
 
-def test_rolls_when_an_index_is_full():
+def test_the_log_rolls_when_an_index_is_full():
     log = new_log(config=LogConfig(segment_index_bytes=48, index_interval_bytes=1))
     fill(log, 20)
     assert len(log.segments) > 3
     assert all(len(segment.time_index) <= 4 for segment in log.segments.items)
 
 
-def test_rolls_before_an_offset_would_not_fit_the_index():
+def test_the_log_rolls_before_an_offset_exceeds_the_index_range():
     log = new_log(config=LogConfig())
     fill(log, 1)
-    log.log_end_offset = 1 << 31  # as after a compacted log's gap
+    log.log_end_offset = 1 << 31  # as after a gap in a compacted log
     log.append(batch(), 0, now_ms=0)
     assert [segment.base_offset for segment in log.segments.items] == [0, 1 << 31]
 
 
-def test_a_full_disk_refuses_the_append_and_the_next_may_succeed():
+def test_an_append_to_a_full_disk_fails_and_the_next_may_succeed():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 1)
@@ -223,7 +225,7 @@ def test_a_full_disk_refuses_the_append_and_the_next_may_succeed():
     assert len(headers(read(log, 0))) == 2
 
 
-def test_any_other_write_error_fences_the_directory_for_all_its_logs():
+def test_any_other_write_error_fences_the_directory():
     disk = MemoryDisk()
     fence = Fence("data")
     log = new_log(disk, fence=fence)
@@ -240,10 +242,10 @@ def test_any_other_write_error_fences_the_directory_for_all_its_logs():
         log.append(batch(), 0, now_ms=0)
     with pytest.raises(LogDirFailure):
         other.append(batch(), 0, now_ms=0)
-    assert read(log, 0) == b"", "reading goes on"
+    assert read(log, 0) == b"", "reads still work"
 
 
-def test_leader_epochs_tell_where_they_ended():
+def test_end_offset_for_epoch_returns_the_end_of_the_epoch():
     log = new_log()
     for epoch, count in ((0, 2), (2, 3), (5, 1)):
         fill(log, count, epoch=epoch)
@@ -256,7 +258,7 @@ def test_leader_epochs_tell_where_they_ended():
     assert log.end_offset_for_epoch(-1) == (-1, -1)
 
 
-def test_new_settings_count_from_the_next_append():
+def test_new_settings_apply_from_the_next_append():
     log = new_log(config=LogConfig())
     fill(log, 10)
     log.configure(SMALL)
@@ -264,7 +266,7 @@ def test_new_settings_count_from_the_next_append():
     assert len(log.segments) == 2
 
 
-def test_a_truncated_log_forgets_where_its_ends_were():
+def test_a_truncation_clears_the_cached_end_position():
     log = new_log()
     fill(log, 3, records=2)
     assert offsets(read(log, 0, up_to=4)) == [(0, 1), (2, 3)]

@@ -1,4 +1,4 @@
-"""A data directory: identity, lock, clean stops, many logs."""
+"""Data directories: identity, lock, clean stops, many logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.log.log_directory import WrongDirectory, partition_of
 from odradek.log.memory_disk import MemoryDisk
 
 
-def test_a_directory_has_an_identity_from_its_first_use():
+def test_the_first_use_gives_a_directory_its_identity():
     disk = MemoryDisk()
     directory = open_directory(disk)
     identity = directory.meta
@@ -37,7 +37,7 @@ def test_a_directory_has_an_identity_from_its_first_use():
 @pytest.mark.parametrize(
     ("path", "synced"), [("data", ["."]), ("a/b/c", ["a/b", "a", "."]), ("/v/data", ["/v", "/"])]
 )
-def test_the_names_of_all_directories_it_is_in_are_durable_before_it_has_an_identity(
+def test_all_directories_above_are_synced_before_the_identity_is_written(
     path: str, synced: list[str]
 ):
     class Recording(MemoryDisk):
@@ -46,7 +46,7 @@ def test_the_names_of_all_directories_it_is_in_are_durable_before_it_has_an_iden
 
     effects: list[tuple[str, str]] = []
     disk = Recording()
-    disk.make_directory("a")  # by a start that was cut short: nobody knows it is not durable
+    disk.make_directory("a")  # by a start that crashed: it may not be durable
     directory = open_directory(disk, path)
     identity = effects.index(("replace", f"{path}/meta.properties"))
     assert [where for kind, where in effects[:identity] if kind == "sync_directory"] == synced
@@ -56,7 +56,7 @@ def test_the_names_of_all_directories_it_is_in_are_durable_before_it_has_an_iden
     assert "sync_directory" not in {kind for kind, _ in effects}
 
 
-def test_a_directory_above_that_may_not_be_read_is_no_obstacle():
+def test_a_directory_above_that_cannot_be_read_is_ignored():
     class Closed(MemoryDisk):
         def effect(self, kind: str, path: str) -> None:
             if (kind, path) == ("sync_directory", "/v"):
@@ -65,14 +65,14 @@ def test_a_directory_above_that_may_not_be_read_is_no_obstacle():
     assert open_directory(Closed(), "/v/data").meta
 
 
-def test_logs_without_an_identity_are_never_taken_over():
+def test_a_directory_with_logs_and_no_identity_is_refused():
     disk = MemoryDisk()
     disk.make_directory(f"data/{key(0)}")
     with pytest.raises(WrongDirectory, match=r"no meta\.properties"):
         open_directory(disk)
 
 
-def test_only_one_process_at_a_time():
+def test_a_directory_in_use_by_another_process_is_refused():
     disk = MemoryDisk()
     directory = open_directory(disk)
     with pytest.raises(BlockingIOError):
@@ -81,14 +81,14 @@ def test_only_one_process_at_a_time():
     open_directory(disk)
 
 
-def test_directories_are_named_by_topic_id():
+def test_log_directories_are_named_by_topic_id():
     assert str(key(3)) == "5NsPyF0SSqCQk9HqmHqoFQ-3"
     assert partition_of("5NsPyF0SSqCQk9HqmHqoFQ-3") == key(3)
     for name in ("topic-3", "5NsPyF0SSqCQk9HqmHqoFQ", "5NsPyF0SSqCQk9HqmHqoFQ-3.1-delete", "a-b"):
         assert partition_of(name) is None
 
 
-def test_after_a_clean_stop_everything_is_there():
+def test_a_clean_stop_keeps_everything():
     disk = MemoryDisk()
     directory = open_directory(disk)
     for n in range(3):
@@ -108,7 +108,7 @@ def test_after_a_clean_stop_everything_is_there():
     assert again.logs[key(1)].high_watermark == 30
 
 
-def test_a_failed_checkpoint_fences_the_directory_and_a_fenced_one_leaves_no_clean_marker():
+def test_a_failed_checkpoint_fences_the_directory_and_a_stop_leaves_no_marker():
     disk = MemoryDisk()
     directory = open_directory(disk)
     log = directory.open_log(key(0), SMALL, 0)
@@ -130,7 +130,7 @@ def test_a_failed_checkpoint_fences_the_directory_and_a_fenced_one_leaves_no_cle
     assert not disk.exists("data/.kafka_cleanshutdown")
 
 
-def test_sizes_of_opened_and_unopened_logs():
+def test_the_size_of_a_log_is_known_whether_it_is_open_or_not():
     disk = MemoryDisk()
     directory = open_directory(disk)
     fill(directory.open_log(key(0), SMALL, 0), 30)
@@ -140,7 +140,7 @@ def test_sizes_of_opened_and_unopened_logs():
     assert open_directory(disk).size_of(key(0)) == size
 
 
-def test_periodic_work_finds_the_logs_it_is_for():
+def test_periodic_work_selects_its_logs():
     disk = MemoryDisk()
     directory = open_directory(disk)
     logs = [directory.open_log(key(n), SMALL, 0) for n in range(3)]
@@ -154,7 +154,7 @@ def test_periodic_work_finds_the_logs_it_is_for():
     assert directory.expire_producers(SMALL.producer_id_expiration_ms) == 1
 
 
-def test_a_hundred_logs_live_in_sixteen_descriptors(
+def test_a_hundred_logs_use_at_most_sixteen_descriptors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
@@ -180,7 +180,7 @@ def test_a_hundred_logs_live_in_sixteen_descriptors(
     again.close()
 
 
-def test_loading_may_run_on_a_worker_while_the_owner_works(
+def test_logs_are_opened_on_workers_while_the_owner_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)

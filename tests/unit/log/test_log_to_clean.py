@@ -1,4 +1,4 @@
-"""Which logs are worth a pass of compaction, and up to where."""
+"""The part of a log that compaction may clean, and if it is worth a pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_BATCH = replace(COMPACTED, segment_bytes=80)
 
 
 def a_log(config=ONE_BATCH, batches: int = 10) -> Log:
-    """A segment for every batch; the timestamp is 1000 times the offset."""
+    """Make a log with a segment per batch; the timestamp is 1000 times the offset."""
     log = new_log(MemoryDisk(), config)
     for number in range(batches):
         write(log, [(A, b"%d" % number)], timestamp=1000 * number)
@@ -29,7 +29,7 @@ def plan(log: Log, first_dirty: int | None = None, now_ms: int = 1 << 40) -> Log
     return log_to_clean(log, first_dirty, now_ms)
 
 
-def test_what_was_never_cleaned_is_dirty_from_the_beginning():
+def test_a_log_that_was_never_cleaned_is_dirty_from_its_start():
     log = a_log()
     found = plan(log)
     assert (found.first_dirty_offset, found.first_uncleanable_offset) == (0, 10)
@@ -37,7 +37,7 @@ def test_what_was_never_cleaned_is_dirty_from_the_beginning():
     assert found.cleanable_ratio == 1.0 and found.worth_it
 
 
-def test_a_log_is_worth_it_when_more_than_the_ratio_is_dirty():
+def test_a_log_is_worth_a_pass_above_the_dirty_ratio():
     log = a_log()
     assert plan(log, 5).cleanable_ratio == 0.5
     assert not plan(log, 5).worth_it
@@ -47,7 +47,7 @@ def test_a_log_is_worth_it_when_more_than_the_ratio_is_dirty():
     assert not plan(log, 10).worth_it, "there is nothing"
 
 
-def test_an_empty_log_and_one_with_an_active_segment_only_are_not():
+def test_an_empty_log_and_one_with_only_an_active_segment_are_not_worth_a_pass():
     log = new_log(MemoryDisk(), COMPACTED)
     assert not plan(log).worth_it
     write(log, [(A, b"1")])
@@ -57,7 +57,7 @@ def test_an_empty_log_and_one_with_an_active_segment_only_are_not():
 
 
 @pytest.mark.parametrize("recorded", [-1, 11])
-def test_a_recorded_offset_that_is_not_in_the_log_starts_it_over(recorded: int):
+def test_a_recorded_offset_outside_the_log_is_replaced_by_the_log_start(recorded: int):
     assert plan(a_log(), recorded).first_dirty_offset == 0
 
 
@@ -67,21 +67,21 @@ def test_records_that_were_deleted_are_not_dirty():
     assert plan(log, 2).first_dirty_offset == 4
 
 
-def test_young_segments_wait():
+def test_segments_younger_than_the_minimum_lag_are_not_cleaned():
     log = a_log(replace(ONE_BATCH, min_compaction_lag_ms=3000))
     assert plan(log, now_ms=9_999).first_uncleanable_offset == 7
     assert plan(log, now_ms=2_000).first_uncleanable_offset == 0
     assert not plan(log, now_ms=2_000).worth_it
 
 
-def test_what_has_waited_too_long_is_cleaned_however_little_it_is():
+def test_a_segment_older_than_the_maximum_lag_is_cleaned_below_the_ratio():
     log = a_log(replace(ONE_BATCH, max_compaction_lag_ms=5000))
     assert not plan(log, 9, now_ms=14_000).worth_it
     assert plan(log, 9, now_ms=14_001).worth_it
     assert not plan(log, 10, now_ms=1 << 40).worth_it
 
 
-def test_a_segment_in_which_a_pass_was_cut_short_counts_as_clean_and_as_dirty():
+def test_a_segment_in_which_a_pass_stopped_counts_as_clean_and_as_dirty():
     log = new_log(MemoryDisk(), replace(COMPACTED, segment_bytes=10_000))
     write(log, *[[(A, b"%d" % n)] for n in range(10)])
     roll_and_commit(log)
@@ -90,6 +90,6 @@ def test_a_segment_in_which_a_pass_was_cut_short_counts_as_clean_and_as_dirty():
     assert found.cleanable_ratio == 0.5
 
 
-def test_after_a_pass_nothing_is_left_to_do():
+def test_after_a_pass_nothing_is_dirty():
     log = a_log()
     assert not plan(log, clean(log)).worth_it

@@ -1,4 +1,4 @@
-"""A start that fails leaves nothing that it made, and everything that it did not make."""
+"""A start that fails removes what it made and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def opened(disk: Disk, path: str) -> LogDirectory:
 
 
 def used(disk: Disk, path: str) -> LogDirectory:
-    """With all that a start may have made when it fails."""
+    """Open a directory and make everything that a start may make before it fails."""
     directory = opened(disk, path)
     fill(directory.open_log(KEY, SMALL, 0), 3)
     directory.logs[KEY].flush(checkpoint=True)
@@ -37,26 +37,26 @@ def below(path: Path) -> Sequence[str]:
     return sorted(str(found.relative_to(path)) for found in path.rglob("*"))
 
 
-def test_a_new_directory_goes_with_those_above_that_were_made_for_it(tmp_path: Path):
+def test_a_new_directory_is_removed_with_those_made_above_it(tmp_path: Path):
     (tmp_path / "there").mkdir()
     used(LocalDisk(), f"{tmp_path}/there/new/data").abandon()
     assert below(tmp_path) == ["there"]
 
 
-def test_a_directory_that_was_there_and_empty_is_so_again(tmp_path: Path):
+def test_an_empty_directory_is_empty_again(tmp_path: Path):
     used(LocalDisk(), f"{tmp_path}").abandon()
     assert below(tmp_path) == []
     assert tmp_path.is_dir()
 
 
-def test_what_somebody_put_beside_it_meanwhile_stays(tmp_path: Path):
+def test_files_of_others_beside_it_are_kept(tmp_path: Path):
     directory = used(LocalDisk(), f"{tmp_path}/new/data")
     (tmp_path / "new/other").mkdir()
     directory.abandon()
     assert below(tmp_path) == ["new", "new/other"]
 
 
-def test_a_directory_with_something_in_it_is_left_as_it_is(tmp_path: Path):
+def test_a_directory_that_had_files_is_left_as_it_is(tmp_path: Path):
     (tmp_path / "notes").write_text("mine")
     used(LocalDisk(), f"{tmp_path}").abandon()
     assert {"notes", "meta.properties", str(KEY)} <= set(below(tmp_path))
@@ -72,7 +72,7 @@ def test_a_directory_that_was_used_before_keeps_its_logs():
     assert again.open_log(KEY, SMALL, 0).log_end_offset == 6
 
 
-def test_who_finds_it_in_use_takes_nothing_away(tmp_path: Path):
+def test_a_directory_in_use_is_left_as_it_is(tmp_path: Path):
     holder = opened(LocalDisk(), f"{tmp_path}/data")
     with pytest.raises(BlockingIOError):
         opened(LocalDisk(), f"{tmp_path}/data")
@@ -81,7 +81,7 @@ def test_who_finds_it_in_use_takes_nothing_away(tmp_path: Path):
 
 
 @pytest.mark.parametrize("obstacle", ["data/.lock", "data/meta.properties"])
-def test_nothing_is_left_when_it_cannot_be_made_whole(
+def test_a_directory_that_cannot_be_completed_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
 ):
     class Full(LocalDisk):
@@ -102,7 +102,7 @@ def test_nothing_is_left_when_it_cannot_be_made_whole(
     assert below(tmp_path) == []
 
 
-def test_the_failure_is_told_and_not_that_of_cleaning_up():
+def test_the_error_of_the_start_is_raised_and_not_that_of_the_cleanup():
     class Stuck(MemoryDisk):
         def effect(self, kind: str, path: str) -> None:
             if kind in ("replace", "remove"):

@@ -1,4 +1,4 @@
-"""The last offset of every key, exact and within its memory."""
+"""The offset map of compaction: exact, and within its memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tracemalloc
 from odradek.log.compaction.batch_retention import ENTRY_BYTES, LONGEST_OWN_KEY, OffsetMap
 
 
-def test_the_last_offset_of_a_key_counts():
+def test_get_returns_the_last_offset_of_a_key():
     latest = OffsetMap(1 << 20, 0.9)
     latest.put(b"a", 1)
     latest.put(b"b", 2)
@@ -15,7 +15,7 @@ def test_the_last_offset_of_a_key_counts():
     assert (latest.get(b"a"), latest.get(b"b"), latest.get(b"c"), len(latest)) == (3, 2, -1, 2)
 
 
-def test_long_keys_are_told_apart_though_only_their_digests_are_kept():
+def test_long_keys_are_distinguished_by_their_digests():
     latest = OffsetMap(1 << 20, 0.9)
     keys = [b"k" * length for length in range(2 * LONGEST_OWN_KEY)]
     for offset, key in enumerate(keys):
@@ -23,7 +23,7 @@ def test_long_keys_are_told_apart_though_only_their_digests_are_kept():
     assert [latest.get(key) for key in keys] == list(range(len(keys)))
 
 
-def test_it_is_full_when_its_memory_is():
+def test_the_map_is_full_at_its_capacity():
     latest = OffsetMap(10 * ENTRY_BYTES, 0.5)
     for offset in range(5):
         assert not latest.full
@@ -31,7 +31,7 @@ def test_it_is_full_when_its_memory_is():
     assert latest.full
 
 
-def test_an_entry_takes_no_more_than_it_is_counted_with():
+def test_an_entry_takes_no_more_than_entry_bytes():
     latest = OffsetMap(1 << 30, 0.9)
     keys = (b"%040d" % n for n in range(90_000))  # the table has just doubled at 87,381
     tracemalloc.start()

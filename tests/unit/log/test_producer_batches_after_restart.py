@@ -1,4 +1,4 @@
-"""After any restart the last five batches of a producer are known again, not only the last one."""
+"""After any restart the last five batches of a producer are known, not only the last one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from odradek.protocol.record_batch import batches
 
 
 def sent(log: Log, producer_id: int, sequences: range) -> list[int]:
-    """The offsets that these batches get: new ones, or those they had."""
+    """Append these batches and return their offsets: new ones, or those of duplicates."""
     found = []
     for sequence in sequences:
         info = log.append(batch(producer=(producer_id, 0, sequence)), 0, now_ms=0)
@@ -28,7 +28,7 @@ def sent(log: Log, producer_id: int, sequences: range) -> list[int]:
 
 @pytest.mark.parametrize("others", [0, 1, 7])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_batch_that_comes_again_after_a_restart_is_a_duplicate(clean: bool, others: int) -> None:
+def test_a_batch_sent_again_after_a_restart_is_a_duplicate(clean: bool, others: int) -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     before = []
@@ -45,8 +45,9 @@ def test_a_batch_that_comes_again_after_a_restart_is_a_duplicate(clean: bool, ot
 
 
 @pytest.mark.parametrize("entry", range(12))
-def test_an_index_that_lies_hides_no_batches(entry: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where to begin to look back is found by the index, and so is looked at first."""
+def test_a_wrong_index_entry_does_not_hide_batches(
+    entry: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(producer_snapshot, "LOOK_BACK_BYTES", 1000)
     disk = MemoryDisk()
     config = replace(SMALL, segment_bytes=1 << 20)
@@ -57,13 +58,13 @@ def test_an_index_that_lies_hides_no_batches(entry: int, monkeypatch: pytest.Mon
     log.close()
     index = disk.files[f"data/partition/{0:020d}.index"].content
     assert len(index) == 12 * OFFSET_ENTRY.size
-    index[entry * OFFSET_ENTRY.size + 7] ^= 1  # of its position
+    index[entry * OFFSET_ENTRY.size + 7] ^= 1  # of the entry's position
     again, _ = reopen(disk, config, clean=True, recovery_point=end)
     assert sent(again, 7, range(5)) == before
 
 
 @pytest.mark.parametrize("damaged", range(1, 25))
-def test_damage_among_those_batches_is_for_who_reads_them(
+def test_damage_among_earlier_batches_is_found_by_readers_only(
     damaged: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer_snapshot, "LOOK_BACK_BYTES", 1000)
@@ -83,7 +84,7 @@ def test_damage_among_those_batches_is_for_who_reads_them(
         read(again, damaged, max_bytes=200)
 
 
-def test_batches_of_an_older_epoch_are_not_recalled() -> None:
+def test_batches_of_an_older_epoch_are_not_restored() -> None:
     disk = MemoryDisk()
     log = new_log(disk)
     log.append(batch(producer=(7, 0, 0)), 0, now_ms=0)

@@ -1,4 +1,4 @@
-"""Idempotent producers: one test per rule."""
+"""Idempotent producers: the rules for sequences and epochs, expiration, snapshots."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_gap_or_a_step_back_is_out_of_order(sequence: int):
     refused = append(log, 0, sequence)
     assert (refused.error, refused.base_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert log.log_end_offset == 3, "nothing was appended"
-    assert append(log, 0, 3).error == ErrorCode.NONE, "the right one still goes"
+    assert append(log, 0, 3).error == ErrorCode.NONE, "the next sequence is accepted"
 
 
 def test_a_duplicate_of_the_last_five_batches_is_answered_with_its_offsets():
@@ -45,7 +45,9 @@ def test_a_duplicate_of_the_last_five_batches_is_answered_with_its_offsets():
         assert (info.error, info.duplicate) == (ErrorCode.NONE, True)
         assert (info.base_offset, info.last_offset) == (sequence, sequence + 1)
     assert log.log_end_offset == 12, "nothing was appended twice"
-    assert append(log, 0, 0, count=2).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the sixth"
+    assert append(log, 0, 0, count=2).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, (
+        "the sixth batch back"
+    )
 
 
 def test_a_batch_that_only_overlaps_a_known_one_is_no_duplicate():
@@ -73,7 +75,7 @@ def test_an_older_epoch_is_fenced():
     assert append(log, 3, 1).error == ErrorCode.NONE
 
 
-def test_a_new_epoch_begins_with_sequence_zero_and_forgets_the_batches_of_the_old_one():
+def test_a_new_epoch_begins_with_sequence_zero_and_drops_the_old_batches():
     log = new_log()
     append(log, 0, 0)
     append(log, 0, 1)
@@ -83,12 +85,12 @@ def test_a_new_epoch_begins_with_sequence_zero_and_forgets_the_batches_of_the_ol
     assert append(log, 1, 0).duplicate
 
 
-def test_an_unknown_producer_may_begin_anywhere():
+def test_an_unknown_producer_may_begin_with_any_sequence():
     log = new_log()
     assert append(log, 5, 1000).error == ErrorCode.NONE
 
 
-def test_batches_without_a_producer_do_not_count():
+def test_batches_without_a_producer_id_are_not_kept():
     log = new_log()
     fill(log, 2)
     assert len(log.producers) == 0
@@ -100,11 +102,13 @@ def test_describe_producers_lists_the_active_ones():
     assert log.producers.active_producers() == [ActiveProducer(PRODUCER, 2, 9, 1236, -1, -1)]
 
 
-def test_silence_is_counted_between_passes_not_by_record_timestamps():
+def test_expiration_counts_time_between_passes_and_not_record_timestamps():
     log = new_log()
     append(log, 0, 0, timestamp=5)  # a record from 1970
     state = log.producers
-    assert state.expire(monotonic_ms=1_000_000, expiration_ms=100) == 0, "it was just active"
+    assert state.expire(monotonic_ms=1_000_000, expiration_ms=100) == 0, (
+        "it was active since the last pass"
+    )
     assert state.expire(monotonic_ms=1_000_099, expiration_ms=100) == 0
     append(log, 0, 1)
     assert state.expire(monotonic_ms=1_000_100, expiration_ms=100) == 0
@@ -113,7 +117,7 @@ def test_silence_is_counted_between_passes_not_by_record_timestamps():
     assert append(log, 0, 9).error == ErrorCode.NONE, "unknown again"
 
 
-def test_a_snapshot_keeps_the_last_batch_of_each():
+def test_a_snapshot_has_the_last_batch_of_each_producer():
     state = ProducerState()
     log = new_log()
     for sequence in range(4):
@@ -129,7 +133,7 @@ def test_a_snapshot_keeps_the_last_batch_of_each():
     assert state.snapshot() == rows
 
 
-def test_a_snapshot_of_a_batch_that_wrapped():
+def test_a_snapshot_keeps_a_batch_whose_sequence_wrapped():
     log = new_log()
     append(log, 1, MAX_SEQUENCE, count=3)
     state = ProducerState()
@@ -139,7 +143,7 @@ def test_a_snapshot_of_a_batch_that_wrapped():
     assert entry.batches[0].first_sequence == MAX_SEQUENCE
 
 
-def test_every_damage_to_a_snapshot_is_noticed():
+def test_any_damage_to_a_snapshot_is_detected():
     data = producer_snapshot.encode(
         [SnapshotEntry(1, 0, 5, 9, 0, 1000), SnapshotEntry(2, 0, 1, 3, 1, 7)]
     )
@@ -154,7 +158,7 @@ def test_every_damage_to_a_snapshot_is_noticed():
             producer_snapshot.decode(data[:length])
 
 
-def test_after_a_restart_duplicates_are_still_known():
+def test_duplicates_are_recognised_after_a_restart():
     disk = MemoryDisk()
     log = new_log(disk)
     for sequence in range(8):

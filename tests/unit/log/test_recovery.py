@@ -1,4 +1,4 @@
-"""Opening a log after anything: the rule at the top of `odradek.log.recovery`, line by line."""
+"""Opening a log: each line of the rule at the top of `odradek.log.recovery`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_SEGMENT = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 
 
 def crashed(batches: int, *, durable: int, config: LogConfig = ONE_SEGMENT) -> MemoryDisk:
-    """A disk with a log of batches of two records; the first `durable` are checkpointed."""
+    """Return a disk with a log of batches of two records, the first `durable` of them durable."""
     disk = MemoryDisk()
     log = new_log(disk, config)
     fill(log, durable)
@@ -33,10 +33,10 @@ def test_a_sound_tail_above_the_durable_end_is_kept():
     log, found = reopen(disk, ONE_SEGMENT, recovery_point=10)
     assert (log.log_end_offset, found.truncated_bytes) == (40, 0)
     assert found.scanned_bytes == len(last_log(disk)) * 15 // 20
-    assert (log.flushed_offset, log.recovery_point) == (40, 40), "what was read has been synced"
+    assert (log.flushed_offset, log.recovery_point) == (40, 40), "recovery has synced what it read"
 
 
-def test_a_tail_torn_at_any_byte_is_cut_back_to_the_last_whole_batch():
+def test_a_tail_torn_at_any_byte_is_truncated_to_the_last_whole_batch():
     whole = crashed(6, durable=4)
     size = len(last_log(whole)) // 6
     for cut in range(4 * size, 6 * size):
@@ -51,7 +51,7 @@ def test_a_tail_torn_at_any_byte_is_cut_back_to_the_last_whole_batch():
 
 
 @pytest.mark.parametrize("garbage", [bytes(1), bytes(4096), b"\xff" * 300])
-def test_zeros_or_garbage_after_the_last_batch_are_cut(garbage: bytes):
+def test_zeros_or_garbage_after_the_last_batch_are_truncated(garbage: bytes):
     disk = crashed(6, durable=6)
     size = len(last_log(disk))
     last_log(disk).extend(garbage)
@@ -109,7 +109,7 @@ def test_a_log_that_ends_with_a_batch_but_below_the_durable_end_is_damaged():
         reopen(disk, ONE_SEGMENT, clean=True, recovery_point=12)
 
 
-def test_files_that_are_gone_are_damage():
+def test_missing_files_are_damage():
     disk = crashed(6, durable=6)
     disk.remove(log_files(disk)[0])
     with pytest.raises(LogDamaged, match="has no segments"):
@@ -121,7 +121,7 @@ def test_files_that_are_gone_are_damage():
         reopen(disk, log_start_offset=0)
 
 
-def test_a_missing_segment_is_a_tear_above_the_durable_end_and_damage_below():
+def test_a_missing_segment_is_a_torn_tail_above_the_durable_end_and_damage_below():
     def with_hole() -> MemoryDisk:
         disk = MemoryDisk()
         fill(new_log(disk), 40)
@@ -139,7 +139,7 @@ def test_a_missing_segment_is_a_tear_above_the_durable_end_and_damage_below():
         reopen(disk, durable_end=37)
 
 
-def test_a_tear_removes_the_segments_after_it():
+def test_a_torn_tail_removes_the_segments_after_it():
     disk = MemoryDisk()
     fill(new_log(disk), 40)
     disk.files[log_files(disk)[1]].content[250] ^= 1
@@ -150,7 +150,7 @@ def test_a_tear_removes_the_segments_after_it():
     assert [base for base, _ in offsets(read(log, 0))] == list(range(0, 62, 2))
 
 
-def test_only_what_is_past_the_recovery_point_is_read():
+def test_only_batches_above_the_recovery_point_are_read():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 40)
@@ -160,7 +160,7 @@ def test_only_what_is_past_the_recovery_point_is_read():
     )
 
 
-def test_recovered_indexes_are_those_that_would_have_been_written():
+def test_recovered_indexes_equal_the_written_ones():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 45)
@@ -177,7 +177,7 @@ def test_recovered_indexes_are_those_that_would_have_been_written():
     assert files(disk) == expected
 
 
-def test_unwritten_and_excess_index_entries_do_not_matter():
+def test_missing_and_excess_index_entries_are_corrected():
     disk = crashed(40, durable=20)
     before = new_log(MemoryDisk(), ONE_SEGMENT)
     fill(before, 40)
@@ -191,7 +191,7 @@ def test_unwritten_and_excess_index_entries_do_not_matter():
     assert mine.time_index.entries == expected.time_index.entries
 
 
-def test_epochs_are_made_again_from_the_batches():
+def test_leader_epochs_are_rebuilt_from_the_batches():
     disk = MemoryDisk()
     log = new_log(disk)
     for epoch, count in ((1, 10), (2, 10), (5, 10)):
@@ -208,8 +208,8 @@ def test_epochs_are_made_again_from_the_batches():
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_epochs_of_a_compacted_log_are_made_again_once(clean: bool):
-    """Its first batch comes later than its start, and so does the first epoch that is noted."""
+def test_leader_epochs_of_a_compacted_log_are_rebuilt_only_once(clean: bool):
+    """Its first batch begins after its start, and so does the first epoch."""
     disk = MemoryDisk()
     log = new_log(disk, COMPACTED)
     write(log, [(b"a", b"1")], [(b"a", b"2")])
@@ -223,7 +223,7 @@ def test_epochs_of_a_compacted_log_are_made_again_once(clean: bool):
         log.close()
 
 
-def test_epochs_of_a_torn_tail_are_forgotten():
+def test_leader_epochs_of_a_torn_tail_are_removed():
     disk = MemoryDisk()
     log = new_log(disk, ONE_SEGMENT)
     fill(log, 3, epoch=1)
@@ -233,14 +233,14 @@ def test_epochs_of_a_torn_tail_are_forgotten():
     assert reopen(disk, ONE_SEGMENT)[0].epochs.entries() == [(1, 0)]
 
 
-def test_a_second_crash_costs_nothing_twice():
+def test_a_second_recovery_reads_nothing_again():
     disk = crashed(20, durable=0)
     reopen(disk, ONE_SEGMENT)
     _, found = reopen(disk, ONE_SEGMENT, recovery_point=40)
     assert found.scanned_bytes == 0
 
 
-def test_damage_that_is_met_while_epochs_are_made_again_is_told_as_damage():
+def test_damage_found_while_rebuilding_epochs_raises_log_damaged():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 20)
@@ -251,7 +251,7 @@ def test_damage_that_is_met_while_epochs_are_made_again_is_told_as_damage():
         reopen(disk, recovery_point=40)
 
 
-def test_leftovers_of_deletions_and_replacements_are_removed():
+def test_leftovers_of_deletions_and_swaps_are_removed():
     disk = crashed(4, durable=4)
     for name in ("00000000000000000000.log.deleted", "x.tmp", "00000000000000000007.index"):
         disk.open(f"{DIRECTORY}/{name}", create=True)
@@ -277,7 +277,7 @@ def test_a_closed_segment_is_checked_on_first_use():
         again.read(20, 100, 80)
 
 
-def test_a_damaged_closed_segment_without_index_is_noticed_when_that_is_rebuilt():
+def test_rebuilding_an_index_detects_a_damaged_closed_segment():
     disk = MemoryDisk()
     log = new_log(disk)
     fill(log, 40)
@@ -301,7 +301,7 @@ def test_after_a_clean_stop_only_the_tail_is_read():
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 100, 300])
-def test_a_log_that_lost_more_than_was_deleted_begins_anew_at_its_start(kept_bytes: int):
+def test_a_log_that_ends_before_its_start_begins_empty_there(kept_bytes: int):
     disk = crashed(9, durable=2)
     del last_log(disk)[kept_bytes:]
     log, found = reopen(disk, ONE_SEGMENT, deleted_before=14)
@@ -316,7 +316,7 @@ def test_a_log_that_lost_more_than_was_deleted_begins_anew_at_its_start(kept_byt
     assert again.epochs.entries() == [(3, 14)]
 
 
-def test_a_log_does_not_begin_anew_because_of_what_only_a_checkpoint_says():
+def test_a_log_start_known_only_from_the_checkpoint_does_not_empty_the_log():
     disk = crashed(9, durable=2)
     before = files(disk, ".log")
     with pytest.raises(LogDamaged, match="ends at offset 18, before its start, 90"):
@@ -327,12 +327,12 @@ def test_a_log_does_not_begin_anew_because_of_what_only_a_checkpoint_says():
     assert (log.log_start_offset, log.log_end_offset) == (90, 90), "nothing is lost by that"
 
 
-def test_a_deletion_that_no_checkpoint_has_recorded_yet_holds():
+def test_a_deletion_after_the_last_checkpoint_survives():
     disk = crashed(9, durable=9)
     log, _ = reopen(disk, ONE_SEGMENT, recovery_point=18, log_start_offset=0, deleted_before=7)
     assert (log.log_start_offset, log.log_end_offset) == (7, 18)
     disk = crashed(9, durable=0)
     del last_log(disk)[:]
-    for _ in range(2):  # the second start finds the segment that the first began anew
+    for _ in range(2):  # the second start finds the empty segment that the first made
         log, _ = reopen(disk, ONE_SEGMENT, log_start_offset=0, deleted_before=14)
         assert (log.log_start_offset, log.log_end_offset) == (14, 14)

@@ -1,4 +1,4 @@
-"""What is deleted when, and how its files go."""
+"""Retention by age, by size and below the log start, and the removal of the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEEP = replace(SMALL, retention_ms=-1)
 
 
 def filled(config: LogConfig, count: int = 40) -> Log:
-    """A log of segments of 9 batches of 2 records; timestamps are 1000 times the base offset."""
+    """Make a log of segments of 9 batches of 2 records; timestamps are 1000 times the offset."""
     log = new_log(MemoryDisk(), config)
     fill(log, count)
     log.high_watermark = log.log_end_offset
@@ -31,7 +31,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments.items]
 
 
-def test_segments_older_than_the_retention_go_the_youngest_record_counts():
+def test_segments_are_deleted_by_the_age_of_their_youngest_record():
     log = filled(replace(SMALL, retention_ms=10_000))
     assert bases(log) == [0, 18, 36, 54, 72]
     youngest = 34_001  # of the segment from 18 to 35
@@ -46,7 +46,7 @@ def test_segments_older_than_the_retention_go_the_youngest_record_counts():
     assert log.read(35, 100, 80).error == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_log_whose_every_record_is_too_old_becomes_empty():
+def test_a_log_with_only_expired_records_becomes_empty():
     log = filled(replace(SMALL, retention_ms=10_000))
     assert delete_old_segments(log, 10_000_000) is not None
     assert (bases(log), log.log_start_offset, log.log_end_offset) == ([80], 80, 80)
@@ -62,7 +62,7 @@ def test_records_without_timestamps_do_not_age():
     assert delete_old_segments(log, 1 << 50) is None
 
 
-def test_by_size_only_what_is_too_much():
+def test_retention_by_size_deletes_only_the_excess():
     log = filled(replace(KEEP, retention_bytes=2900))
     before = log.size
     deletion = delete_old_segments(log, 0)
@@ -75,14 +75,14 @@ def test_by_size_only_what_is_too_much():
     assert bases(log) == [72], "the active segment stays"
 
 
-def test_nothing_above_the_high_watermark():
+def test_nothing_above_the_high_watermark_is_deleted():
     log = filled(replace(SMALL, retention_ms=1, retention_bytes=0))
     log.high_watermark = 40
     delete_old_segments(log, 10_000_000)
     assert bases(log) == [36, 54, 72]
 
 
-def test_without_the_delete_policy_only_deleted_records_go():
+def test_without_the_delete_policy_only_records_below_the_log_start_are_deleted():
     log = filled(replace(SMALL, retention_ms=1, retention_bytes=0, delete=False))
     assert delete_old_segments(log, 10_000_000) is None
     assert log.delete_records(53) == ErrorCode.NONE
@@ -95,7 +95,7 @@ def test_without_the_delete_policy_only_deleted_records_go():
     assert log.log_start_offset == 80, "never back"
 
 
-def test_files_are_renamed_then_removed_and_readers_finish():
+def test_files_are_renamed_then_removed_while_readers_finish():
     disk = MemoryDisk()
     log = new_log(disk, KEEP)
     fill(log, 40)
@@ -155,17 +155,17 @@ def test_a_crash_at_any_point_of_a_deletion_leaves_a_log_without_a_hole():
         assert [base for base, _ in offsets(read(again, 40))] == list(range(40, 80, 2))
 
 
-def test_a_clock_set_forward_does_not_delete():
+def test_a_clock_set_forward_deletes_nothing_at_once():
     clock = RetentionClock(wall_ms=1_000_000, monotonic_ms=0)
     year = 365 * 24 * 3600 * 1000
     assert clock.now_ms(1_300_000, 300_000) == 1_300_000
     assert clock.now_ms(1_600_000 + year, 600_000) == 1_900_000, "at most twice as fast"
-    assert clock.now_ms(1_900_000, 900_000) == 1_900_000, "set right again"
-    assert clock.now_ms(1_000_000, 1_000_000) == 1_000_000, "back is believed: nothing is lost"
+    assert clock.now_ms(1_900_000, 900_000) == 1_900_000, "the clock is corrected"
+    assert clock.now_ms(1_000_000, 1_000_000) == 1_000_000, "a clock set back is followed at once"
 
 
 def rolled_at_its_recovery_point() -> tuple[MemoryDisk, Log]:
-    """A log whose only records, offsets 0 to 7, are in a segment closed after its checkpoint."""
+    """A log with offsets 0 to 7 in a segment that was closed after its checkpoint."""
     disk = MemoryDisk()
     log = new_log(disk, KEEP)
     fill(log, 4)
@@ -186,7 +186,7 @@ def test_an_index_completed_by_a_roll_is_synced_by_the_next_flush_even_without_r
     assert len(synced) == 2
 
 
-def test_what_a_power_loss_took_of_such_an_index_is_made_again():
+def test_an_index_that_lost_entries_in_a_power_loss_is_completed():
     for kept in (0, 12, None):
         disk, _ = rolled_at_its_recovery_point()
         time_index = disk.files[f"data/partition/{0:020d}.timeindex"].content
@@ -208,7 +208,7 @@ def test_a_flipped_bit_in_an_index_deletes_nothing_early():
         assert delete_old_segments(log, 6_001 + 1000) is None, position
 
 
-def test_segments_that_are_gone_before_they_were_flushed_are_not_missed():
+def test_a_flush_ignores_segments_deleted_before_it():
     log = new_log(MemoryDisk(), replace(SMALL, retention_ms=0))
     fill(log, 20)
     log.high_watermark = log.log_end_offset
@@ -219,14 +219,14 @@ def test_segments_that_are_gone_before_they_were_flushed_are_not_missed():
     assert (log.fence.failure, log.flushed_offset) == (None, 40)
 
 
-def test_a_producer_outlives_its_records():
+def test_a_producer_is_known_after_its_records_are_deleted():
     disk = MemoryDisk()
     config = replace(SMALL, retention_ms=1000)
     log = new_log(disk, config)
     log.append(batch(timestamp=0, producer=(7, 0, 0)), 0, now_ms=0)
     log.flush(checkpoint=True)
     log.high_watermark = 1
-    assert files(disk, ".snapshot") == {}, "the records say it all"
+    assert files(disk, ".snapshot") == {}, "the records are still there"
     assert delete_old_segments(log, 2000) is None
     assert log.checkpoint_due, "a snapshot comes first"
     log.flush()
@@ -239,7 +239,7 @@ def test_a_producer_outlives_its_records():
     assert log.append(batch(timestamp=0, producer=(7, 0, 1)), 0, now_ms=0).base_offset == 1
 
 
-def test_a_snapshot_that_finds_no_room_keeps_the_records():
+def test_records_are_kept_while_there_is_no_room_for_a_snapshot():
     class Full(MemoryDisk):
         full = True
 
@@ -261,7 +261,7 @@ def test_a_snapshot_that_finds_no_room_keeps_the_records():
 
 
 def without_its_last_batch(disk: MemoryDisk) -> Log:
-    """A log that was stopped cleanly; then its first segment lost offsets 16 and 17."""
+    """A log whose first segment lost offsets 16 and 17 after a clean stop."""
     config = replace(SMALL, retention_ms=1000)
     log = new_log(disk, config)
     fill(log, 30)
@@ -276,7 +276,7 @@ def without_its_last_batch(disk: MemoryDisk) -> Log:
     return log
 
 
-def test_retention_hides_no_loss_and_deletes_nothing_of_a_damaged_log():
+def test_retention_deletes_nothing_of_a_damaged_log():
     log = without_its_last_batch(MemoryDisk())
     for _ in range(2):
         with pytest.raises(LogDamaged, match="ends before offset 16"):
@@ -286,7 +286,7 @@ def test_retention_hides_no_loss_and_deletes_nothing_of_a_damaged_log():
     assert (bases(log)[0], log.log_start_offset) == (0, 0)
 
 
-def test_a_segment_that_could_not_be_looked_at_is_looked_at_again():
+def test_a_segment_that_could_not_be_read_is_read_again_by_the_next_pass():
     class NoDescriptors(MemoryDisk):
         refusing = False
 
@@ -296,7 +296,7 @@ def test_a_segment_that_could_not_be_looked_at_is_looked_at_again():
 
     disk = NoDescriptors()
     log = without_its_last_batch(disk)
-    del disk.files[f"data/partition/{0:020d}.index"].content[1:]  # to be made anew
+    del disk.files[f"data/partition/{0:020d}.index"].content[1:]  # to rebuild it
     disk.refusing = True
     with pytest.raises(OSError, match="too many"):
         log.read(16, 1000, 60)
@@ -305,7 +305,7 @@ def test_a_segment_that_could_not_be_looked_at_is_looked_at_again():
         log.read(16, 1000, 60)
 
 
-def test_an_idle_log_without_its_snapshot_gets_another_before_records_go():
+def test_an_idle_log_without_a_snapshot_gets_one_before_records_are_deleted():
     disk = MemoryDisk()
     log = new_log(disk)
     for sequence in range(20):

@@ -1,4 +1,4 @@
-"""Before a clean stop every log is flushed, many at once; what fails is left to the next start."""
+"""Before a clean stop all logs are flushed, many at once; failures are left to the next start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odradek.model.topics import TopicIdPartition
 
 
 class FailingDisk(MemoryDisk):
-    """Refuses the changes whose path has `part` in it."""
+    """A disk that fails changes to paths that contain `part`."""
 
     part = "nothing"
     kinds: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class FailingDisk(MemoryDisk):
 
 
 class Workers:
-    """Runs what was submitted when told to, the newest first: order must not matter."""
+    """Runs submitted work on request, newest first: the order must not matter."""
 
     def __init__(self) -> None:
         self.work: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[..., None]]] = []
@@ -68,7 +68,7 @@ def disk() -> FailingDisk:
 
 @pytest.fixture
 def directory(disk: FailingDisk) -> LogDirectory:
-    """Ten logs with something to flush, and one without."""
+    """Make ten logs with unflushed records and one without."""
     made = start(disk)
     for number in range(10):
         fill(made.open_log(key(number), LogConfig(), 0), 3)
@@ -90,7 +90,7 @@ def begin(directory: LogDirectory, workers: Workers) -> tuple[ShutdownFlush, lis
     return flushes, told
 
 
-def test_all_are_flushed_several_at_once_and_the_end_is_told_once(
+def test_all_logs_are_flushed_concurrently_and_done_is_called_once(
     disk: FailingDisk, directory: LogDirectory
 ):
     workers = Workers()
@@ -107,12 +107,12 @@ def test_all_are_flushed_several_at_once_and_the_end_is_told_once(
     assert start(disk).was_clean
 
 
-def test_nothing_to_flush_is_told_at_once(directory: LogDirectory):
+def test_done_is_called_at_once_without_anything_to_flush(directory: LogDirectory):
     directory.close()
     assert begin(directory, Workers())[1] == ["done"]
 
 
-def test_giving_up_waits_for_what_is_under_way_and_leaves_no_marker(
+def test_giving_up_waits_for_running_flushes_and_leaves_no_marker(
     disk: FailingDisk, directory: LogDirectory
 ):
     workers = Workers()
@@ -129,9 +129,7 @@ def test_giving_up_waits_for_what_is_under_way_and_leaves_no_marker(
     assert ends == [6] * 10
 
 
-def test_a_log_for_whose_flush_there_is_no_room_is_passed_over(
-    disk: FailingDisk, directory: LogDirectory
-):
+def test_a_log_without_room_for_its_flush_is_skipped(disk: FailingDisk, directory: LogDirectory):
     for log in directory.logs.values():
         log.configure(LogConfig(index_interval_bytes=10))
         fill(log, 2)
@@ -144,7 +142,7 @@ def test_a_log_for_whose_flush_there_is_no_room_is_passed_over(
     assert behind == [key(3)]
 
 
-def test_a_failed_sync_ends_it(disk: FailingDisk, directory: LogDirectory):
+def test_a_failed_sync_begins_no_more_flushes(disk: FailingDisk, directory: LogDirectory):
     disk.part, disk.kinds = f"{key(9)}", ("sync",)
     workers = Workers()
     _, told = begin(directory, workers)

@@ -1,7 +1,7 @@
-"""A pass of compaction that ends at any of its effects on the disk, by a kill or a power loss.
+"""A pass of compaction that is killed, or loses power, at any of its effects on the disk.
 
-Whatever was reached, the next start finds a log that says what it said before, without a hole and
-without leftovers, and compacts it to the end.
+The next start must find the same records, without a gap and without leftover files, and must be
+able to complete the compaction.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RECORDS = [(n, *record) for n, batch in enumerate(BATCHES) for record in batch]
 
 
 class Life:
-    """A log with something to compact on a disk that forgets."""
+    """A log with dirty segments, on a disk that loses unsynced writes."""
 
     def __init__(self, seed: int) -> None:
         self.disk = SimDisk(Scheduler(seed), "disk")
         log = self.open(DiskFaults())
-        log.configure(SMALLER)  # so that several become one
+        log.configure(SMALLER)  # so that several segments are merged
         write(log, *BATCHES)
         roll_and_commit(log)
         assert len(log.segments) == 8
@@ -48,7 +48,7 @@ class Life:
         return log
 
     def compact(self, log: Log) -> None:
-        """As the broker does it: durable ends first, `.deleted` files removed in the end."""
+        """Compact as the broker does: durable ends are synced first, `.deleted` files removed last."""
         self.directory.checkpoint()()
         cleaner = run(a_pass(log, now_ms=0), log)
         for deletion in cleaner.deletions:
@@ -78,7 +78,7 @@ EFFECTS = effects_of_a_pass()
 
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("point", range(EFFECTS))
-def test_a_crash_at_this_effect(point: int, power: bool) -> None:
+def test_a_crash_at_any_effect_of_a_pass_loses_nothing(point: int, power: bool) -> None:
     life = Life(point)
     faults = DiskFaults()
     log = life.open(faults)
@@ -87,7 +87,7 @@ def test_a_crash_at_this_effect(point: int, power: bool) -> None:
         life.compact(log)
     if power:
         life.disk.power_loss()
-    # The next start may be cut short, too.
+    # The next start may crash, too.
     faults = DiskFaults(crash_after_effects=life.disk.chance.between(0, 30))
     try:
         life.open(faults)
@@ -98,12 +98,12 @@ def test_a_crash_at_this_effect(point: int, power: bool) -> None:
     life.checked(log)
     life.compact(log)
     life.checked(log)
-    # Every second key that is left had its tombstones after its values.
+    # Every second remaining key has its tombstone after its values.
     kept = [header for header in headers(read(log, 0)) if header.count]
     assert len(kept) == len({key for _, key, _ in RECORDS})
 
 
-def test_the_crashes_meet_every_step_of_the_protocol() -> None:
+def test_the_crashes_cover_every_step_of_a_swap() -> None:
     met = set()
     for point in range(EFFECTS):
         life = Life(point)

@@ -1,4 +1,4 @@
-"""Looking for a record by time reads a few batches, however many there are."""
+"""A search by time reads a few batches, however many the log has."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class CountedDisk(MemoryDisk):
         return CountedFile(self, path)
 
 
-def test_the_latest_record_is_found_from_the_end_when_the_newest_ones_are_not_committed() -> None:
-    """As is always so under load while they are on their way to the disk."""
+def test_the_largest_timestamp_below_uncommitted_records_is_found_from_the_end() -> None:
+    """Under load the newest records are never committed yet."""
     disk = CountedDisk()
     log = new_log(disk, LogConfig())
     for number in range(BATCHES):

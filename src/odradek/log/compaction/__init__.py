@@ -4,6 +4,6 @@
 `segment_swap` replaces old segments by compacted ones. `broker.log_cleaner` decides which log is
 compacted when.
 
-Tests: unit/log/test_cleaner*.py, unit/log/test_cleanable.py, unit/log/test_swap_crashes.py,
+Tests: unit/log/test_cleaner*.py, unit/log/test_log_to_clean.py, unit/log/test_swap_crashes.py,
 property/test_compaction_model.py, sim/test_compaction_crashes.py, interop/test_compaction.py
 """

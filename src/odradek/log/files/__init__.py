@@ -14,7 +14,7 @@ next descriptor opened on the file, so the `sync` that follows still fails.
 Not here: the meaning of a failure (`log.fence`) and the file formats (`log.segment`, `log.index`,
 `log.checkpoints`).
 
-Tests: unit/log/test_files.py, clients/test_descriptors.py
+Tests: unit/log/test_local_disk.py, clients/test_descriptors.py
 """
 
 from odradek.log.files.local_disk import LocalDisk, descriptor_budget
