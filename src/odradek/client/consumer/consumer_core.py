@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.client.consumer.application.missing_topics import MissingTopics
-from odradek.client.consumer.application.poll_tracker import PollTracker
+from odradek.client.consumer.application.poll_loop import PollTracker
 from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.fetch.collector import FetchCollector

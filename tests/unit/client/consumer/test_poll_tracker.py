@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from odradek.client.consumer.application.poll_loop import ColumnBuffer, RecordBuffer
-from odradek.client.consumer.application.poll_tracker import CHECKS_PER_INTERVAL, PollTracker
+from odradek.client.consumer.application.poll_loop import (
+    CHECKS_PER_INTERVAL,
+    ColumnBuffer,
+    PollTracker,
+    RecordBuffer,
+)
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.timing import SystemTimer

@@ -1,5 +1,5 @@
 """The application at its consumer: `poll_loop`, `calls` (everything but records), `dead_letters`,
-`missing_topics`, `poll_tracker`.
+`missing_topics`.
 
 Tests: unit/client/consumer, clients/consumer
 """

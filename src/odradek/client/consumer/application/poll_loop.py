@@ -20,26 +20,35 @@ the application, and the driver's signal. Everything else belongs to the applica
 
 A `PollBuffer` collects what one call returns together: records, or columns. When the call is
 interrupted (Ctrl-C, a cancelled task), `FetchCollector.undo` returns the positions to go back to.
+
+`PollTracker` tells the group that the application polls. A poll that finds a record does not enter
+the engine and reads no clock; it only increments `FetchCollector.polls`. The tracker, on the
+engine's thread, compares this count at intervals. So the end of max.poll.interval.ms may be noticed
+a twentieth of it late, and never early.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from odradek.client.consumer.application.dead_letters import DeadLetters
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
-from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.fetch.completed_fetch import ColumnRun
 from odradek.client.consumer.group.member import CallListener
 from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ClientClosed, DeadLetterFailed, DecodeError
+from odradek.client.net.alarm import Alarm
 from odradek.client.waiter import Waiter
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
+from odradek.timing.timer import SystemTimer
+
+if TYPE_CHECKING:
+    from odradek.client.consumer.application.dead_letters import DeadLetters
+    from odradek.client.consumer.consumer_core import ConsumerCore
 
 T = TypeVar("T")
 
@@ -228,9 +237,8 @@ class PollLoop:
                     except DeadLetterFailed:
                         if buffer.is_empty:
                             raise
-                        return (
-                            True  # The records before them are returned; the next call tries again.
-                        )
+                        # The records before them are returned; the next call tries again.
+                        return True
                 elif self.collector.attention or self.closed:
                     if not buffer.is_empty:
                         return True
@@ -435,3 +443,38 @@ def run_now(coroutine: Coroutine[Any, None, T]) -> T:
         return found
     coroutine.close()
     raise RuntimeError("a coroutine of the blocking API suspended")
+
+
+CHECKS_PER_INTERVAL = 20
+"""Number of checks in one max.poll.interval.ms."""
+
+
+class PollTracker:
+    """Calls `on_poll` if the application has polled since the last check."""
+
+    def __init__(
+        self,
+        timer: SystemTimer,
+        collector: FetchCollector,
+        max_poll_interval_ms: int,
+        on_poll: Callable[[], object],
+    ) -> None:
+        self._timer = timer
+        self._collector = collector
+        self._every_ms = max(1, max_poll_interval_ms // CHECKS_PER_INTERVAL)
+        self._on_poll = on_poll
+        self._polls = 0
+        self._alarm = Alarm(timer, self._check)
+
+    def start(self) -> None:
+        self._alarm.set_for(self._timer.now_ms + self._every_ms)
+
+    def close(self) -> None:
+        self._alarm.cancel()
+
+    def _check(self) -> None:
+        polls = self._collector.polls
+        if polls != self._polls:
+            self._polls = polls
+            self._on_poll()
+        self.start()
