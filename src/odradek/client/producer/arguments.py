@@ -1,4 +1,4 @@
-"""What a producer's constructor is given, in either face, as what the core needs."""
+"""The arguments of a producer's constructor, blocking or awaited, as settings and serializers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from odradek.protocol.compression import CompressionType
 from odradek.timing.timer import SystemTimer
 
 ON_FULL = ("block", "raise")
-TAKEN = ("key", "value", "key_serializer", "value_serializer", "on_full", "partitioner")
-"""What is no setting; nor is a partitioner that is a function."""
+EXTRA_ARGUMENTS = ("key", "value", "key_serializer", "value_serializer", "on_full", "partitioner")
+"""Arguments that are no settings. A `partitioner` is one only if it is a function."""
 
 
 class AwaitedProducerConfig(ProducerConfig):
-    """Settings of a producer in coroutines."""
+    """The settings of the awaited producer: it has no `on_full`."""
 
     arguments: ClassVar[tuple[str, ...]] = tuple(
         each for each in ProducerConfig.arguments if each != "on_full"
@@ -34,7 +34,7 @@ class AwaitedProducerConfig(ProducerConfig):
 
 
 class ProducerArguments(NamedTuple):
-    """Settings, serializers, and what to do when the buffer is full."""
+    """Settings, serializers, and whether `send` blocks while the buffer is full."""
 
     config: ProducerConfig
     settings: ProducerSettings
@@ -48,7 +48,7 @@ class ProducerArguments(NamedTuple):
         timer: SystemTimer,
         on_bug: Callable[[str, Exception], None] | None = None,
     ) -> Engine:
-        """The engine of such a producer."""
+        """Return a new engine for this producer."""
         config = self.config
         return Engine(
             env,
@@ -69,16 +69,17 @@ def producer_arguments(
     on_full: str | None,
     settings: Mapping[str, Any],
 ) -> ProducerArguments:
-    """`on_full` is None for a producer that never blocks. Raises `ConfigError`."""
+    """Return the checked arguments. `on_full` is None for a producer that never blocks. Raises
+    `ConfigError`."""
     given = merge_settings(config, brokers, settings)
-    given |= {name: said for name, said in (("key", key), ("value", value)) if said is not None}
-    if on_full not in (None, "block"):  # Which is as if it were not said.
+    given |= {name: made for name, made in (("key", key), ("value", value)) if made is not None}
+    if on_full not in (None, "block"):  # "block" is the default: `config` may say otherwise.
         given["on_full"] = on_full
-    own = take_arguments(TAKEN, given)
+    own = take_arguments(EXTRA_ARGUMENTS, given)
     if on_full is None and "on_full" in own:
         raise ConfigError(
-            "on_full is for the producer that blocks: here `send` awaits room, and `send_nowait` "
-            "raises BufferFull"
+            "on_full is a setting of the blocking producer. What to do: leave it out; here `send` "
+            "awaits room, and `send_nowait` raises BufferFull"
         )
     when_full = own.get("on_full", "block")
     if when_full not in ON_FULL:
@@ -99,7 +100,7 @@ def producer_arguments(
 def producer_settings(
     config: ProducerConfig, partitioner: Partitioner | None = None
 ) -> ProducerSettings:
-    """What the configuration says to each part."""
+    """Return the settings of the producer's parts."""
     return ProducerSettings(
         AccumulatorSettings(
             batch_bytes=config.batch_size,

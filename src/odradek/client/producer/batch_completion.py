@@ -1,21 +1,20 @@
-"""Ending a batch, or giving it another chance: what follows from each outcome.
+"""BatchCompletion: what follows from the outcome of a batch: its end, a retry or a split.
 
-    outcome                                     what happens
-    NONE                                        written; futures get their offsets
-    DUPLICATE_SEQUENCE_NUMBER                   written before, nobody knows where: offset -1
-    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE    split, unless it is a single record
-    retriable, by the table of errors           again, while `retries` and delivery.timeout.ms last
-    OUT_OF_ORDER_SEQUENCE_NUMBER,
-    UNKNOWN_PRODUCER_ID                         with idempotence: again, perhaps in a new epoch
-    anything else                               failed, with an error that says what to do
+    outcome                                     what happens NONE
+    written; futures get their offsets DUPLICATE_SEQUENCE_NUMBER                   written before at
+    an unknown place: offset -1 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE    split, unless it is a
+    single record retriable, by the table of errors           retried, while `retries` and
+    delivery.timeout.ms last OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
+    with idempotence: retried, perhaps in a new epoch anything else
+    failed, with an error that says what to do
 
-An answer that is none of success leaves it open whether the batch was written, unless the broker
-says that it misses something, or refuses the batch before it looks at the log. An error tells which
-it is: what was surely not written can be sent anew without a second thought.
+After an error the batch may or may not be written, unless the broker says that it misses an earlier
+batch, or refuses the batch before it looks at the log. The message of an error says which of the
+two it is: records that are certainly not written can be sent anew without duplicates.
 
-A batch that was done before its answer came only gives its memory back, and tells the transaction
-manager what became of it. The others give it back before anybody is told: who learns that a record
-is written finds room for the next one.
+A batch that was done before its response came only frees its memory, and its outcome goes to the
+transaction manager. The others free their memory before callbacks run: a callback that learns of a
+written record finds room for the next one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ KEPT = "; sent before without an answer, they can only be sent again under the s
 
 
 class BatchCompletion:
-    """For the batches of one producer. Owner thread only."""
+    """Ends, retries and splits the batches of one producer. Owner thread only."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class BatchCompletion:
         self._delivery_timeout_ms = accumulator.settings.delivery_timeout_ms
 
     def request_ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
-        """The request that carried the batch has ended."""
+        """Handle the outcome of the request that carried the batch."""
         error = outcome.error
         update_doubt(batch, error)
         written = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -84,8 +83,8 @@ class BatchCompletion:
         parts = self._accumulator.split_and_reenqueue(batch)
         self._metrics.batch_split_total += 1
         log.info(
-            "a batch of %d records for %s is too large for its broker, and is sent as %d; "
-            "lower batch.size, or raise the topic's max.message.bytes",
+            "a batch of %d records for %s is too large for its broker; sending it as %d batches. "
+            "What to do: lower batch.size, or raise the topic's max.message.bytes",
             batch.count,
             batch.topic_partition,
             parts,
@@ -102,10 +101,10 @@ class BatchCompletion:
         batch.last_error = reason_of(batch, outcome)
         self._accumulator.reenqueue(batch, now_ms)
         self._metrics.record_retry_total += batch.count
-        log.debug("%s: %s; trying again", batch, batch.last_error)
+        log.debug("%s failed: %s; retrying", batch, batch.last_error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """It failed for good."""
+        """Fail a batch for good."""
         if self._manager is not None:
             self._manager.handle_failed_batch(batch)
         self._metrics.record_error_total += batch.count
@@ -126,10 +125,10 @@ class BatchCompletion:
         batch.fail(error, record_errors)
 
     def expire(self, batch: ProducerBatch) -> None:
-        """Its time is over, while it waits or is under way."""
+        """Fail a batch, waiting or in flight, that is older than `delivery.timeout.ms`."""
         if not batch.last_error:
-            under_way = "the answer did not come"
-            batch.last_error = under_way if batch.in_flight else "it could not be sent"
+            no_response = "the answer did not come"
+            batch.last_error = no_response if batch.in_flight else "it could not be sent"
         self._give_up(batch)
 
     def _give_up(self, batch: ProducerBatch) -> None:
@@ -142,44 +141,44 @@ class BatchCompletion:
         self._fail(batch, error, None)
 
     def abort(self, batch: ProducerBatch, error: KafkaError) -> None:
-        """The producer ends, or cannot go on."""
+        """Fail a batch because the producer ends or cannot go on."""
         if not batch.done:
             self._fail(batch, error, None)
 
 
 def update_doubt(batch: ProducerBatch, error: ErrorCode) -> None:
-    """What an answer, or none, tells of whether the batch is written."""
+    """Update what is known of whether the batch is written, by the error of its last attempt."""
     if error in SEQUENCE_ERRORS:
         batch.may_be_written = batch.may_arrive
     elif leaves_doubt(error):
         batch.may_be_written = True
     else:
-        batch.may_arrive = False  # It would be refused again.
+        batch.may_arrive = False  # The broker would refuse it again.
 
 
 def may_succeed_later(error: ErrorCode) -> bool:
-    """Whether the same batch may succeed later."""
+    """True if the same batch may succeed later."""
     return error.retriable or error in SEQUENCE_ERRORS
 
 
 def leaves_doubt(error: ErrorCode) -> bool:
-    """Whether it does not tell if the batch was written."""
+    """True if after this error the batch may or may not be written."""
     return may_succeed_later(error) or error == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def error_text(outcome: Outcome) -> str:
-    """What happened, without advice: there is more to say behind it."""
+    """Return the text of an outcome without its advice, for a message that goes on."""
     return (outcome.text or outcome.error.text).partition(ADVICE_MARK)[0].rstrip(".")
 
 
 def reason_of(batch: ProducerBatch, outcome: Outcome) -> str:
-    """Why it is not acknowledged yet."""
+    """Return why the batch is not acknowledged yet."""
     text = f"{outcome.error.name}: {error_text(outcome)}"
     stays = outcome.error in SEQUENCE_ERRORS and batch.may_arrive and not batch.is_unwritten
     return text + KEPT if stays else text
 
 
 def whether_written(batch: ProducerBatch) -> str:
-    """What its sender is told of that when it fails."""
+    """Return the part of a message that says whether the records may be written."""
     doubt = "they may or may not have been written"
     return doubt if batch.in_doubt else "they were not written"

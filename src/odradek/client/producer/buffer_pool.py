@@ -1,27 +1,27 @@
-"""BufferPool: the memory in which records wait to be sent, `buffer.memory` bytes of it and no more.
+"""BufferPool: the memory for records that wait to be sent, at most `buffer.memory` bytes.
 
     total = free list + available + charged
 
     allocate(size) ──► Buffer ─ records are encoded into it ─► keep(buffer, n): the batch is sealed
-       │ no room                                                    │ the buffer is used again; for
-       ▼                                                            ▼ what was sealed n stay charged
+       │ no room                                                    │ the buffer is free again; the
+       ▼                                                            ▼ n sealed bytes stay charged
     wait(size) ─► MemoryWaiter, served in order  ◄──────────── deallocate(n): the batch is done
 
-Nearly all batches are of one size, `batch.size`. Buffers of that size go to a free list when they
-are no longer written to, so that a busy producer neither allocates nor grows memory. Other sizes (a
-record larger than a batch) come from the rest and go back to it; where the rest is too small, free
-buffers are given up for it.
+Nearly all batches have one size, `batch.size`. Buffers of that size go to a free list when no
+records are written to them any more, so that a busy producer neither allocates nor grows memory.
+Other sizes (a record larger than a batch) come from the rest and go back to it; where the rest is
+too small, free buffers are given up for it.
 
-What is sent is never a buffer. When a batch is sealed its bytes are copied out once, and requests,
-retries and expiry only ever see that copy, which nobody can write to. A buffer goes back as soon as
-the copy is made, so it may be filled for another topic while the first batch is still being
-written to a socket, or has expired there, and can still not reach it.
+A buffer itself is never sent. Sealing a batch copies its bytes out once; requests, retries and
+expiry use only that copy, which nobody can write to. A buffer is free as soon as the copy is made.
+So it may be filled for another topic while the first batch is still being written to a socket, or
+has expired there, without any effect on it.
 
-Who finds no room may wait. Waiters are served strictly in order, the first one as soon as there is
-room for it, and nobody passes them. A waiter that has had enough gives up; what it may have been
-given in the meantime goes back. `close` fails them all.
+Without room a caller may wait. Waiters are served strictly in order: the first one as soon as there
+is room for it, and nobody passes it. A waiter may give up; memory granted to it in the meantime
+goes back. `close` fails all waiters.
 
-`allocate` is called on any thread, everything that serves waiters on the owner thread alone.
+`allocate` may be called on any thread; all that serves waiters runs on the owner thread only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from odradek.client.waiter import Waiter
 
 @final
 class Buffer:
-    """Room for the records of one batch. `size` is what the pool has charged for it."""
+    """Memory for the records of one batch. `size` bytes are charged for it."""
 
     def __init__(self, size: i64) -> None:
         self.writer = BytesWriter()
@@ -48,8 +48,7 @@ class Buffer:
 
 @final
 class MemoryWaiter:
-    """Somebody who waits for `size` bytes; `waiter` is done when they are there, or never will
-    be."""
+    """A place in the queue for `size` bytes. `waiter` completes with the buffer, or fails."""
 
     def __init__(self, size: i64) -> None:
         self.size = size
@@ -58,7 +57,7 @@ class MemoryWaiter:
 
 @final
 class BufferPool:
-    """Of `total_bytes`, with a free list of buffers of `poolable_bytes`."""
+    """A pool of `total_bytes`, with a free list of buffers of `poolable_bytes`."""
 
     def __init__(self, total_bytes: i64, poolable_bytes: i64, lock: Lock) -> None:
         self.total_bytes = total_bytes
@@ -72,7 +71,7 @@ class BufferPool:
 
     @property
     def unallocated_bytes(self) -> int:
-        """What is not charged to anybody."""
+        """Bytes that are not charged to anybody."""
         return self.available + len(self.free) * self.poolable_bytes
 
     @property
@@ -80,7 +79,7 @@ class BufferPool:
         return self.total_bytes - self.unallocated_bytes
 
     def allocate(self, size: i64) -> Buffer | None:
-        """A buffer for `size` bytes; None if there is no room, or somebody waits already.
+        """Return a buffer for `size` bytes; None if there is no room, or somebody waits already.
 
         Raises `ClientClosed`, and `ValueError` for a size that will never fit.
         """
@@ -106,7 +105,7 @@ class BufferPool:
         return Buffer(size)
 
     def wait(self, size: i64) -> MemoryWaiter:
-        """Stand in the queue for `size` bytes; may be served at once."""
+        """Join the queue for `size` bytes; may be served at once."""
         found = MemoryWaiter(size)
         with self._lock:
             closed = self.closed
@@ -119,16 +118,16 @@ class BufferPool:
         return found
 
     def give_up(self, memory: MemoryWaiter, reason: Exception) -> None:
-        """Stop waiting: the waiter fails with `reason`, unless it has been served already."""
+        """Leave the queue: the waiter fails with `reason`, unless it is done already."""
         with self._lock:
             if memory in self.waiters:
                 self.waiters.remove(memory)
         memory.waiter.fail(reason)
-        # Those behind it may need less than it did.
+        # The waiters behind it may need less.
         self.serve()
 
     def serve(self) -> None:
-        """Give the first waiters what they wait for, as far as there is room."""
+        """Serve the first waiters, as far as there is room."""
         waiters = self.waiters
         while waiters:
             with self._lock:
@@ -138,19 +137,18 @@ class BufferPool:
                 if buffer is None:
                     return
                 first = waiters.popleft()
-            # Outside of the lock: who waited may come back for more.
+            # Outside of the lock: the callback may ask for more memory.
             if not first.waiter.complete(buffer):
                 self.put_back(buffer)
 
     def put_back(self, buffer: Buffer) -> None:
-        """Return a buffer that was not needed. Serves nobody."""
+        """Take back a buffer that was not needed, without serving waiters."""
         with self._lock:
             self._reuse(buffer, 0)
 
     def keep(self, buffer: Buffer, kept: i64) -> i64:
-        """The records in the buffer were copied out: take it back for use by others, and leave
-        `kept` bytes charged, for the copy, but at most as many as the buffer had. How many they
-        are."""
+        """Take back a buffer whose records were copied out. `kept` bytes stay charged for the copy,
+        but at most the size of the buffer; return how many."""
         with self._lock:
             if kept > buffer.size:
                 kept = buffer.size
@@ -168,13 +166,13 @@ class BufferPool:
         self.available = spare
 
     def deallocate(self, size: i64) -> None:
-        """A batch is done: what was charged for it is free."""
+        """Take back the bytes charged for a batch that is done."""
         with self._lock:
             self.available += size
         self.serve()
 
     def close(self, reason: Exception | None = None) -> None:
-        """Nobody gets anything any more; all who wait fail with `reason`."""
+        """Grant no more memory, and fail all waiters with `reason`."""
         closed = reason or ClientClosed("the producer is closed")
         with self._lock:
             self.closed = closed

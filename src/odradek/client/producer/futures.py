@@ -45,14 +45,14 @@ ResultCallback = Callable[[], object]
 
 
 class WaitStrategy(Protocol):
-    """How the user's side of a producer waits for a batch."""
+    """How the application waits for a batch: blocking or awaiting, depending on the client."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
-        """Block until it is done; False if the time is over before."""
+        """Block until the batch is done; False after `timeout_s` seconds."""
         ...
 
     def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
-        """The same, to be awaited."""
+        """Return the generator of an awaitable that is done with the batch."""
         ...
 
 
@@ -60,7 +60,7 @@ class WaitStrategy(Protocol):
 class Delivery:
     """Where a record was written.
 
-    `offset` is -1 where the broker does not tell it (acks=0), or the record was not written.
+    `offset` is -1 if the broker does not return it (acks=0), or the record was not written.
     `timestamp_ms` is the record's own, or the broker's if the topic's timestamps are append times.
     """
 
@@ -97,7 +97,7 @@ class Delivery:
 
 @final
 class ProduceRequestResult:
-    """What became of a batch, once `done`."""
+    """The outcome of a batch, once `done`."""
 
     def __init__(self, topic: str, partition: int, wait_strategy: WaitStrategy, lock: Lock) -> None:
         self.topic = topic
@@ -107,25 +107,25 @@ class ProduceRequestResult:
         self.base_offset: i64 = NO_OFFSET
         self.log_append_time_ms: i64 = NO_TIMESTAMP
         self.error: KafkaError | None = None
-        """What all records failed with that have no error of their own."""
+        """The error of all records that have no error of their own."""
         self.record_errors: Mapping[int, KafkaError] | None = None
         self.parts: list[tuple[int, ProduceRequestResult]] = []
-        """Once split: index of the first record, and result, of each smaller batch."""
+        """If the batch was split: index of the first record, and result, of each part."""
         self.lock = lock
         self._callbacks: list[ResultCallback] | None = None
 
     def complete(self, base_offset: i64, log_append_time_ms: i64) -> None:
-        """The records were written."""
+        """Set the offset of the written records."""
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> None:
-        """They were not, or nobody knows."""
+        """Set the error of records that were not written, or may not be."""
         self.error = error
         self.record_errors = record_errors
 
     def finish(self) -> None:
-        """Set `done`, and tell those who wait."""
+        """Set `done` and run the callbacks."""
         with self.lock:
             self.done = True
             callbacks, self._callbacks = self._callbacks, None
@@ -134,7 +134,7 @@ class ProduceRequestResult:
                 run_callback(callback)
 
     def add_callback(self, callback: ResultCallback) -> None:
-        """Call it when this is done; at once, on this thread, if it is."""
+        """Call it when this is done; at once, on this thread, if it is done already."""
         with self.lock:
             done = self.done
             if not done:
@@ -145,7 +145,7 @@ class ProduceRequestResult:
             run_callback(callback)
 
     def split(self, parts: list[tuple[int, ProduceRequestResult]]) -> None:
-        """The batch is sent as these instead."""
+        """Take the outcome from these parts, which are sent instead of the batch."""
         self.parts = parts
         for _, part in parts:
             part.add_callback(self._part_done)
@@ -155,7 +155,7 @@ class ProduceRequestResult:
             self.finish()
 
     def part_of(self, index: i64) -> tuple[ProduceRequestResult, i64]:
-        """The result that counts for a record, and the record's index there."""
+        """Return the result that holds a record's outcome, and the record's index in it."""
         found, first = self, 0
         for start, part in self.parts:
             if start > index:
@@ -167,19 +167,19 @@ class ProduceRequestResult:
 
     @property
     def succeeded(self) -> bool:
-        """Done, and all records were written."""
+        """True if done, and all records were written."""
         if self.parts:
             return all(part.succeeded for _, part in self.parts)
         return self.done and self.error is None and not self.record_errors
 
     def error_of(self, index: i64) -> KafkaError | None:
-        """What a record failed with."""
+        """Return the error of a record, or None."""
         found, index = self.part_of(index)
         errors = found.record_errors
         return found.error if errors is None else errors.get(index, found.error)
 
     def delivery(self, index: i64, timestamp_ms: i64) -> Delivery:
-        """Where a record was written."""
+        """Return where a record was written."""
         found, index = self.part_of(index)
         offset: i64 = found.base_offset
         if offset >= 0:
@@ -189,7 +189,7 @@ class ProduceRequestResult:
         return Delivery(self.topic, self.partition, offset, timestamp_ms)
 
     def remove_callbacks(self, same: RecordCallback) -> int:
-        """Forget all that are like this one; how many there were."""
+        """Remove all callbacks equal to this one; return how many there were."""
         with self.lock:
             callbacks = self._callbacks
             if callbacks is None:
@@ -201,7 +201,7 @@ class ProduceRequestResult:
 
 @final
 class RecordCallback:
-    """To be called with the future of one record: equal to another that would be, too."""
+    """A function called with a record's future. Equal if future and function are the same."""
 
     def __init__(
         self, future: FutureRecordMetadata, function: Callable[[FutureRecordMetadata], object]
@@ -222,8 +222,8 @@ class RecordCallback:
 
 
 def run_callback(callback: ResultCallback) -> None:
-    """A user's callback: what it raises is logged, since there is nobody to tell. So is an exit,
-    which would end no program, but the thread that sends."""
+    """Run an application's callback. Its exceptions are logged, because there is no caller to raise
+    them to; so is SystemExit, which would end the sending thread rather than the process."""
     try:
         callback()
     except (Exception, SystemExit):
@@ -234,10 +234,10 @@ def run_callback(callback: ResultCallback) -> None:
 class FutureRecordMetadata:
     """The future of one record.
 
-    `result()` blocks in the synchronous producer and may be awaited in both. It cannot be
-    cancelled: a record that was taken is sent. In `odradek.aio`, `asyncio.wait` takes it as it
-    takes other futures. `concurrent.futures.wait` and `as_completed` take none but their own: wait
-    for many with `flush`, or with `result` for one after the other.
+    `result()` blocks in the blocking producer; in both producers the future may be awaited. It
+    cannot be cancelled: a record that was queued is sent. In `odradek.aio`, `asyncio.wait` accepts
+    it like other futures. `concurrent.futures.wait` and `as_completed` accept only their own
+    futures: to wait for many, call `flush`, or `result` of one after the other.
     """
 
     def __init__(self, request: ProduceRequestResult, index: i64, timestamp_ms: i64) -> None:
@@ -246,23 +246,24 @@ class FutureRecordMetadata:
         self._timestamp_ms = timestamp_ms
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """True if the outcome is known."""
         return self.request.done
 
     def result(self, timeout: float | None = None) -> Delivery:
-        """Where the record was written, waiting up to `timeout` seconds for it.
+        """Return where the record was written, waiting up to `timeout` seconds for it.
 
-        Raises the `KafkaError` it failed with, and `TimeoutError` if time is over before the
-        outcome is known; the record may be written nevertheless.
+        Raises the `KafkaError` it failed with, and `TimeoutError` if the outcome is not known in
+        time; the record may still be written then.
         """
         error = self.exception(timeout)
         if error is not None:
-            # Many futures share one error: it must not collect the tracebacks of them all.
+            # Many futures share one error: it must not collect the tracebacks of all of them.
             raise error.with_traceback(None)
         return self.request.delivery(self.index, self._timestamp_ms)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
-        """What the record failed with, or None; waits and raises as `result` does."""
+        """Return the error of the record, or None; waits like `result`, and raises
+        `TimeoutError`."""
         request = self.request
         if not request.done and not request.wait_strategy.wait(request, timeout):
             raise TimeoutError(
@@ -272,16 +273,16 @@ class FutureRecordMetadata:
         return request.error_of(self.index)
 
     def add_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> None:
-        """Call it with this future on the producer's thread once the outcome is known; at once, on
-        this thread, if it is. What it raises is logged."""
+        """Call it with this future on the producer's thread when the outcome is known; at once, on
+        this thread, if it is known already. Its exceptions are logged."""
         self.request.add_callback(RecordCallback(self, callback))
 
     def remove_done_callback(self, callback: Callable[[FutureRecordMetadata], object]) -> int:
-        """Call it no more; how often it was to be called."""
+        """Remove a callback; return how often it had been added."""
         return self.request.remove_callbacks(RecordCallback(self, callback))
 
     def cancel(self) -> bool:
-        """Never possible."""
+        """Return False: a queued record cannot be cancelled."""
         return False
 
     def cancelled(self) -> bool:
@@ -306,10 +307,10 @@ class FutureRecordMetadata:
 
 
 class CoroutineWait:
-    """The face for coroutines that `waiter.spawn` runs: in simulations there is no other thread."""
+    """For coroutines that `waiter.spawn` runs: in simulations there is no other thread."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
-        raise RuntimeError("nothing may block here: await it")
+        raise RuntimeError("a future cannot block in a coroutine of the engine: await it")
 
     def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
         waiter: Waiter[None] = Waiter()
@@ -318,9 +319,9 @@ class CoroutineWait:
 
 
 class DeliveredRange(NamedTuple):
-    """Records of one partition that were written one after the other; `last_offset` included.
+    """Records of one partition with consecutive offsets, `last_offset` included.
 
-    Offsets are -1 where brokers do not tell them (acks=0)."""
+    Offsets are -1 if the broker does not return them (acks=0)."""
 
     topic: str
     partition: int
@@ -331,7 +332,7 @@ class DeliveredRange(NamedTuple):
 
 @final
 class BatchRun:
-    """Records that stand together in one batch."""
+    """Consecutive records of one batch."""
 
     def __init__(self, result: ProduceRequestResult, first: i64) -> None:
         self.result = result
@@ -341,17 +342,19 @@ class BatchRun:
 
 @final
 class Deliveries:
-    """The outcome of many records, in the order of their batches."""
+    """The outcome of many records, by the batches they are in.
+
+    Await it, or call `result`."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
-        """Records taken in so far."""
+        """The number of records queued so far."""
         self._runs: list[BatchRun] = []
         self._last: dict[ProduceRequestResult, BatchRun] = {}
         self._current: BatchRun | None = None
 
     def add(self, result: ProduceRequestResult, index: i64) -> None:
-        """One more record was taken in."""
+        """Add a queued record by its batch and its index in it."""
         self.count += 1
         run = self._current
         if run is None or run.result is not result:
@@ -365,19 +368,19 @@ class Deliveries:
         self._current = run
 
     def add_future(self, future: FutureRecordMetadata) -> None:
-        """`add`, for a record that had to wait."""
+        """Add a record that had to wait."""
         self.add(future.request, future.index)
 
     def __len__(self) -> int:
         return self.count
 
     def done(self) -> bool:
-        """Whether the outcome of all records is known."""
+        """True if the outcome of all records is known."""
         return all(result.done for result in self._last)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Block until it is. Raises `TimeoutError` if a batch takes longer than `timeout` seconds
-        from now on."""
+        """Block until the outcome of all records is known. Raises `TimeoutError` if a batch takes
+        longer than `timeout` seconds from now on."""
         for result in self._last:
             if not result.done and not result.wait_strategy.wait(result, timeout):
                 raise TimeoutError(
@@ -386,9 +389,9 @@ class Deliveries:
                 )
 
     def result(self, timeout: float | None = None) -> list[DeliveredRange]:
-        """Where the records were written, waiting for it as `wait` does.
+        """Return where the records were written, waiting as `wait` does.
 
-        Raises the first `KafkaError` if some were not; `errors` has them all.
+        Raises the first `KafkaError` if some records failed; `errors` returns all errors.
         """
         self.wait(timeout)
         for error, _ in self.errors():
@@ -396,7 +399,7 @@ class Deliveries:
         return [range_of(run) for run in self._runs]
 
     def errors(self) -> list[tuple[KafkaError, int]]:
-        """What records have failed with so far, and how many."""
+        """Return the errors so far, each with the number of records that failed with it."""
         found: dict[KafkaError, int] = {}
         for run in self._runs:
             if run.result.done and not run.result.succeeded:
@@ -416,7 +419,7 @@ class Deliveries:
 
 
 def errors_of(run: BatchRun) -> Iterator[KafkaError]:
-    """Those of its records, one by one."""
+    """Yield the error of each record that failed."""
     for index in range(run.first, run.first + run.count):
         error = run.result.error_of(index)
         if error is not None:

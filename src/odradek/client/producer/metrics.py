@@ -1,10 +1,10 @@
-"""What users of a producer watch, by the names Kafka's own producer gives them.
+"""The metrics of a producer, by the names of Kafka's own producer.
 
-Totals count since the start. Averages and maxima are of the last half minute to minute
-(`SampledStat`). Times are in ms.
+Totals count from the start. Averages and maxima are of the last 30 to 60 seconds (`SampledStat`).
+Times are in ms.
 
-Everything is recorded once per batch or request, never per record. Owner thread only; `snapshot`
-may be taken on any thread, and is then as consistent as the moment allows.
+Values are recorded once per batch or request, never per record. Owner thread only; `snapshot` may
+be taken on any thread, and is then as consistent as the moment allows.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from odradek.client.sampled_stat import SampledStat
 
 @final
 class ProducerMetrics:
-    """Of one producer."""
+    """The metrics of one producer."""
 
     def __init__(self) -> None:
         self.record_send_total = 0
-        """Records given to a broker, the ones sent again not counted again."""
+        """Records sent to a broker; retries are not counted again."""
         self.record_retry_total = 0
         self.record_error_total = 0
         self.record_expired_total = 0
         self.batch_split_total = 0
         self.byte_total = 0
-        """Bytes of batches sent, after compression."""
+        """Bytes of the batches sent, after compression."""
         self.request_total = 0
         self.batch_size = SampledStat()
         self.records_per_request = SampledStat()
         self.record_queue_time = SampledStat()
-        """From the begin of a batch until it is sent."""
+        """From the creation of a batch until it is sent."""
         self.request_latency = SampledStat()
         self.produce_throttle_time = SampledStat()
         self.uncompressed_total = 0
 
     def batch_sent(self, batch: ProducerBatch, now_ms: i64) -> None:
-        """A batch leaves for the first time."""
+        """Record a batch that is sent for the first time."""
         self.record_send_total += batch.count
         self.byte_total += batch.size
         self.uncompressed_total += batch.uncompressed_bytes
@@ -48,7 +48,7 @@ class ProducerMetrics:
         self.record_queue_time.record(now_ms - batch.created_ms, now_ms)
 
     def request_sent(self, batches: list[ProducerBatch], now_ms: i64) -> None:
-        """These leave together."""
+        """Record the batches of one request."""
         records: i64 = 0
         for batch in batches:
             records += batch.count
@@ -56,7 +56,7 @@ class ProducerMetrics:
         self.records_per_request.record(records, now_ms)
 
     def snapshot(self, now_ms: int) -> dict[str, float]:
-        """All of it, by Kafka's names."""
+        """Return all metrics by Kafka's names."""
         ratio = self.byte_total / self.uncompressed_total if self.uncompressed_total else 1.0
         found: dict[str, float] = {
             "record-send-total": self.record_send_total,

@@ -1,6 +1,6 @@
 """The queues of one topic: `TopicQueues` with a `PartitionQueue` for each of its partitions.
 
-Guarded by the accumulator's lock.
+The accumulator's lock guards them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_LEADER: Final = -1
 
 @final
 class PartitionQueue:
-    """The batches of one partition that are not in flight, in order; who leads it."""
+    """The batches of one partition that are not in flight, in order, and its leader."""
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
@@ -33,17 +33,17 @@ class PartitionQueue:
         self.leader_epoch: i64 = NO_LEADER_EPOCH
 
     def next_ordinal(self) -> i64:
-        """For a new batch."""
+        """Return the ordinal of a new batch."""
         self.last_ordinal += ORDINAL_STEP
         return self.last_ordinal
 
     def begin(self, batch: ProducerBatch) -> None:
-        """Records are appended to this new batch from now on."""
+        """Add a new batch, to which records are appended from now on."""
         self.batches.append(batch)
         self.open = batch
 
     def insert(self, batch: ProducerBatch) -> None:
-        """Put a batch that had been taken out, or a part of it, in its place."""
+        """Put a batch that was taken out, or a part of one, back in its place."""
         batches = self.batches
         passed: list[ProducerBatch] = []
         while batches and batches[0].ordinal < batch.ordinal:
@@ -58,7 +58,7 @@ class PartitionQueue:
         return batch
 
     def delay_ms(self, hurry: bool, linger_ms: i64, now_ms: i64) -> i64:
-        """How long the first batch has to wait yet."""
+        """Return how many ms the first batch still has to wait. `hurry`: no batch lingers."""
         batch = self.batches[0]
         batch.maybe_update_leader_epoch(self.leader_epoch)
         if batch.in_retry:
@@ -70,7 +70,7 @@ class PartitionQueue:
 
 @final
 class TopicQueues:
-    """One topic. Its list of queues only grows."""
+    """The queues of one topic. The list of queues only grows."""
 
     def __init__(self, name: str, partitioner: BuiltInPartitioner) -> None:
         self.name = name
@@ -80,11 +80,11 @@ class TopicQueues:
         """The partitions that have a leader."""
         self.queues: list[PartitionQueue] = []
         self.used = True
-        """A record was sent to it since this was last looked at."""
+        """A record was sent to the topic since somebody reset this."""
         self._load_stats_ms: i64 = -1
 
     def update(self, leaders: Sequence[tuple[int, int]]) -> None:
-        """The leader's id and epoch of every partition there is."""
+        """Set the leader's id and epoch of every partition."""
         while len(self.queues) < len(leaders):
             self.queues.append(PartitionQueue(TopicPartition(self.name, len(self.queues))))
         available: list[int] = []
@@ -99,7 +99,7 @@ class TopicQueues:
         self.partitioner.update_partitions(len(leaders), available)
 
     def update_load_stats(self, slow: set[int], now_ms: i64) -> None:
-        """Tell the partitioner, if it is in use, how long the queues are, but those of slow
+        """Give the partitioner, if it is in use, the lengths of the queues, without those of slow
         nodes."""
         if self.partition_count < 2 or self.partitioner.partition < 0:
             return

@@ -38,7 +38,7 @@ MASK: Final[i64] = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit MurmurHash2 of `data` with Kafka's seed, unsigned."""
+    """Return the 32-bit MurmurHash2 of `data` with Kafka's seed, unsigned."""
     length: i64 = len(data)
     # 32-bit by 31-bit products fit 63 bits: no overflow in a native 64-bit integer.
     h: i64 = (SEED ^ length) & MASK
@@ -66,7 +66,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of a key among `partitions`."""
+    """Return the partition of a key among `partitions`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
@@ -76,7 +76,8 @@ RANDOM_BITS: Final = 31
 
 @final
 class PartitionLoadStats:
-    """What the partitions' queues looked like when they were last seen."""
+    """The weights of the partitions, from the lengths of their queues when they were last looked
+    at."""
 
     def __init__(self, cumulative: list[int], partitions: list[int]) -> None:
         self.cumulative = cumulative
@@ -85,7 +86,7 @@ class PartitionLoadStats:
 
 @final
 class BuiltInPartitioner:
-    """Of one topic; `sticky_bytes` is `batch.size`."""
+    """The sticky partition of one topic; `sticky_bytes` is `batch.size`."""
 
     def __init__(self, sticky_bytes: i64, random: Random) -> None:
         self.sticky_bytes: i64 = max(1, sticky_bytes)
@@ -98,7 +99,7 @@ class BuiltInPartitioner:
         self.load_stats: PartitionLoadStats | None = None
 
     def update_partitions(self, partition_count: int, available: Sequence[int]) -> None:
-        """New metadata came."""
+        """Take over the partitions that new metadata has."""
         self.partition_count = partition_count
         self.available = available
         self.load_stats = None
@@ -106,14 +107,14 @@ class BuiltInPartitioner:
             self.partition = NO_PARTITION
 
     def peek(self) -> i64:
-        """The partition of the next record."""
+        """Return the partition of the next record."""
         if self.partition < 0:
             self.switch()
         return self.partition
 
     def update(self, appended_bytes: i64, enable_switch: bool) -> bool:
-        """So many bytes more went there; whether that was enough. `enable_switch`: leaving it now
-        leaves no batch half full."""
+        """Count bytes appended to the sticky partition; return True if another one was chosen.
+        `enable_switch`: a switch now leaves no batch half full."""
         produced: i64 = self.produced_bytes + appended_bytes
         self.produced_bytes = produced
         if produced < self.sticky_bytes:
@@ -124,7 +125,7 @@ class BuiltInPartitioner:
         return True
 
     def switch(self) -> None:
-        """Choose another partition; may be the same one."""
+        """Choose the next partition at random, possibly the same one."""
         self.partition = self.next_partition()
         self.produced_bytes = 0
 
@@ -139,7 +140,7 @@ class BuiltInPartitioner:
         return number % self.partition_count
 
     def update_load_stats(self, queue_sizes: Sequence[int], partitions: Sequence[int]) -> None:
-        """The queues of the partitions that may be chosen, as they are now."""
+        """Set the weights by the present lengths of the queues of partitions that may be chosen."""
         excluded = len(partitions) < self.partition_count
         longest = max(queue_sizes, default=0)
         self.load_stats = None

@@ -1,7 +1,7 @@
-"""Batches as a Produce request, and its answer as one outcome per batch.
+"""Batches as a Produce request, and its response as one outcome per batch.
 
-Up to version 12 a request names topics, from 13 on it gives their ids. Both sides need not agree on
-a name for that: the answer is matched by what was asked.
+Up to version 12 a request names topics, from version 13 on it gives their ids. The response is
+matched by what the request contained, whichever of the two the broker uses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_OFFSET: Final = -1
 
 
 class Outcome(NamedTuple):
-    """What a broker says of a batch, or what its silence means. `text` is its own explanation."""
+    """The result of sending a batch, from the response or from a failure. `text` explains it."""
 
     error: ErrorCode
     base_offset: int = NO_OFFSET
@@ -43,11 +43,11 @@ class Outcome(NamedTuple):
 
 
 WRITTEN_UNSEEN = Outcome(ErrorCode.NONE)
-"""With acks=0 nobody says more."""
+"""The outcome with acks=0, where there is no response."""
 
 
 class ProduceBatches:
-    """What one request carries: at most one batch of each partition."""
+    """The batches of one request: at most one of each partition."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ProduceBatches:
         }
 
     def request(self) -> RequestBuilder:
-        """In the highest version in which it can be said."""
+        """Return the request, with the limits of its version."""
         return RequestBuilder(
             ProduceRequest,
             self._build,
@@ -101,7 +101,7 @@ class ProduceBatches:
         )
 
     def outcomes(self, response: ProduceResponse) -> list[tuple[ProducerBatch, Outcome]]:
-        """The outcome of every batch, in the order in which they were given."""
+        """Return the outcome of every batch, in the order of `batches`."""
         if len(self.batches) == 1 and len(response.responses) == 1:
             only = self._only_answer(response.responses[0], self.batches[0])
             if only is not None:
@@ -116,7 +116,7 @@ class ProduceBatches:
     def _only_answer(
         self, topic: TopicProduceResponse, batch: ProducerBatch
     ) -> PartitionProduceResponse | None:
-        """What a request of one batch is answered, most of the time, found without a table."""
+        """Return the response for a single batch without a table; None if it does not match."""
         name, number = batch.topic_partition
         if len(topic.partition_responses) != 1:
             return None
@@ -124,7 +124,7 @@ class ProduceBatches:
         if topic.name:
             same = topic.name == name
         else:
-            # By number: ids themselves are compared in interpreted code.
+            # By number: comparing UUID objects runs interpreted code.
             known = self._ids.get(name)
             same = known is not None and topic.topic_id.int == known.int
         return answer if same and answer.index == number else None
@@ -137,7 +137,7 @@ class ProduceBatches:
         return answers.get((self._ids.get(name), number)) if found is None else found
 
     def leader_changes(self, response: ProduceResponse) -> tuple[list[LeaderChange], list[Node]]:
-        """The new leaders that the answer names, and where they listen (KIP-951)."""
+        """Return the new leaders named in the response, and their addresses (KIP-951)."""
         if not any(
             answer.current_leader is not None
             for topic in response.responses
@@ -161,7 +161,7 @@ class ProduceBatches:
 
 
 def outcome_of(answer: PartitionProduceResponse | None) -> Outcome:
-    """One partition's part of an answer; None: it was left out."""
+    """Return the outcome of one partition; `answer` None: the response leaves it out."""
     if answer is None:
         return Outcome(ErrorCode.NETWORK_EXCEPTION, text="the broker's answer leaves it out")
     if answer.error_code == ErrorCode.NONE:

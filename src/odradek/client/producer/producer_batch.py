@@ -1,27 +1,26 @@
-"""ProducerBatch: records for one partition, on their way from the first append to the last word.
+"""ProducerBatch: records for one partition, from the first append to the final outcome.
 
     OPEN ──seal──► SEALED ──► in flight ──┬─► SUCCEEDED
       │               ▲           │       ├─► FAILED
       │               └─ retried ─┘       └─► split: smaller batches go on
       └── abort, expiry: FAILED without being sent
 
-Open, it writes records into a pooled buffer, through a `RecordBatchBuilder`. Sealed, it is bytes
-that never change; a retry sends the same bytes. Only when the producer's epoch was bumped does it
-get a new header, with the new epoch and sequence.
+An open batch writes records into a pooled buffer, through a `RecordBatchBuilder`. A sealed batch is
+bytes that never change; a retry sends the same bytes. Only when the producer's epoch was bumped
+does it get a new header, with the new epoch and sequence.
 
-It is done exactly once, whoever is first: a response, expiry, or abort. What comes later about it
-is ignored. Being done and being in flight are independent of each other: a batch may expire, and
-its callbacks run, while a request still carries it.
+A batch is done exactly once, by whatever comes first: a response, expiry, or abort. Later outcomes
+are ignored. Being done and being in flight are independent: a batch may expire, and its callbacks
+run, while a request still carries it.
 
-`ordinal` is what order means when batches of a partition come back to be sent again, whatever has
-become of their sequence numbers.
+`ordinal` is the order of the batches of a partition when they are sent again, independent of their
+sequence numbers.
 
-Splitting a batch that the broker found too large (KIP-126).
-
-Its records are read back from the bytes that were sent and written into batches of at most half the
-size, before compression; a record that is larger than that stands alone. So every split makes
-progress, however the broker's limit and `batch.size` relate, and ends at the latest with batches of
-one record each. The parts are sealed, and live on the memory of the batch they come from.
+`split` divides a batch that the broker found too large (KIP-126). The records are read back from
+the sent bytes and written into batches of at most half the size, before compression; a record that
+is larger stands alone. So every split makes progress, however the broker's limit and `batch.size`
+relate, and ends at the latest with batches of one record each. The parts are sealed, and share the
+memory charged for the batch they come from.
 """
 
 from __future__ import annotations
@@ -50,20 +49,20 @@ from odradek.protocol.records import encode_headers, size_upper_bound
 DeliveryCallback = Callable[[KafkaError | None, Delivery], object]
 
 BatchCallback = tuple[int, int, DeliveryCallback]
-"""Index and timestamp of a record, and whom to tell."""
+"""Index and timestamp of a record, and the callback for its outcome."""
 
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 ORDINAL_STEP: Final[i64] = 1 << 32
-"""Parts of a batch stand between it and the next one."""
+"""The parts of a split batch get the ordinals between it and the next batch."""
 NO_LEADER_EPOCH: Final = -1
 
 
 @final
 class ProducerBatch:
-    """One batch. `limit` is how large it may become, header included and before compression.
+    """One batch. `limit` is its maximum size, with header and before compression.
 
-    `buffer` is where the builder writes, if that is the pool's. `ordinal` is its place among the
-    batches of the partition, in steps of `ORDINAL_STEP`.
+    `buffer` is the pool's buffer that the builder writes to, if any. `ordinal` is its place among
+    the batches of the partition, in steps of `ORDINAL_STEP`.
     """
 
     def __init__(
@@ -83,39 +82,39 @@ class ProducerBatch:
         self.last_attempt_ms = created_ms
         self.drained_ms = created_ms
         self.backoff_ms: i64 = 0
-        """How long it waits after the last attempt."""
+        """The back-off after the last attempt."""
         self.attempts: i64 = 0
-        """How often it came back to be sent again."""
+        """The number of retries so far."""
         self.limit = limit
         self.charged: i64 = limit if buffer is not None else 0
-        """Bytes of the pool that are held for it."""
+        """Bytes of the pool that are charged for it."""
         self.data = b""
         """The whole batch, once sealed."""
         self.count: i64 = 0
         self.size: i64 = HEADER_BYTES
-        """Bytes, before compression; once sealed, of what is sent."""
+        """Bytes before compression; once sealed, the bytes that are sent."""
         self.uncompressed_bytes: i64 = 0
         """Once sealed."""
         self.producer_id: i64 = NO_PRODUCER_ID
         self.producer_epoch: i64 = NO_PRODUCER_EPOCH
         self.base_sequence: i64 = NO_SEQUENCE
         self.drain_index: i64 = 0
-        """How many batches of the partition got a sequence number before it."""
+        """The number of batches of the partition that got a sequence number before it."""
         self.in_flight = False
         """A request carries it."""
         self.may_be_written = False
-        """It was sent, and no answer tells that it is not written."""
+        """It was sent, and no response says that it is not written."""
         self.may_arrive = False
-        """A request that carried it got no answer, and may be carried out at any time."""
+        """A request that carried it got no response, and a broker may process it at any time."""
         self.is_unwritten = False
-        """It is not written and never will be, under the sequence that it has."""
+        """It is not written, and never will be under its present sequence."""
         self.done = False
         self.leader_epoch: i64 = NO_LEADER_EPOCH
-        """Of the newest leader that was known while it was waiting."""
+        """The epoch of the newest leader that was known while it was waiting."""
         self.attempts_when_leader_changed: i64 = 0
         self.max_record_bytes: i64 = 0
         self.last_error = ""
-        """What the last attempt failed with."""
+        """Why the last attempt failed."""
         self._buffer = buffer
         self._builder: RecordBatchBuilder | None = builder
         self._callbacks: list[BatchCallback] = []
@@ -129,7 +128,8 @@ class ProducerBatch:
         value: bytes | None,
         encoded_headers: bytes,
     ) -> i64:
-        """Add a record if there is room for it (for the first one there is): its index, or -1."""
+        """Append a record if there is room; the first record always fits. Returns its index, or
+        -1."""
         builder = self._builder
         assert builder is not None
         index: i64 = self.count
@@ -144,12 +144,12 @@ class ProducerBatch:
         return index
 
     def on_delivery(self, index: i64, timestamp_ms: i64, callback: DeliveryCallback) -> None:
-        """Call it when the outcome of the record just appended is known."""
+        """Add the callback for the outcome of the record just appended."""
         self._callbacks.append((index, timestamp_ms, callback))
 
     @property
     def is_full(self) -> bool:
-        """Not even the smallest record goes in."""
+        """True if not even the smallest record fits."""
         return self.size >= self.limit
 
     @property
@@ -159,7 +159,7 @@ class ProducerBatch:
     # Sealed.
 
     def seal(self, pool: BufferPool | None) -> None:
-        """No more records: the bytes are final, and the buffer goes back."""
+        """Make the bytes final, and return the buffer to the pool."""
         builder, buffer = self._builder, self._buffer
         assert builder is not None
         builder.producer_id = self.producer_id
@@ -173,7 +173,7 @@ class ProducerBatch:
             self.charged = pool.keep(buffer, self.size)
 
     def release(self, pool: BufferPool) -> None:
-        """It is done and nothing carries it: all its memory goes back."""
+        """Return all memory to the pool. The batch is done, and no request carries it."""
         buffer, charged = self._buffer, self.charged
         self._builder = self._buffer = None
         self.charged = 0
@@ -187,8 +187,7 @@ class ProducerBatch:
         return self.base_sequence != NO_SEQUENCE
 
     def set_producer_state(self, producer_id: i64, epoch: i64, base_sequence: i64) -> None:
-        """Its place among all that the producer sends to the partition; another one after the epoch
-        was bumped."""
+        """Set producer id, epoch and sequence; again, with others, after the epoch was bumped."""
         self.may_be_written = self.may_arrive = self.is_unwritten = False
         self.producer_id = producer_id
         self.producer_epoch = epoch
@@ -198,15 +197,15 @@ class ProducerBatch:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether it may be written, or come to be, without having been acknowledged."""
+        """True if it may be written, now or later, without having been acknowledged."""
         return not self.is_unwritten and (self.may_be_written or self.in_flight)
 
     def response_lost(self) -> None:
-        """The request that carried it will get none."""
+        """Note that the request that carried it will get no response."""
         self.may_be_written = self.may_arrive = True
 
     def reenqueued(self, now_ms: i64, backoff_ms: i64) -> None:
-        """It failed and will be sent again."""
+        """Note that it failed and will be sent again."""
         self.attempts += 1
         self.backoff_ms = backoff_ms
         self.last_attempt_ms = now_ms
@@ -217,30 +216,30 @@ class ProducerBatch:
         return self.attempts > 0
 
     def maybe_update_leader_epoch(self, leader_epoch: i64) -> None:
-        """Take note of the leader that is known now (KIP-951)."""
+        """Note the epoch of the leader that is known now (KIP-951)."""
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
             self.attempts_when_leader_changed = self.attempts
 
     @property
     def leader_changed_for_this_retry(self) -> bool:
-        """Whether another leader than the one that failed is known: no need to back off."""
+        """True if a newer leader is known than at the last attempt: no back-off is needed."""
         return self.attempts > 0 and self.attempts == self.attempts_when_leader_changed
 
     def backoff_left_ms(self, now_ms: i64) -> i64:
-        """How long it has to wait before it is sent again; not for a leader that is new."""
+        """Return the ms until it may be sent again; 0 for a new leader."""
         if self.leader_changed_for_this_retry:
             return 0
         return self.last_attempt_ms + self.backoff_ms - now_ms
 
     def has_expired(self, delivery_timeout_ms: i64, now_ms: i64) -> bool:
-        """Whether its records should have been acknowledged by now."""
+        """True if its records should have been acknowledged by now."""
         return now_ms - self.created_ms >= delivery_timeout_ms
 
     # The end.
 
     def complete(self, base_offset: i64, log_append_time_ms: i64) -> bool:
-        """The records were written. False if the outcome was known already."""
+        """Complete with the offset of the written records; False if the batch was done already."""
         if self.done:
             return False
         self.result.complete(base_offset, log_append_time_ms)
@@ -248,7 +247,8 @@ class ProducerBatch:
         return True
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None) -> bool:
-        """They were not, or nobody knows. False if the outcome was known already."""
+        """Fail the records that were not written, or may not be; False if the batch was done
+        already."""
         if self.done:
             return False
         self.result.fail(error, record_errors)
@@ -259,17 +259,19 @@ class ProducerBatch:
         self.done = True
         callbacks, self._callbacks = self._callbacks, []
         for index, timestamp_ms, callback in callbacks:
-            self._tell(index, timestamp_ms, callback)
+            self._run_delivery_callback(index, timestamp_ms, callback)
         self.result.finish()
 
-    def _tell(self, index: int, timestamp_ms: int, callback: DeliveryCallback) -> None:
+    def _run_delivery_callback(
+        self, index: int, timestamp_ms: int, callback: DeliveryCallback
+    ) -> None:
         result = self.result
         error = result.error_of(index)
         delivery = result.delivery(index, timestamp_ms)
         run_callback(lambda: callback(error, delivery))
 
     def split_into(self, parts: list[ProducerBatch]) -> None:
-        """These are sent instead, each with its share of the records, callbacks and memory."""
+        """End this batch in favour of its parts, which take over the callbacks and the memory."""
         first: i64 = 0
         results: list[tuple[int, ProduceRequestResult]] = []
         callbacks, self._callbacks = self._callbacks, []
@@ -285,7 +287,7 @@ class ProducerBatch:
 
 
 def split(big: ProducerBatch, codec: int, level: int | None) -> list[ProducerBatch]:
-    """The parts, in order; neither callbacks nor memory are theirs yet."""
+    """Return the parts, in order. `ProducerBatch.split_into` gives them callbacks and memory."""
     limit: i64 = big.max_record_bytes + HEADER_BYTES
     half: i64 = big.uncompressed_bytes // 2
     if half > limit:
@@ -309,7 +311,7 @@ def split(big: ProducerBatch, codec: int, level: int | None) -> list[ProducerBat
 def new_part(
     big: ProducerBatch, builder: RecordBatchBuilder, limit: i64, first: i64
 ) -> ProducerBatch:
-    """An empty batch for the records of `big` from `first` on."""
+    """Return an empty batch for the records of `big` from `first` on."""
     name, number = big.topic_partition
     result = ProduceRequestResult(name, number, big.result.wait_strategy, big.result.lock)
     part = ProducerBatch(

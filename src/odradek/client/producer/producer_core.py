@@ -1,25 +1,22 @@
-"""A record that could not be taken in at once: it waits for metadata, then for memory.
-
-    start ─► the topic is known? ─► it has the partition? ─► append ─┬─► done: the record's future
-      ▲          ▲    no: ask again ─┘                        ▲      └─► no memory: stand in the
-      │          └── UNKNOWN_TOPIC_OR_PARTITION: ask again    └─────────  queue for it ─┐
-      └── the topic was forgotten meanwhile ────────────────────────────────────────────┘
-
-It ends once, with its waiter: in a future, in an error that will not pass, or after `max.block.ms`
-for both waits together. Who no longer wants it fails the waiter; then nothing was queued, and
-whatever memory it was given in the meantime goes back.
-
-Owner thread only.
-
-The producer without its face: its parts, and what belongs to the owner thread.
+"""ProducerCore: the parts of a producer and its work on the owner thread, without threads or loops.
 
     SendPath ─► RecordRouter ─► RecordAccumulator ─► Sender ─► brokers
                  │ has to wait       ▲
                  └─► PendingSend ────┘
 
-A record that cannot be taken in at once becomes a `PendingSend`, for which the face waits; blocking
-or awaiting, it is the same. The topics that were used lately are kept in `Metadata`; what it learns
-of them goes to the queues.
+A record that cannot be appended at once becomes a `PendingSend`. It waits for metadata, then for
+memory; the blocking producer blocks on it, the awaited producer awaits it:
+
+    start ─► the topic is known? ─► it has the partition? ─► append ─┬─► done: the record's future
+      ▲          ▲    no: ask again ─┘                        ▲      └─► no memory: join the queue
+      │          └── UNKNOWN_TOPIC_OR_PARTITION: ask again    └─────────  for it ───────┐
+      └── the topic was forgotten meanwhile ────────────────────────────────────────────┘
+
+It ends once, with its waiter: in a future, in an error that is final, or after `max.block.ms` for
+both waits together. A caller that no longer wants it fails the waiter; then nothing was queued, and
+memory granted in the meantime goes back.
+
+`Metadata` keeps the topics that were used lately; every new image updates their queues.
 """
 
 from __future__ import annotations
@@ -53,11 +50,11 @@ from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 
-NO_LONGER_NEEDED = KafkaError("nobody wants this memory any more")
+NO_LONGER_NEEDED = KafkaError("the memory is no longer needed")
 
 
 class PendingSend:
-    """One record on its way in."""
+    """One record that waits for metadata or memory. Owner thread only."""
 
     def __init__(self, core: ProducerCore, record: SerializedRecord, max_block_ms: int) -> None:
         self.waiter: Waiter[FutureRecordMetadata] = Waiter()
@@ -69,7 +66,7 @@ class PendingSend:
         self.waiter.add_callback(self._ended)
 
     def start(self) -> None:
-        """Take the record in, or wait until that can be done."""
+        """Append the record, or wait until that is possible."""
         if self.waiter.done:
             return
         core, record = self._core, self.record
@@ -123,7 +120,7 @@ class PendingSend:
             self.start()
 
     def _ended(self, waiter: Waiter[FutureRecordMetadata]) -> None:
-        """It is in, or somebody has had enough; then it makes way for others who want memory."""
+        """Stop the timer, and leave the queue for memory if it is still in it."""
         self._task.cancel()
         memory, self._memory = self._memory, None
         if memory is not None:
@@ -133,7 +130,7 @@ class PendingSend:
         self.waiter.fail(self._timeout_error())
 
     def _timeout_error(self) -> KafkaError:
-        """What there was to wait for until the end."""
+        """Return the error for what the record waited for."""
         record, metadata = self.record, self._core.engine.metadata
         within = f"within max.block.ms={self._max_block_ms}"
         if self._memory is not None:
@@ -154,7 +151,7 @@ class PendingSend:
 
 
 def unknown_topic_error(topic: str, metadata: Metadata, max_block_ms: int) -> KafkaError:
-    """Why a topic did not become known."""
+    """Return the error for a topic that did not become known within `max.block.ms`."""
     within = f"within max.block.ms={max_block_ms}"
     info = metadata.image.topics.get(topic)
     if info is not None and info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -175,7 +172,7 @@ log = logging.getLogger(__name__)
 
 @final
 class ProducerCore:
-    """Of one producer. Owner thread only, but for what `router` says."""
+    """The parts of one producer. Owner thread only, except for `router`."""
 
     def __init__(
         self, engine: Engine, settings: ProducerSettings, wait_strategy: WaitStrategy
@@ -197,11 +194,11 @@ class ProducerCore:
         self.router = RecordRouter(self.accumulator, settings)
         self.sender = Sender(engine, self.accumulator, settings.sender, self.metrics)
         self.pending: dict[PendingSend, None] = {}
-        """Records that could not be taken in yet."""
+        """Records that could not be appended yet."""
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Begin to send, over an engine that was started; `wake`, called on any thread, has
-        `sender.run_soon` called on this one."""
+        """Begin to send. The engine is started. `wake` may be called on any thread, and calls
+        `sender.run_soon` on the owner thread."""
         self.accumulator.wake = wake
         self.engine.metadata.listen(self._image_updated)
         self.sender.start()
@@ -209,7 +206,7 @@ class ProducerCore:
     # Records that have to wait.
 
     def send_later(self, record: SerializedRecord) -> PendingSend:
-        """What `send` could not take in: wait for what is missing."""
+        """Wait with a record that could not be appended."""
         pending = PendingSend(self, record, self.settings.max_block_ms)
         self.pending[pending] = None
         pending.waiter.add_callback(lambda _: self.pending.pop(pending, None))
@@ -217,7 +214,7 @@ class ProducerCore:
         return pending
 
     def wait_for_memory(self, record: SerializedRecord) -> MemoryWaiter:
-        """Stand in the queue for what the record needs, and have others sent for it."""
+        """Join the queue for the memory that the record needs, and have waiting batches sent."""
         size = self.accumulator.buffer_size_for(record.key, record.value, record.headers)
         waiter = self.accumulator.pool.wait(size)
         self.sender.run_soon()
@@ -226,8 +223,8 @@ class ProducerCore:
     # Topics.
 
     def partitions_for(self, name: object) -> Waiter[list[int]]:
-        """The partitions of a topic, waiting for `max.block.ms` until it is known. Raises
-        `TypeError` for what is no text."""
+        """Return the partitions of a topic, waiting up to `max.block.ms` until it is known. Raises
+        `TypeError` for a name that is not text."""
         topic = text_of("topic", name)
         waiter: Waiter[list[int]] = Waiter()
         found = self.engine.within(
@@ -247,7 +244,7 @@ class ProducerCore:
         return waiter
 
     def update_topic_queues(self, image: ClusterImage, info: TopicInfo) -> None:
-        """Metadata has a topic, be it as before: let the queues know."""
+        """Update the queues of a topic by the leaders of its partitions."""
         leaders = [
             (image.leader(info.name, number), image.leader_epoch(info.name, number))
             for number in range(info.count)
@@ -262,10 +259,10 @@ class ProducerCore:
             elif not info.error:
                 self.update_topic_queues(image, info)
 
-    # Looking.
+    # Metrics.
 
     def snapshot(self) -> dict[str, float]:
-        """The metrics."""
+        """Return the metrics by Kafka's names."""
         found = self.metrics.snapshot(self.engine.env.clock.monotonic_ms())
         pool = self.accumulator.pool
         found["requests-in-flight"] = self.engine.client.in_flight.total
@@ -278,21 +275,23 @@ class ProducerCore:
     # The end.
 
     def abandon(self) -> None:
-        """Nobody will ask any more: end at once."""
+        """End at once, because the producer object was garbage collected."""
         left = self.accumulator.incomplete_records
         if left and not self.engine.closed:
             log.warning(
-                "a producer was thrown away with %d records that were not delivered. What to do: "
-                "close it, or use it in a `with` block",
+                "a producer was garbage collected with %d records that were not delivered. What to "
+                "do: close it, or use it in a `with` block",
                 left,
             )
-        self._give_up("the producer was thrown away; close it, or use it in a `with` block")
+        self._give_up(
+            "the producer was garbage collected. What to do: close it, or use it in a `with` block"
+        )
 
     def break_off(self) -> None:
-        """Nobody waits any more for what `close` would have waited for: end at once."""
+        """End at once, because the caller of `close` does not wait any more."""
         self._give_up(
-            "closing the producer was broken off before the record was acknowledged; if it had "
-            "been sent, it may be written. What to do: let close() come to its end"
+            "closing the producer was cancelled before the record was acknowledged; if it had been "
+            "sent, it may be written. What to do: let close() finish"
         )
 
     def _give_up(self, why: str) -> None:
@@ -303,8 +302,8 @@ class ProducerCore:
         self.engine.close()
 
     def flush(self, timeout_ms: int | None) -> Waiter[int]:
-        """Send everything that is there now without lingering, and wait for its outcome; how many
-        records had none when time was over."""
+        """Send all present batches without lingering, and wait for their outcome. The waiter
+        completes with the number of records without outcome when the time was over."""
         batches = self.accumulator.begin_flush()
         waiter: Waiter[int] = Waiter()
         left = len(batches)
@@ -318,7 +317,7 @@ class ProducerCore:
             if not left:
                 end()
 
-        # However it ends: who no longer waits for a flush fails its waiter.
+        # Also when a caller that no longer waits fails the waiter.
         waiter.add_callback(lambda _: self.accumulator.end_flush())
         for batch in batches:
             batch.result.add_callback(one_done)
@@ -331,16 +330,15 @@ class ProducerCore:
         return waiter
 
     def close(self, timeout_ms: int | None) -> Waiter[int]:
-        """Take in nothing more, send what there is, and end; after `timeout_ms`, give up the rest.
-        How many records that were.
-        """
+        """Refuse further records, send the present ones, and end; after `timeout_ms`, fail the
+        rest. The waiter completes with their number."""
         reason = ClientClosed("the producer is closed. What to do: make another one")
         if self.accumulator.closed is None:
             self.accumulator.close(reason)
         for pending in list(self.pending):
             pending.waiter.fail(reason)
         closed: Waiter[int] = Waiter()
-        # Not from within the callback that ends the flush: others of its batch are to be told yet.
+        # Not from within the callback that ends the flush: other callbacks of the batch run first.
         self.flush(timeout_ms).add_callback(
             lambda flushed: self.engine.env.call_soon(lambda: self._end(flushed, closed))
         )
@@ -355,5 +353,5 @@ class ProducerCore:
 
 
 def undelivered_records(batches: list[ProducerBatch]) -> int:
-    """How many of their records have no outcome yet."""
+    """Return how many of their records have no outcome yet."""
     return sum(int(batch.count) for batch in batches if not batch.result.done)

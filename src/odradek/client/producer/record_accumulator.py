@@ -1,20 +1,27 @@
-"""RecordAccumulator: the queues between those who send records and the `Sender`.
+"""RecordAccumulator: the queues between the application's threads and the `Sender`.
 
     append ─► TopicQueues ─► PartitionQueue:  [ batch | batch | open batch ]  ─► ready ─► drain
                                                 ▲                                       │
                                                 └──────── reenqueue, split ◄── Sender ◄─┘
 
-`RecordAppender` is the side of those who send. On the sender's side a batch is ready when it is
-full (another one was begun behind it, or nothing more fits), has lingered `linger.ms`, when
-somebody waits for memory, when somebody flushes, or when the producer is closing; one that failed
-waits for its back-off.
+The application's side. Records are appended to the last batch of their partition while it has room
+for them; then a new batch is begun in a buffer of the pool. That takes two steps, because the lock
+is not held while memory is allocated: try to append; if there is no room, allocate a buffer; try
+again, because another thread may have begun a batch meanwhile, and only then begin one.
 
-`drain` takes at most one batch of each partition whose leader is ready, as the protocol allows one
-batch per partition in a request. Queues stand in a rotation: what has been drained goes to its end,
-so when the size of a request is the limit, no partition starves. A muted partition is passed over.
+The sender's side. A batch is ready when it is full (another one was begun behind it, or nothing
+more fits), when it has lingered `linger.ms`, when somebody waits for memory, during a flush, or
+when the producer is closing. A batch that failed waits for its back-off.
 
-A queue is always sorted: what comes back is put in its old place. Sealing, with the compression, is
-done outside of the lock.
+`drain` takes at most one batch of each partition whose leader is ready, because the protocol allows
+one batch per partition in a request. The queues are in rotation: a drained queue goes to the end,
+so no partition starves when the size of a request is the limit. Muted partitions are skipped.
+
+A queue is always sorted: a batch that comes back is put in its old place. Sealing, with the
+compression, is done outside of the lock.
+
+The map of topics is copied when it changes, so it is read without the lock. The lock guards all
+else, and is held for moments only.
 """
 
 from __future__ import annotations
@@ -45,8 +52,8 @@ NEVER_MS: Final[i64] = 1 << 60
 
 @final
 class ReadyCheckResult:
-    """Which nodes could be sent to, when to look again if nothing happens before, and for which
-    topics a leader is missing."""
+    """The nodes that have something to be sent, when to check again if nothing happens before, and
+    the topics with partitions without a leader."""
 
     def __init__(self) -> None:
         self.ready_nodes: dict[int, None] = {}
@@ -56,7 +63,7 @@ class ReadyCheckResult:
 
 @final
 class NodeLatencyStats:
-    """Since when a node has taken nothing although there was something for it."""
+    """When batches for a node were last ready, and last drained."""
 
     def __init__(self, now_ms: i64) -> None:
         self.ready_ms = now_ms
@@ -67,8 +74,8 @@ class NodeLatencyStats:
         return self.ready_ms - self.drained_ms
 
 
-def nobody() -> None:
-    """There is no sender yet."""
+def no_sender() -> None:
+    """The `wake` of an accumulator without a sender."""
 
 
 @final
@@ -94,7 +101,7 @@ class RecordAccumulator:
         self.incomplete: dict[ProducerBatch, None] = {}
         """All batches that are not done, oldest first."""
         self.closed: KafkaError | None = None
-        self.wake: Callable[[], None] = nobody
+        self.wake: Callable[[], None] = no_sender
         """Called when there may be something to send; any thread."""
         self.transaction_manager = transaction_manager
         self._lock = lock
@@ -110,7 +117,7 @@ class RecordAccumulator:
     # Topics.
 
     def update_topic(self, name: str, leaders: Sequence[tuple[int, int]]) -> TopicQueues:
-        """What metadata says: leader's id and epoch of every partition; `NO_LEADER` for none."""
+        """Set the leader's id and epoch of every partition of a topic; `NO_LEADER` for none."""
         with self._lock:
             topic = self.topics.get(name)
             if topic is None:
@@ -122,10 +129,10 @@ class RecordAccumulator:
         return topic
 
     def forget_topic(self, name: str) -> bool:
-        """Nobody uses the topic any more; False if there are still records for it."""
+        """Drop a topic that nobody uses any more; False if there are still records for it."""
         with self._lock:
             topic = self.topics.get(name)
-            # Batches under way count too: their queue is where they go when they are sent again.
+            # Batches in flight count too: they return to the queue when they are sent again.
             if topic is None or any(b.topic_partition.topic == name for b in self.incomplete):
                 return topic is None
             self.topics = {other: info for other, info in self.topics.items() if other != name}
@@ -144,11 +151,11 @@ class RecordAccumulator:
         callback: DeliveryCallback | None,
         spare: Buffer | None,
     ) -> tuple[ProduceRequestResult | None, i64]:
-        """Take a record in; `partition` -1 leaves the choice to the topic's partitioner.
+        """Append a record; `partition` -1 leaves the choice to the topic's partitioner.
 
-        Answers with the result that will tell its outcome, and its index there. None: there is no
-        memory; come back with a `spare` buffer, of `buffer_size_for` the record. It goes back if it is not
-        needed, also when this raises what the producer was closed with.
+        Returns the result of the record's batch, and the record's index in it. None: there is no
+        memory; call again with a `spare` buffer, of `buffer_size_for` the record. If the buffer is
+        not needed it goes back to the pool, also when this raises because the producer is closed.
         """
         try:
             with self._lock:
@@ -198,8 +205,8 @@ class RecordAccumulator:
         encoded_headers: bytes,
         callback: DeliveryCallback | None,
     ) -> tuple[ProduceRequestResult | None, i64, bool]:
-        """Append to the open batch of the partition, if there is one with room; the last of the
-        answer is whether that batch is full."""
+        """Append to the open batch of the partition, if there is one with room. Returns the batch's
+        result, the record's index, and whether the batch is full."""
         if self.closed is not None:
             raise self.closed
         partitioner = topic.partitioner
@@ -242,14 +249,14 @@ class RecordAccumulator:
     def buffer_size_for(
         self, key: bytes | None, value: bytes | None, encoded_headers: bytes
     ) -> i64:
-        """How large a buffer a batch needs that begins with this record."""
+        """Return the buffer size of a batch that begins with this record."""
         size: i64 = HEADER_BYTES + size_upper_bound(key, value, encoded_headers)
         return size if size > self.settings.batch_bytes else self.settings.batch_bytes
 
     # Sending.
 
     def ready(self, now_ms: i64) -> ReadyCheckResult:
-        """Which nodes could be sent to now."""
+        """Return the nodes that have something to be sent now."""
         result = ReadyCheckResult()
         if self.settings.adaptive:
             self._update_load_stats(now_ms)
@@ -267,7 +274,7 @@ class RecordAccumulator:
         return result
 
     def _update_load_stats(self, now_ms: i64) -> None:
-        """Tell the partitioners in use how long the queues are, once in a millisecond."""
+        """Give the partitioners in use the lengths of the queues, once in a millisecond."""
         slow: set[int] = set()
         for node_id, latency in self._latencies.items():
             if latency.waiting_ms > self.settings.availability_timeout_ms:
@@ -277,7 +284,7 @@ class RecordAccumulator:
                 self.topics[topic].update_load_stats(slow, now_ms)
 
     def update_node_latency(self, node_id: int, now_ms: i64, can_drain: bool) -> None:
-        """There were batches for the node, and it could take some, or not."""
+        """Note that there are batches for a node, and whether it can be sent some."""
         if self.settings.availability_timeout_ms > 0:
             latency = self._latencies.get(node_id)
             if latency is None:
@@ -289,10 +296,8 @@ class RecordAccumulator:
     def drain(
         self, nodes: Sequence[int], max_bytes: i64, now_ms: i64
     ) -> dict[int, list[ProducerBatch]]:
-        """Take out what these nodes are sent now: at most `max_bytes` each, or a single batch.
-
-        What is taken out is sealed, too.
-        """
+        """Take out and seal the batches to send to these nodes: at most `max_bytes` for each, or a
+        single batch."""
         drained: dict[int, list[ProducerBatch]] = {node: [] for node in nodes}
         sizes: dict[int, int] = dict.fromkeys(nodes, 0)
         with self._lock:
@@ -326,7 +331,7 @@ class RecordAccumulator:
         return True
 
     def _take_first(self, queue: PartitionQueue) -> ProducerBatch:
-        """Take the first batch out; the queue goes to the end of the rotation."""
+        """Take out the first batch of a queue and put the queue at the end of the rotation."""
         del self._active[queue]
         batch = queue.take_first()
         if queue.batches:
@@ -334,11 +339,11 @@ class RecordAccumulator:
         return batch
 
     def mute(self, partition: TopicPartition, muted: bool) -> None:
-        """Nothing of a muted partition is drained."""
+        """Mute or unmute a partition. `drain` skips muted partitions."""
         self.topics[partition.topic].queues[partition.partition].muted = muted
 
     def expired_batches(self, now_ms: i64) -> list[ProducerBatch]:
-        """Take out what has been waiting for `delivery.timeout.ms`."""
+        """Take out the batches that have waited for `delivery.timeout.ms`."""
         timeout_ms = self.settings.delivery_timeout_ms
         expired: list[ProducerBatch] = []
         with self._lock:
@@ -348,7 +353,7 @@ class RecordAccumulator:
         return expired
 
     def next_expiry_ms(self) -> i64:
-        """When the oldest of the batches that wait expires."""
+        """Return the time at which the oldest waiting batch expires."""
         oldest_ms = NEVER_MS
         with self._lock:
             for queue in self._active:
@@ -358,13 +363,13 @@ class RecordAccumulator:
         return oldest_ms + self.settings.delivery_timeout_ms
 
     def reenqueue(self, batch: ProducerBatch, now_ms: i64) -> None:
-        """It failed and is sent again, after its back-off."""
+        """Put a failed batch back, to be sent again after its back-off."""
         batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts))
         with self._lock:
             self._insert(batch)
 
     def split_and_reenqueue(self, big: ProducerBatch) -> int:
-        """It was too large for the broker: smaller ones go out in its place; how many."""
+        """Replace a batch that is too large for the broker by smaller ones; return how many."""
         parts = split(big, self.settings.codec, self.settings.level)
         if self.transaction_manager is not None:
             self.transaction_manager.replace_by_parts(big, parts)
@@ -385,14 +390,14 @@ class RecordAccumulator:
     # The end.
 
     def deallocate(self, batch: ProducerBatch) -> None:
-        """It is done: its memory goes back, once no request carries it."""
+        """Forget a batch that is done, and free its memory unless a request still carries it."""
         with self._lock:
             self.incomplete.pop(batch, None)
         if not batch.in_flight:
             batch.release(self.pool)
 
     def begin_flush(self) -> list[ProducerBatch]:
-        """Let nothing linger until `end_flush`; what there is to wait for."""
+        """Let no batch linger until `end_flush`; return the batches to wait for."""
         with self._lock:
             self._flushes += 1
             return list(self.incomplete)
@@ -402,13 +407,13 @@ class RecordAccumulator:
             self._flushes -= 1
 
     def close(self, reason: KafkaError) -> None:
-        """Take in nothing more; let nothing linger."""
+        """Refuse further records with `reason`, and let no batch linger."""
         with self._lock:
             self.closed = reason
         self.pool.close(reason)
 
     def take_all(self) -> list[ProducerBatch]:
-        """Take out everything that waits, to be given up."""
+        """Take out all waiting batches, to be failed."""
         with self._lock:
             taken = [batch for queue in self._active for batch in queue.batches]
             for queue in self._active:
@@ -419,11 +424,11 @@ class RecordAccumulator:
 
     @property
     def incomplete_records(self) -> int:
-        """Records whose outcome is not known."""
+        """The number of records whose outcome is not known."""
         with self._lock:
             return sum(int(batch.count) for batch in self.incomplete if not batch.done)
 
     @property
     def has_undrained(self) -> bool:
-        """Whether there is a batch that waits to be sent."""
+        """True if there is a batch that waits to be sent."""
         return len(self._active) > 0

@@ -25,7 +25,7 @@ NO_HEADER_LIST: Final[list[Header]] = []
 
 
 class RecordInput:
-    """`count` records; those of an index are asked for in any order."""
+    """`count` records; the parts of a record may be asked for in any order."""
 
     def __init__(self, count: i64) -> None:
         self.count = count
@@ -37,21 +37,21 @@ class RecordInput:
         raise NotImplementedError
 
     def headers(self, index: i64) -> bytes:
-        """Encoded."""
+        """Return the encoded headers."""
         return NO_HEADERS
 
     def partition(self, index: i64) -> i64:
-        """-1: any."""
+        """Return the record's own partition; -1: any."""
         return NO_PARTITION
 
     def timestamp_ms(self, index: i64) -> i64:
-        """-1: now."""
+        """Return the record's own timestamp; -1: now."""
         return NO_TIMESTAMP
 
 
 @final
 class ListInput(RecordInput):
-    """Objects with their serializers; `keys` None: none has a key."""
+    """Objects with their serializers. `keys` None: no record has a key."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class ListInput(RecordInput):
 
 
 def listed(what: str, given: Any) -> list[object]:
-    """The keys or values of many records. Raises `TypeError` for what is one: the letters of a
-    text would be sent, and of a dict its keys."""
+    """Return the keys or values as a list. Raises `TypeError` for text, bytes and dicts: their
+    letters or keys would be sent as records."""
     if isinstance(given, (str, bytes, bytearray, dict)):
         raise TypeError(
             f"a {type(given).__name__} is one, not the {what} of many records. What to do: give a "
@@ -97,7 +97,7 @@ def listed(what: str, given: Any) -> list[object]:
 
 @final
 class Validity:
-    """Which values are not null: a bitmap from bit `offset` on; b"" if none is null."""
+    """Which values are not null: a bitmap from bit `offset` on; b"" if no value is null."""
 
     def __init__(self, bitmap: bytes, offset: i64) -> None:
         self._bitmap = bitmap
@@ -113,8 +113,8 @@ class Validity:
 
 @final
 class Edges:
-    """Where values begin and end, in units of something: n + 1 integers of 32 or 64 bits for n
-    values, `base` for the first."""
+    """The offsets at which n values begin and end: n + 1 integers of 32 or 64 bits, of which the
+    first is `base`."""
 
     def __init__(self, offsets: bytes, base: i64, wide: bool) -> None:
         self._offsets = offsets
@@ -122,7 +122,8 @@ class Edges:
         self._wide = wide
 
     def at(self, index: i64) -> i64:
-        """Where value `index` begins, and the one before it ends. Raises `IndexError`."""
+        """Return the begin of value `index`, which is the end of the one before. Raises
+        `IndexError`."""
         if self._wide:
             return read_i64_le(self._offsets, index * 8) - self._base
         return i64(read_i32_le(self._offsets, index * 4)) - self._base
@@ -145,7 +146,7 @@ class BinaryColumn:
 
 @final
 class HeadersColumn:
-    """Lists of header keys and values; the edges are those of each record's list in both."""
+    """Lists of header keys and values; the edges are the limits of each record's list in both."""
 
     def __init__(
         self, validity: Validity, edges: Edges, keys: BinaryColumn, values: BinaryColumn
@@ -156,7 +157,8 @@ class HeadersColumn:
         self._values = values
 
     def get(self, index: i64) -> bytes:
-        """One record's headers, encoded. Raises `SerializationError` for one without a key."""
+        """Return one record's encoded headers. Raises `SerializationError` for a header without
+        key."""
         if self._validity.is_null(index):
             return NO_HEADERS
         found: list[Header] = []
@@ -185,7 +187,7 @@ class NumberColumn:
 
 @final
 class ColumnInput(RecordInput):
-    """Columns of equal length; None for those there are not."""
+    """Columns of equal length; None for a column that is missing."""
 
     def __init__(
         self,

@@ -1,24 +1,19 @@
-"""A record to be sent, serialized, while it has to wait.
-
-From a serialized record to its place in the accumulator: size, partition, append.
-
-    send ─► topic known? ─► size ─► partition ─► accumulator.append ─► future
-               │ no                                   │ no memory
-               └──────────► SerializedRecord ◄──────────┘    it has to wait: see `pending_send`
-
-Which partition: the one given; else the one that the user's partitioner names; else by the key, as
-the Java client does, unless `partitioner.ignore.keys`; else the sticky one of the topic. That is
-decided once for each record, and goes with it while it waits: a partitioner may count.
-
-Any thread. A compiled leaf: the inner loop of every producer.
-
-From what the application gives to what is queued: the first steps of every send, in both faces.
+"""The path of a record from `send` to its place in the accumulator.
 
     key, value ─► serializers ─► bytes ┐
-    headers ─► checked, encoded ───────┼─► RecordRouter.send ─► a future
-    timestamp ─► ms, or now ───────────┘                     └► a SerializedRecord: it must wait
+    headers ─► checked, encoded ───────┼─► RecordRouter.send
+    timestamp ─► ms, or now ───────────┘        │
+                                                ▼
+       topic known? ─► size ─► partition ─► accumulator.append ─► FutureRecordMetadata
+          │ no                                  │ no memory
+          └───────────► SerializedRecord ◄──────┘   it has to wait: see `producer_core`
 
-A compiled leaf: everything a send does before it returns is here and below.
+The partition is the one given; else the one that the application's partitioner returns; else by the
+key, as the Java client chooses it, unless `partitioner.ignore.keys`; else the sticky partition of
+the topic. It is chosen once for each record and kept while the record waits: a partitioner may
+count its calls.
+
+Any thread. This is the inner loop of every producer, so it is compiled.
 """
 
 from __future__ import annotations
@@ -47,7 +42,7 @@ from odradek.protocol.records import NO_HEADERS, Header, encode_headers, size_up
 
 @final
 class SerializedRecord:
-    """What is to be sent. `partition` -1: any; `headers` are encoded."""
+    """A serialized record that has to wait. `partition` -1: any; `headers` are encoded."""
 
     def __init__(
         self,
@@ -69,14 +64,14 @@ class SerializedRecord:
 
 
 ANY_PARTITION: Final[i64] = -1
-"""Not decided yet."""
+"""Not chosen yet."""
 STICKY_PARTITION: Final[i64] = -2
-"""Decided: where the topic's built-in partitioner is when the record is taken in."""
+"""Chosen: the sticky partition of the topic at the time of the append."""
 
 
 @final
 class RecordRouter:
-    """Of one producer."""
+    """Checks the size of records, chooses their partitions and appends them, for one producer."""
 
     def __init__(self, accumulator: RecordAccumulator, settings: ProducerSettings) -> None:
         self.accumulator = accumulator
@@ -95,7 +90,7 @@ class RecordRouter:
         headers: bytes,
         callback: DeliveryCallback | None,
     ) -> FutureRecordMetadata | SerializedRecord:
-        """Take a record in; or what is to wait, if that is not possible now. Raises `KafkaError`.
+        """Append a record and return its future, or a record that has to wait. Raises `KafkaError`.
 
         `partition` may be `ANY_PARTITION`; `headers` are encoded.
         """
@@ -120,7 +115,7 @@ class RecordRouter:
         value: bytes | None,
         headers: bytes,
     ) -> i64:
-        """The partition of a record that is not too large."""
+        """Return the partition of a record. Raises `RecordTooLarge`."""
         size = size_upper_bound(key, value, headers)
         if size + HEADER_BYTES > self._max_record_bytes:
             raise self._too_large(queues.name, size + HEADER_BYTES)
@@ -164,9 +159,11 @@ class RecordRouter:
         timestamp_ms: i64,
         deliveries: Deliveries,
     ) -> tuple[i64, SerializedRecord | None]:
-        """Take in records from the one at `first` on, until one has to wait: its index, and itself;
-        their number and None if none has to. `partition` and `timestamp_ms` are for those that have
-        none of their own. Raises `KafkaError`; those before were taken in."""
+        """Append records from index `first` on, until one has to wait; return its index and that
+        record, or `source.count` and None when all were appended.
+
+        `partition` and `timestamp_ms` are for records that have none of their own. Raises
+        `KafkaError`; the records before the one at fault were appended."""
         index = first
         accumulator = self.accumulator
         queues = accumulator.topics.get(topic)
@@ -192,9 +189,11 @@ class RecordRouter:
         return index, None
 
     def append(self, record: SerializedRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
-        """Take in a record whose topic is known, with the memory it was given; None if it needs
-        some. Memory is given only to a record that has its partition (`_choose_partition` decides and
-        refuses before), so nothing but the accumulator can raise then, and it gives it back."""
+        """Append a record whose topic is known, into `spare` memory if it got some; return its
+        future, or None if it needs memory.
+
+        A record gets memory only when its partition is chosen and its size is checked. So with
+        `spare` only the accumulator can raise, and the accumulator returns `spare` to the pool."""
         queues = self.accumulator.topics[record.topic]
         key, value, headers = record.key, record.value, record.headers
         record.partition = self._choose_partition(queues, record.partition, key, value, headers)
@@ -211,12 +210,12 @@ class RecordRouter:
         return None if result is None else FutureRecordMetadata(result, index, record.timestamp_ms)
 
     def knows_topic(self, record: SerializedRecord) -> bool:
-        """Whether a record that could not be taken in lacks memory; otherwise it is metadata."""
+        """True if the record waits for memory, False if it waits for metadata."""
         queues = self.accumulator.topics.get(record.topic)
         return queues is not None and record.partition < queues.partition_count
 
     def buffer_full_error(self, record: SerializedRecord) -> BufferFull:
-        """For who does not want to wait."""
+        """Return the error for an application that does not wait for room."""
         if not self.knows_topic(record):
             return BufferFull(
                 f"a record for {record.topic} cannot be queued yet: the topic, or its partition, "
@@ -230,16 +229,16 @@ class RecordRouter:
 
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
-"""Headers as users give them."""
+"""Headers as applications give them."""
 
 NO_HEADER_LIST: list[Header] = []
 NOW: Final = -1
-"""No time was given: records have that at which their source has its turn."""
+"""No timestamp was given: records get the time at which their `RecordInput` is begun."""
 
 
 @final
 class SendPath:
-    """Of one producer. Any thread."""
+    """Serializes the records of one producer and hands them to its `RecordRouter`. Any thread."""
 
     def __init__(
         self, router: RecordRouter, key: Serializer, value: Serializer, clock: Clock
@@ -259,17 +258,17 @@ class SendPath:
         timestamp: datetime | int | None,
         callback: DeliveryCallback | None,
     ) -> FutureRecordMetadata | SerializedRecord:
-        """The record's future; or the record, serialized, if it has to wait. Raises `KafkaError`,
-        `ValueError` for a partition or time that cannot be, `TypeError` for a topic that is no
-        text."""
-        # What else there is to say of a name is said where its topic is looked up: it is not known.
+        """Return the record's future, or the serialized record if it has to wait.
+
+        Raises `KafkaError`, `ValueError` for an invalid partition or time, and `TypeError` for a
+        topic that is not text."""
+        # All other checks of a name are made when the topic turns out to be unknown.
         name = topic if isinstance(topic, str) else text_of("topic", topic)
         encoded = NO_HEADERS
         pairs = NO_HEADER_LIST
         if headers:
             pairs = headers_of(headers)
             encoded = encode_headers(pairs)
-        # Bytes pass without a call, whatever the serializer, unless it is a function.
         key_bytes = None if key is None else self._key.to_bytes(name, pairs, key)
         value_bytes = None if value is None else self._value.to_bytes(name, pairs, value)
         chosen: i64 = ANY_PARTITION
@@ -283,7 +282,7 @@ class SendPath:
     def source(
         self, topic: object, values: Sequence[object], keys: Sequence[object] | None, headers: Any
     ) -> RecordInput:
-        """Many objects to send; `headers` are those of every record."""
+        """Return many objects as one input; every record has these `headers`."""
         pairs = headers_of(headers) if headers else NO_HEADER_LIST
         name = text_of("topic", topic)
         return ListInput(name, values, keys, self._key, self._value, pairs)
@@ -295,8 +294,8 @@ class SendPath:
         partition: int | str | None,
         timestamp: datetime | int | str | None,
     ) -> BulkSend:
-        """All records of some sources, to be sent step by step. A partition or timestamp of text is
-        the name of a column of the sources' own."""
+        """Return a `BulkSend` of all records of these inputs. A partition or timestamp of text is
+        the name of a column that the inputs have themselves."""
         chosen: i64 = ANY_PARTITION
         if isinstance(partition, int):
             chosen = checked_partition(partition)
@@ -309,7 +308,8 @@ class SendPath:
 
 @final
 class BulkSend:
-    """Many records on their way in: `step` until it gives None, waiting for what it gives."""
+    """Appends many records. Call `step` until it returns None, and wait for each record it
+    returns."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class BulkSend:
         timestamp_ms: i64,
     ) -> None:
         self.deliveries = Deliveries()
-        """Of all that is in."""
+        """The outcome of the records appended so far."""
         self._router = router
         self._clock = clock
         self._topic = topic
@@ -333,9 +333,10 @@ class BulkSend:
         self._source: RecordInput | None = None
 
     def step(self) -> SerializedRecord | None:
-        """Take in as many as there is room for; the one that has to wait, None when all are in.
+        """Append as many records as there is room for; return the one that has to wait, or None
+        when all are appended.
 
-        Raises what a record of its kind is refused with; those before it are in.
+        Raises as `SendPath.send`; the records before the one at fault are appended.
         """
         source = self._next_input() if self._source is None else self._source
         while source is not None:
@@ -353,7 +354,7 @@ class BulkSend:
         return None
 
     def _next_input(self) -> RecordInput | None:
-        """The next source, none of which is in."""
+        """Begin the next input and return it."""
         self._source = next(self._sources, None)
         self._next = 0
         given = self._timestamp_ms
@@ -361,20 +362,20 @@ class BulkSend:
         return self._source
 
     def add_queued(self, future: FutureRecordMetadata) -> None:
-        """The one that had to wait is in."""
+        """Take note that the record that had to wait is appended."""
         self.deliveries.add_future(future)
         self._next += 1
 
 
 def checked_partition(partition: int) -> int:
-    """Raises `ValueError` for a number that no partition has."""
+    """Return the partition. Raises `ValueError` for a number that no partition has."""
     if not 0 <= partition < 2**31:
         raise ValueError(f"there is no partition {partition}: give one from 0 on, or None for any")
     return partition
 
 
 def timestamp_ms_of(timestamp: object) -> int:
-    """A time of the user's in ms since 1970. Raises `SerializationError`."""
+    """Return a time as ms since 1970. Raises `SerializationError`."""
     if isinstance(timestamp, datetime):
         timestamp = round(timestamp.timestamp() * 1000)
     if not isinstance(timestamp, int) or not 0 <= timestamp < 2**61:

@@ -1,21 +1,22 @@
-"""Sender: takes batches from the accumulator to their leaders, and the answers back.
+"""Sender: sends the accumulator's batches to their leaders, and handles the responses.
 
-    run ─► ready nodes ─► drain ─► one Produce request per node ─► answers ─► Completion
-     ▲                                                                            │
-     │ woken by: a full or a new batch · a node that became ready ·               │
-     └─ answers · metadata · the alarm (linger, back-off, expiry)  ◄── again ─────┘
+    run ─► ready nodes ─► drain ─► one Produce request per node ─► responses ─► BatchCompletion
+     ▲                                                                               │
+     │ woken by: a full or a new batch · a node that became ready ·                  │
+     └─ responses · metadata · the alarm (linger, back-off, expiry)  ◄── again ──────┘
 
-Each batch ends exactly once, and its callbacks run then, on the owner thread, in the order of its
-records; batches of a partition that succeed or expire do so in order. A batch that is older than
-`delivery.timeout.ms` fails wherever it is. If a request carries it at that moment, the answer comes
-too late for its callbacks, but not for the sequence numbers, and its memory is held until then.
+Each batch ends exactly once. Its callbacks run then, on the owner thread, in the order of its
+records; batches of a partition that succeed or expire do so in order. A batch older than
+`delivery.timeout.ms` fails wherever it is. If a request carries it at that moment, the response
+comes too late for the callbacks, but not for the sequence numbers, and the memory is held until
+then.
 
-Order. With idempotence sequence numbers keep it, whatever is retried (`transaction_manager`).
-Without, and with one request in flight per connection, partitions are muted while a batch of theirs
-is under way; with more, a batch that is sent again may be overtaken, as in Kafka.
+Order. With idempotence, sequence numbers keep the order through retries (`transaction_manager`).
+Without, and with one request in flight per connection, a partition is muted while a batch of it is
+in flight; with more, a later batch may overtake one that is sent again, as in Kafka.
 
-If a broker names a new leader in its answer (KIP-951), the batch goes there at once; otherwise
-metadata is asked for again and the back-off awaited.
+If a broker names a new leader in its response (KIP-951), the batch goes there at once; otherwise
+the sender requests metadata and waits for the back-off.
 
 Owner thread only.
 """
@@ -40,7 +41,7 @@ from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import NEVER_MS, RecordAccumulator
-from odradek.client.producer.settings import INT_MAX, SenderSettings
+from odradek.client.producer.settings import SenderSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import spawn
 from odradek.model.errors import ErrorCode
@@ -48,9 +49,11 @@ from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitPro
 
 log = logging.getLogger(__name__)
 
+INT_MAX = 2**31 - 1
+
 
 class Sender(ConnectionListener):
-    """Of one producer; begins with `start`."""
+    """The sender of one producer; runs from `start` on."""
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Sender(ConnectionListener):
         self.settings = settings
         self.metrics = metrics
         self.in_flight: dict[ProducerBatch, None] = {}
-        """The batches that requests carry, in the order in which they were sent."""
+        """The batches that requests carry, in the order of sending."""
         self._completion = BatchCompletion(accumulator, self.manager, metrics, settings.retries)
         self._engine = engine
         self._client = engine.client
@@ -82,7 +85,7 @@ class Sender(ConnectionListener):
     # The loop.
 
     def run_soon(self) -> None:
-        """Run after the current event, once however often this is called before."""
+        """Run once after the current event, however often this is called."""
         if not self._will_run:
             self._will_run = True
             self._engine.env.call_soon(self._run_now)
@@ -98,7 +101,7 @@ class Sender(ConnectionListener):
         self.run_soon()
 
     def run(self) -> None:
-        """Send what can be sent, give up what is too old, and see when to look again."""
+        """Send ready batches, fail expired ones, and set the alarm for the next check."""
         if self._engine.closed:
             return
         if self._metadata.fatal is not None and self.accumulator.closed is not self._metadata.fatal:
@@ -108,7 +111,7 @@ class Sender(ConnectionListener):
         if self.manager is not None:
             self._resolve_sequences(self.manager)
         delay_ms = self._send_data(now_ms)
-        # An alarm that rings too early finds nothing, and is cheaper than setting it every time.
+        # A run too early does nothing, and is cheaper than setting the alarm anew every time.
         if self.accumulator.has_undrained or self.in_flight:
             self._expire(now_ms)
             due_ms = min(now_ms + delay_ms, self._next_expiry_ms())
@@ -116,7 +119,7 @@ class Sender(ConnectionListener):
                 self._alarm.set_for(due_ms)
 
     def _send_data(self, now_ms: int) -> int:
-        """Send until nothing more can be sent; how long until something else is ready."""
+        """Send until nothing more can be sent; return the ms until something else is ready."""
         while self.accumulator.has_undrained:
             check = self.accumulator.ready(now_ms)
             if check.unknown_leader_topics:
@@ -164,7 +167,7 @@ class Sender(ConnectionListener):
             expects_response=settings.acks != 0,
         )
 
-    # Answers.
+    # Responses.
 
     def _request_ended(self, call: ClientRequest, produce: ProduceBatches) -> None:
         now_ms = self._engine.env.clock.monotonic_ms()
@@ -221,7 +224,7 @@ class Sender(ConnectionListener):
         for batch in in_order(expired):
             self._completion.expire(batch)
         if expired:
-            self.run_soon()  # What was behind them may have its turn now.
+            self.run_soon()  # The batches behind them may be ready now.
 
     def _next_expiry_ms(self) -> int:
         timeout_ms = self.accumulator.settings.delivery_timeout_ms
@@ -240,7 +243,7 @@ class Sender(ConnectionListener):
             spawn(self._obtain_producer_id(manager)).add_callback(lambda _: self.run_soon())
 
     async def _obtain_producer_id(self, manager: TransactionManager) -> None:
-        """Ask any broker until there is an answer, or one that ends it all."""
+        """Ask any broker for a producer id, until there is one or a fatal error."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT_MAX)
         attempts = 0
         try:
@@ -266,19 +269,19 @@ class Sender(ConnectionListener):
     # The end.
 
     def fail_all(self, error: KafkaError) -> None:
-        """The producer cannot go on: everything fails with this, what is sent later too."""
+        """Fail all batches and all later sends with a fatal error."""
         if self.manager is not None:
             self.manager.transition_to_fatal_error(error)
         self.accumulator.close(error)
         self.abort_incomplete(error)
 
     def abort_incomplete(self, error: KafkaError) -> None:
-        """Everything that is not done fails with this."""
+        """Fail all batches that are not done."""
         for batch in in_order([*self.in_flight, *self.accumulator.take_all()]):
             self._completion.abort(batch, error)
 
 
 def in_order(batches: list[ProducerBatch]) -> list[ProducerBatch]:
-    """Those of each partition in the order of their records: what is under way may be older than
-    what waits, or younger, if that waits to be sent again."""
+    """Return the batches of each partition in the order of their records. A batch in flight may be
+    older than a waiting one, or younger than one that waits to be sent again."""
     return sorted(batches, key=lambda batch: batch.ordinal)

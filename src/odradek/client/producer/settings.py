@@ -1,6 +1,6 @@
 """The settings of a producer, as its parts use them; `arguments` makes them of a configuration.
 
-Times are in ms, sizes in bytes.
+Times are in ms, sizes in bytes. There are no defaults here: `config.producer` has them.
 """
 
 from __future__ import annotations
@@ -10,41 +10,23 @@ from typing import final
 
 from mypy_extensions import i64
 
-INT_MAX = 2**31 - 1
-
-
-class SenderSettings:
-    """What of the producer's settings concerns sending."""
-
-    def __init__(
-        self,
-        *,
-        acks: int = -1,
-        max_in_flight: int = 5,
-        max_request_bytes: int = 1_048_576,
-        request_timeout_ms: int = 30_000,
-        retries: int = INT_MAX,
-    ) -> None:
-        self.acks = acks
-        self.max_in_flight = max_in_flight
-        self.max_request_bytes = max_request_bytes
-        self.request_timeout_ms = request_timeout_ms
-        self.retries = retries
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int | None]
+"""(topic, key, value, number of partitions) -> partition; None: as without a partitioner."""
 
 
 class AccumulatorSettings:
-    """What of the producer's settings concerns the queues; times in ms."""
+    """The settings of the `RecordAccumulator`. `codec` is a number of the protocol's."""
 
     def __init__(
         self,
         *,
-        batch_bytes: int = 16_384,
-        linger_ms: int = 5,
-        delivery_timeout_ms: int = 120_000,
-        codec: int = 0,
-        level: int | None = None,
-        adaptive: bool = True,
-        availability_timeout_ms: int = 0,
+        batch_bytes: int,
+        linger_ms: int,
+        delivery_timeout_ms: int,
+        codec: int,
+        level: int | None,
+        adaptive: bool,
+        availability_timeout_ms: int,
     ) -> None:
         self.batch_bytes: i64 = max(1, batch_bytes)
         self.linger_ms: i64 = linger_ms
@@ -55,24 +37,39 @@ class AccumulatorSettings:
         self.availability_timeout_ms: i64 = availability_timeout_ms
 
 
-Partitioner = Callable[[str, bytes | None, bytes | None, int], int | None]
-"""(topic, key, value, number of partitions) -> partition; None: as if there were no partitioner."""
+class SenderSettings:
+    """The settings of the `Sender`."""
+
+    def __init__(
+        self,
+        *,
+        acks: int,
+        max_in_flight: int,
+        max_request_bytes: int,
+        request_timeout_ms: int,
+        retries: int,
+    ) -> None:
+        self.acks = acks
+        self.max_in_flight = max_in_flight
+        self.max_request_bytes = max_request_bytes
+        self.request_timeout_ms = request_timeout_ms
+        self.retries = retries
 
 
 @final
 class ProducerSettings:
-    """All that a producer needs to be told; times in ms, sizes in bytes."""
+    """All settings of a producer. A batch is never larger than the buffer."""
 
     def __init__(
         self,
         accumulator: AccumulatorSettings,
         sender: SenderSettings,
         *,
-        buffer_bytes: int = 33_554_432,
-        max_block_ms: int = 60_000,
-        idempotence: bool = True,
-        ignore_keys: bool = False,
-        partitioner: Partitioner | None = None,
+        buffer_bytes: int,
+        max_block_ms: int,
+        idempotence: bool,
+        ignore_keys: bool,
+        partitioner: Partitioner | None,
     ) -> None:
         accumulator.batch_bytes = min(accumulator.batch_bytes, max(1, buffer_bytes))
         self.accumulator = accumulator

@@ -1,83 +1,85 @@
-"""TxnPartitionEntry: the sequence numbers of one partition, and what is known of the batches.
+"""TransactionManager: the producer id and epoch, and the sequence numbers of batches (KIP-98).
 
-Each partition is in one of these states:
+With a producer id, an epoch and gapless sequence numbers per partition, a broker recognizes a batch
+that it has already, and a batch that is missing: each record is written exactly once and in order,
+whatever is sent again.
 
-    in order     next sequence = last written + what is in flight
-    unresolved   a batch was given up, and nobody knows whether it was, or will be, written. Nothing
-                 new is drained. That one behind it is written tells that it was. When nothing is in
-                 flight any more there is a gap
-    gap          something is certainly missing: the broker lost what it had acknowledged, or a
-                 batch was refused for good, or is surely unwritten behind one that was given up.
-                 Nothing new is drained; what is in flight is sent, and sent again, until each batch
-                 is done or known to be unwritten. Then those left get sequences from 0 on in a new
-                 epoch (KIP-360)
-    stale        the epoch was bumped because of another partition: it goes on in the old epoch
-                 until nothing is in flight, then from 0 on in the new one
+A batch gets its sequence number when it is drained, and keeps it through retries. It gets another
+one only when its epoch has ended and it can no longer be written under the first. The client bumps
+the epoch by itself, as soon as one partition needs it.
 
-A broker writes what has an epoch and a sequence once, and sequence 0 in a higher epoch always. So a
-batch gets another number only when it is certain that it is not written, *and never will be*, under
-the one it has: a request whose answer did not come may lie in some buffer and arrive after what was
-sent over the next connection. The broker says that it misses something in front of a batch. If then
-
-- a batch that was in front of it is still to be sent, nothing is known: it is sent again behind it;
-- every attempt to send it was answered, it is unwritten, and so is all behind it, which can only be
-  written after it;
-- an attempt got no answer, but what is missing in front will not arrive (its last answer was a
-  refusal, which it would meet again; or it had been acknowledged and was lost): the same;
-- an attempt got no answer, and what is missing was given up without one, too: both may arrive yet.
-  It keeps its number and is sent again until its time is over; then it fails, and its sender is
-  told that nobody knows.
-
-Parts of a batch that may have been written share its sequences: a broker that has it, or gets it,
-refuses them, and they keep them as if an attempt of theirs were unanswered. If something behind
-them is written, so is that batch: under other numbers they would be there twice, so they fail.
-
-Positions are told by the batches' ordinals, which outlast their sequences.
-
-TransactionManager: who this producer is to the brokers, and the sequence numbers of its batches.
-
-With a producer id, an epoch and gapless sequence numbers per partition a broker recognizes a batch
-it has already, and one that is missing: each record is written exactly once and in order, whatever
-is sent again.
-
-A sequence number is given to a batch when it is drained, not before, and stays with it through
-retries. Another one it gets when its epoch has ended, if it cannot be written any more under the
-first: `TxnPartitionEntry` has the states of a partition, and what is known when. Here an epoch is
-bumped, without asking anybody, as soon as one partition needs it.
-
-    what happens                         to the batch                       to those sent behind it
+    what happens                         to the batch                       to later batches
     OUT_OF_ORDER_SEQUENCE_NUMBER,        sent again in its place, or, if    unwritten with it
-    UNKNOWN_PRODUCER_ID                  it is unwritten for certain, in
-                                         a new epoch; see the entry
-    delivery.timeout.ms, `retries`       fails, in doubt if it was sent     tell by success that it
-                                                                            was written, or go on
-                                                                            in a new epoch; without
-                                                                            an answer: stay, or fail
+    UNKNOWN_PRODUCER_ID                  certainly unwritten, in a new
+                                         epoch
+    delivery.timeout.ms, `retries`       fails; in doubt if it was sent     their success proves
+    that it
+                                                                            was written; else they
+                                                                            go on in a new epoch,
+                                                                            or, without a response,
+                                                                            stay or fail
     refused: INVALID_RECORD,             fails; in doubt if an earlier      in a new epoch, when the
     TOPIC_AUTHORIZATION_FAILED …,        attempt may be written (brokers    broker has missed it
     INVALID_PRODUCER_EPOCH,              refuse before they look for
     INVALID_PRODUCER_ID_MAPPING          duplicates)
     UNKNOWN_SERVER_ERROR                 fails, in doubt                    the same
-    MESSAGE_TOO_LARGE                    its parts share its sequences      sent again behind them
+    MESSAGE_TOO_LARGE                    its parts share its sequences      sent again after them
     another leader, a lost connection    sent again as it is                the same, in order
-    the broker has forgotten the         taken, whatever its sequence; one  the same
-    producer (producer.id.expiration.ms, that had been written, twice: keep
-    a day)                               delivery.timeout.ms far below
+    the broker has forgotten the         written, whatever its sequence;    the same
+    producer (producer.id.expiration.ms, twice if it was written before:
+    a day)                               keep delivery.timeout.ms far below
 
-A broker knows a batch again if it is among the last five it has written for the producer. So no
-more than five of a partition are drained, counted from the oldest whose outcome is open. That there
-are no more in flight to a node is not enough: leaders move.
+A broker recognizes a batch among the last five that it has written for the producer. So at most
+five batches of a partition are drained, counted from the oldest without an outcome. A limit per
+node would not be enough, because leaders move.
 
-A broker that knows nothing of a producer takes any sequence, as if nothing were missing. So the
-first batch of an epoch goes alone; what comes when it is written cannot get ahead of anything. And
-once it is written no request of an older epoch is carried out there any more.
+A broker that does not know the producer accepts any sequence as if nothing were missing. So the
+first batch of an epoch goes alone; a batch sent after it is written cannot get ahead of anything.
+Once it is written, that broker processes no request of an older epoch any more.
 
-Two things no numbering can prevent. When the epochs run out (after 32767 bumps) there is a new
-producer id, and nothing keeps requests of the old one from being carried out late. And a broker
-that loses what it had acknowledged may then take an older, unanswered copy of it that comes late,
-beside the one that was sent again.
+A partition (`TxnPartitionEntry`) is in one of these states:
 
-Transactions are not here; their states would join these. Owner thread only.
+    in order     next sequence = last written + what is in flight unresolved   a batch was given up,
+    and it may or may not be written, now or later. Nothing new is
+                 drained. A later batch that is written proves that it was written. When nothing is
+                 in flight any more, this is a gap
+    gap          a batch is certainly missing: the broker lost what it had acknowledged, or a batch
+                 was refused for good, or is certainly unwritten behind one that was given up.
+                 Nothing new is drained; batches in flight are sent, and sent again, until each is
+                 done or known to be unwritten. The rest get sequences from 0 on in a new epoch
+                 (KIP-360)
+    stale        the epoch was bumped because of another partition: this one goes on in the old
+    epoch
+                 until nothing is in flight, then from 0 on in the new one
+
+A broker writes a batch of a given epoch and sequence once, and sequence 0 in a higher epoch always.
+So a batch gets another number only when it is certain that it is not written, *and never will be*,
+under its present number: a request without a response may lie in some buffer and arrive after
+requests of the next connection. Suppose the broker says that it misses a batch in front. If then
+
+- a batch in front of it is still to be sent, nothing is known: it is sent again behind that one;
+- every attempt to send it got a response, it is unwritten, and so are all batches behind it, which
+  can only be written after it;
+- an attempt got no response, but the missing batch in front will not arrive (its last response was
+a
+  refusal, which it would get again; or it had been acknowledged and was lost): the same;
+- an attempt got no response, and the missing batch was given up without one, too: both may arrive
+  yet. It keeps its number and is sent again until its time is over; then it fails, with an error
+  that says that it may be written.
+
+The parts of a batch that may have been written share its sequences: a broker that has it, or gets
+it, refuses them, and they keep their sequences as if an attempt of theirs had no response. If a
+batch behind them is written, so is the whole batch: under other numbers the parts would be
+duplicates, so they fail.
+
+Batches are compared by their ordinals, which outlast their sequences.
+
+Two cases remain that numbers cannot prevent. When the epochs run out (after 32767 bumps) there is a
+new producer id, and requests of the old one may still be processed late. And a broker that loses an
+acknowledged batch may later accept an older copy without a response, beside the one that was sent
+again.
+
+There are no transactions yet; their states would join these. Owner thread only.
 """
 
 from __future__ import annotations
@@ -94,11 +96,11 @@ from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 NO_ORDINAL: Final[i64] = -1
 AFTER_ALL: Final[i64] = 1 << 62
-"""Behind all ordinals."""
+"""Greater than all ordinals."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What makes a producer itself."""
+    """The identity of a producer: its id and epoch."""
 
     producer_id: int
     epoch: int
@@ -113,25 +115,25 @@ NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 @final
 class TxnPartitionEntry:
-    """Where one partition stands. `last_written`, `last_doubtful`, `last_arriving` and `first_missing` are ordinals of
-    batches of the present epoch."""
+    """The state of one partition. `last_written`, `last_doubtful`, `last_arriving` and
+    `first_missing` are ordinals of batches of the present epoch."""
 
     def __init__(self, identity: ProducerIdAndEpoch) -> None:
         self.identity = identity
         self.next_sequence: i64 = 0
         self.drained_batches: i64 = 0
-        """Batches that got a sequence number so far."""
+        """The number of batches that got a sequence number so far."""
         self.in_flight: list[ProducerBatch] = []
-        """Drained and not done, in order; those that wait to be sent again too."""
+        """Batches drained and not done, in order, with those that wait to be sent again."""
         self.last_written: i64 = NO_ORDINAL
-        """The last one that is known to be written."""
+        """The last batch that is known to be written."""
         self.last_doubtful: i64 = NO_ORDINAL
-        """The last one that was given up, or split, although it may be written."""
+        """The last batch that was given up, or split, although it may be written."""
         self.last_arriving: i64 = NO_ORDINAL
-        """The last of these of which the broker may yet get, or have, a copy, although it said that
-        it misses something."""
+        """The last of these batches of which the broker may have, or get, a copy, although it said
+        that it misses a batch."""
         self.first_missing: i64 = AFTER_ALL
-        """The first one that is not written, and will not be."""
+        """The first batch that is not written, and will not be."""
 
     @property
     def is_unresolved(self) -> bool:
@@ -143,19 +145,19 @@ class TxnPartitionEntry:
 
     @property
     def cannot_be_written(self) -> bool:
-        """Whether nothing is in flight that may have been written, or under way."""
+        """True if no batch in flight may be written, and no request carries one."""
         return all(batch.is_unwritten and not batch.in_flight for batch in self.in_flight)
 
     @property
     def next_to_send_again(self) -> ProducerBatch | None:
-        """Batches that come back go out again one by one, in order."""
+        """The batch to send again next: they are sent one by one, in order."""
         for batch in self.in_flight:
             if not batch.is_unwritten:
                 return batch
         return None
 
     def has_identity_of(self, batch: ProducerBatch) -> bool:
-        """Whether the batch was sent in the present epoch."""
+        """True if the batch was sent in the present epoch."""
         producer_id, epoch = self.identity
         return producer_id == batch.producer_id and epoch == batch.producer_epoch
 
@@ -170,17 +172,17 @@ class TxnPartitionEntry:
         if batch in self.in_flight:
             self.in_flight.remove(batch)
 
-    # What became of batches.
+    # Outcomes.
 
     def batch_written(self, batch: ProducerBatch) -> None:
-        """And so was all that is in front of it."""
+        """Note that a batch is written, and with it all batches in front of it."""
         if batch.ordinal > self.last_written:
             self.last_written = batch.ordinal
 
     def batch_failed(self, batch: ProducerBatch) -> None:
-        """It is done and was not acknowledged."""
+        """Note that a batch is done without being acknowledged."""
         if batch.ordinal > self.first_missing:
-            return  # Nothing behind a gap is written.
+            return  # No batch behind a gap is written.
         if not batch.in_doubt:
             self.first_missing = batch.ordinal
             return
@@ -190,12 +192,12 @@ class TxnPartitionEntry:
             self.last_arriving = batch.ordinal
 
     def written_past(self, batch: ProducerBatch) -> bool:
-        """Whether something behind a batch that may be there is written."""
+        """True if the batch may be written, and one behind it is."""
         return batch.may_arrive and batch.ordinal < self.last_written
 
     def may_still_be_written(self, batch: ProducerBatch) -> bool:
-        """Whether a batch that the broker refused, for something in front of it is missing, may be
-        written yet under the number that it has."""
+        """True if a batch that the broker refused, because one in front of it is missing, may still
+        be written under its present number."""
         if self.first_missing < batch.ordinal:
             return False
         if self.next_to_send_again is not batch:
@@ -203,7 +205,7 @@ class TxnPartitionEntry:
         return batch.may_arrive and self.last_written < self.last_arriving <= batch.ordinal
 
     def mark_unwritten_from(self, batch: ProducerBatch) -> None:
-        """It will never be written under the number that it has, nor what is behind it."""
+        """Note that neither the batch nor those behind it will be written under their numbers."""
         if batch.ordinal < self.first_missing:
             self.first_missing = batch.ordinal
         for behind in self.in_flight:
@@ -211,7 +213,7 @@ class TxnPartitionEntry:
                 behind.is_unwritten = True
 
     def start_sequences_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
-        """All that is in flight, and what comes, belongs to this epoch, from 0 on."""
+        """Give all batches in flight, and all later ones, sequences of this epoch from 0 on."""
         sequence: i64 = 0
         for batch in self.in_flight:
             batch.set_producer_state(identity.producer_id, identity.epoch, sequence)
@@ -224,26 +226,26 @@ class TxnPartitionEntry:
 
 EPOCH_MAX: Final = 32767
 REMEMBERED_BATCHES: Final[i64] = 5
-"""How many batches of a producer a broker knows again."""
+"""The number of last batches of a producer that a broker recognizes."""
 SEQUENCE_ERRORS: Final = frozenset(
     {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
 )
-"""The broker misses something in front of a batch. It does not have that either: one that had been
-written would be a duplicate."""
+"""Errors that say that the broker misses a batch in front of this one. The broker does not have
+this one either: it would answer that it is a duplicate."""
 
 
 @final
 class TransactionManager:
-    """Of one idempotent producer."""
+    """The identity and the sequence numbers of one idempotent producer."""
 
     def __init__(self) -> None:
         self.identity: ProducerIdAndEpoch = NO_PRODUCER
         self.fatal_error: KafkaError | None = None
         self.epoch_bumps = 0
-        """How often the epoch was bumped or the id given up."""
+        """How often the epoch was bumped or a new id was needed."""
         self._partitions: dict[TopicPartition, TxnPartitionEntry] = {}
         self._unresolved: dict[TopicPartition, None] = {}
-        """Those unresolved or with a gap."""
+        """The partitions that are unresolved or have a gap."""
 
     # The producer id.
 
@@ -252,11 +254,11 @@ class TransactionManager:
         return not self.identity.is_valid and self.fatal_error is None
 
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
-        """InitProducerId was answered."""
+        """Set the identity, from a response to InitProducerId."""
         self.identity = ProducerIdAndEpoch(producer_id, epoch)
 
     def transition_to_fatal_error(self, error: KafkaError) -> None:
-        """Nothing can be sent any more."""
+        """Send nothing any more."""
         self.fatal_error = error
 
     # Draining.
@@ -268,7 +270,7 @@ class TransactionManager:
         return found
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether the first batch of a queue may be sent now."""
+        """True if the first batch of a queue may be sent now."""
         if not self.identity.is_valid or self.fatal_error is not None:
             return False
         entry = self.entry(batch.topic_partition)
@@ -283,7 +285,7 @@ class TransactionManager:
         return entry.drained_batches - entry.in_flight[0].drain_index < REMEMBERED_BATCHES
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
-        """It will be sent: give it its sequence number, unless it has one."""
+        """Give a drained batch its sequence number, unless it has one."""
         if batch.has_sequence:
             return
         entry = self.entry(batch.topic_partition)
@@ -297,18 +299,18 @@ class TransactionManager:
         entry.drained_batches += 1
         entry.add_in_flight(batch)
 
-    # What became of it.
+    # Outcomes of batches.
 
     def handle_completed_batch(self, batch: ProducerBatch) -> None:
-        """It was written, perhaps after it had been given up."""
+        """Note that a batch was written, perhaps after it had been given up."""
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
         if entry.has_identity_of(batch):
             entry.batch_written(batch)
 
     def handle_failed_batch(self, batch: ProducerBatch) -> None:
-        """It failed for good. Perhaps it was written (`in_doubt`); otherwise it was not, and what
-        was sent behind it misses it."""
+        """Note that a batch failed for good. If it is not `in_doubt` it was not written, and the
+        broker misses it in front of later batches."""
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
         if batch.has_sequence and entry.has_identity_of(batch):
@@ -316,12 +318,14 @@ class TransactionManager:
             self._unresolved[batch.topic_partition] = None
 
     def replace_by_parts(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """It was too large: these go out in its place, with its sequence numbers."""
+        """Replace a batch that is too large by its parts, which share its sequence numbers."""
         if not batch.has_sequence:
             return
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
-        batch.may_arrive = batch.in_doubt  # As the parts see it, who share its sequences.
+        batch.may_arrive = (
+            batch.in_doubt
+        )  # The parts have the same doubt: they share its sequences.
         sequence = batch.base_sequence
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
@@ -334,12 +338,12 @@ class TransactionManager:
             self._unresolved[batch.topic_partition] = None
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
-        """Whether the batch may succeed when it is sent again; takes note of what the error
-        tells."""
+        """Note what the error says of the batch; return True if the batch may succeed when it is
+        sent again."""
         if error not in SEQUENCE_ERRORS:
             return error.retriable
         if error == ErrorCode.UNKNOWN_PRODUCER_ID and log_start_offset == -1:
-            return True  # An old broker: too little is known.
+            return True  # Brokers before Produce v5 do not tell the log start.
         entry = self.entry(batch.topic_partition)
         if entry.written_past(batch):
             return False
@@ -349,7 +353,7 @@ class TransactionManager:
         return True
 
     def maybe_resolve_sequences(self) -> None:
-        """Get partitions out of trouble where all is known, bumping the epoch if there is a gap."""
+        """Resolve the partitions of which all is known, bumping the epoch if there is a gap."""
         if not self._unresolved or not self.identity.is_valid:
             return
         gaps: list[TopicPartition] = []
@@ -359,14 +363,16 @@ class TransactionManager:
                 del self._unresolved[partition]
                 continue
             if not entry.has_gap and not entry.in_flight:
-                entry.first_missing = entry.last_doubtful  # Nothing is left that could tell.
+                entry.first_missing = (
+                    entry.last_doubtful
+                )  # No batch is left that could prove it written.
             if entry.has_gap and entry.cannot_be_written:
                 gaps.append(partition)
         identity = self.identity
         if any(self.entry(partition).identity == identity for partition in gaps):
             self.identity = identity = self._bump_epoch()
         if not identity.is_valid:
-            return  # They go on when there is a new id.
+            return  # They continue when there is a new id.
         for partition in gaps:
             self.entry(partition).start_sequences_at_beginning(identity)
             del self._unresolved[partition]

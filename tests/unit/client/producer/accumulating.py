@@ -41,13 +41,22 @@ class Queues:
         leaders: tuple[int, ...] = (1,),
         buffer_bytes: int = ROOMY,
         linger_ms: int = 0,
-        **settings: int,
+        delivery_timeout_ms: int = 120_000,
+        availability_timeout_ms: int = 0,
     ) -> None:
         self.clock = SetClock()
         self.pool = BufferPool(buffer_bytes, BATCH_BYTES, Lock())
         self.woken = 0
         self.accumulator = RecordAccumulator(
-            AccumulatorSettings(batch_bytes=BATCH_BYTES, linger_ms=linger_ms, **settings),
+            AccumulatorSettings(
+                batch_bytes=BATCH_BYTES,
+                linger_ms=linger_ms,
+                delivery_timeout_ms=delivery_timeout_ms,
+                codec=0,
+                level=None,
+                adaptive=True,
+                availability_timeout_ms=availability_timeout_ms,
+            ),
             self.pool,
             Lock(),
             CoroutineWait(),

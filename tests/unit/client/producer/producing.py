@@ -15,7 +15,12 @@ from odradek.client.errors import KafkaError
 from odradek.client.producer.futures import CoroutineWait, Delivery, FutureRecordMetadata
 from odradek.client.producer.producer_core import ProducerCore
 from odradek.client.producer.send_path import SerializedRecord
-from odradek.client.producer.settings import AccumulatorSettings, ProducerSettings, SenderSettings
+from odradek.client.producer.settings import (
+    AccumulatorSettings,
+    Partitioner,
+    ProducerSettings,
+    SenderSettings,
+)
 from odradek.client.waiter import Waiter, completed
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
@@ -157,8 +162,12 @@ class Producing:
         max_in_flight: int = 5,
         max_request_bytes: int = 1_048_576,
         retries: int = 2**31 - 1,
+        buffer_bytes: int = 33_554_432,
+        max_block_ms: int = 60_000,
+        idempotence: bool = True,
+        ignore_keys: bool = False,
+        partitioner: Partitioner | None = None,
         engine: dict[str, Any] | None = None,
-        **settings: Any,
     ) -> None:
         self.cluster = ScriptedCluster(brokers)
         for name, nodes in (leaders or {"t": [1]}).items():
@@ -172,6 +181,7 @@ class Producing:
             linger_ms=linger_ms,
             delivery_timeout_ms=delivery_timeout_ms,
             codec=codec,
+            level=None,
             adaptive=adaptive,
             availability_timeout_ms=availability_timeout_ms,
         )
@@ -179,11 +189,19 @@ class Producing:
             acks=acks,
             max_in_flight=max_in_flight,
             max_request_bytes=max_request_bytes,
+            request_timeout_ms=30_000,
             retries=retries,
         )
-        self.core = ProducerCore(
-            self.engine, ProducerSettings(accumulator, sender, **settings), CoroutineWait()
+        settings = ProducerSettings(
+            accumulator,
+            sender,
+            buffer_bytes=buffer_bytes,
+            max_block_ms=max_block_ms,
+            idempotence=idempotence,
+            ignore_keys=ignore_keys,
+            partitioner=partitioner,
         )
+        self.core = ProducerCore(self.engine, settings, CoroutineWait())
         self.side.do(lambda: self.core.start(self.core.sender.run_soon))
 
     def on_delivery(self, error: KafkaError | None, delivery: Delivery) -> None:
