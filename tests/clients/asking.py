@@ -1,4 +1,4 @@
-"""What a test with a `Wire` asks of a broker again and again, and how it waits for what follows."""
+"""Requests that tests send through a `Wire`, and helpers that wait for a condition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ BATCH = build([(b"k", b"v", [], 1_700_000_000_000)])
 
 
 def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
-    """Names with numbers of partitions; error codes, in the order of the answer."""
+    """Create topics with numbers of partitions; return the error codes in the order of the
+    response.
+    """
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -41,7 +43,7 @@ def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
 def produce(
     wire: Wire, topic: str, partition: int = 0, batch: bytes = BATCH, version: int = 9
 ) -> int:
-    """The error code of one batch with `acks=all`."""
+    """Produce one batch with `acks=all`; return its error code."""
     data = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
         transactional_id=None,
@@ -54,7 +56,7 @@ def produce(
 
 
 def long_poll(topic: str, wait_ms: int = 60_000, index: int = 0) -> FetchRequest:
-    """A new fetch session that waits for the first record."""
+    """Open a fetch session and wait for the first record."""
     partition = FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
     return FetchRequest(
         max_wait_ms=wait_ms,
@@ -66,12 +68,12 @@ def long_poll(topic: str, wait_ms: int = 60_000, index: int = 0) -> FetchRequest
 
 
 def records_in(answer: FetchResponse) -> int:
-    """How many bytes of records."""
+    """Return the number of bytes of records."""
     return sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
 
 
 def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether it comes to hold: for what somebody else does and tells nobody of."""
+    """Poll a condition for which there is no event; True if it comes to hold."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

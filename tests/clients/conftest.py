@@ -1,4 +1,4 @@
-"""One broker in this process for all tests of a module, and topics of their own for each test."""
+"""One broker in this process for all tests of a module, and new topics for each test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def admin(broker: Broker) -> AdminClient:
 
 @pytest.fixture
 def new_topic(admin: AdminClient) -> Callable[..., str]:
-    """`new_topic(partitions=1, **config)` -> the name of a topic that exists now."""
+    """Return `new_topic(partitions=1, **config)`, which creates a topic and returns its name."""
 
     def make(partitions: int = 1, **config: str) -> str:
         name = f"topic-{next(names)}"

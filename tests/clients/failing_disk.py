@@ -1,4 +1,4 @@
-"""A real disk whose calls fail on demand: given to a broker in place of its own.
+"""A real disk whose calls fail on demand, for a broker under test.
 
 disk = FailingDisk()
 with Broker(data_dir=..., disk=disk) as broker:
@@ -15,7 +15,7 @@ from odradek.model.env import Buffer, Disk, File
 
 
 class FailingFile:
-    """A `model.env.File`; what it does not fail is done by the real one."""
+    """A `model.env.File` that fails on demand and otherwise calls the real file."""
 
     def __init__(self, disk: FailingDisk, file: File) -> None:
         self.disk = disk
@@ -59,10 +59,10 @@ class FailingFile:
 
 
 class FailingDisk:
-    """A `model.env.Disk` over the real one.
+    """A `model.env.Disk` that fails on demand and otherwise calls the real disk.
 
-    `*_error` is an errno, 0 for none; it is met where a path has `only` in it. `pins` counts those
-    not undone.
+    `*_error` is an errno, 0 for none, raised for paths that contain `only`. `pins` counts the files
+    pinned and not unpinned.
     """
 
     def __init__(self) -> None:

@@ -2,12 +2,12 @@
 
     python group_member.py LIBRARY BOOTSTRAP GROUP TOPIC STRATEGY SESSION_MS [INSTANCE_ID]
 
-It tells what happens in lines of JSON, and ends cleanly when a line, or the end, comes on its
-standard input (so none outlives the test that started it).
+It reports events as lines of JSON, and closes cleanly at a line, or the end, of its standard input
+(so no member outlives the test that started it).
 
-    {"owned": [0, 3]}     after every rebalance, the partitions it has now
-    {"read": ["a", "b"]}  the values of records, in the order they came
-    {"raised": "..."}     what polling raised
+{"owned": [0, 3]}     after every rebalance, its partitions
+{"read": ["a", "b"]}  the values of records, in order
+    {"raised": "..."}     an error raised by a poll
     {"called": "assigned", "with": [0]}   a call of its rebalance listener (odradek and Java only)
 """
 
@@ -28,7 +28,7 @@ ended = threading.Event()
 
 
 def tell(**what: object) -> None:
-    """A line for the test."""
+    """Print a line for the test."""
     print(json.dumps(what), flush=True)
 
 
@@ -44,7 +44,7 @@ def owned(partitions: Iterable[Any]) -> None:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a member is to be."""
+    """The parameters of a member."""
 
     bootstrap: str
     group: str
@@ -55,7 +55,7 @@ class Wish:
 
 
 def dotted(wish: Wish) -> dict[str, str | int]:
-    """As settings under Kafka's names."""
+    """Return the settings under Kafka's names."""
     settings: dict[str, str | int] = {
         "bootstrap.servers": wish.bootstrap,
         "group.id": wish.group,
@@ -71,7 +71,7 @@ def dotted(wish: Wish) -> dict[str, str | int]:
 
 
 def keywords(wish: Wish, assignors: dict[str, Any]) -> dict[str, Any]:
-    """As keywords of kafka-python and aiokafka."""
+    """Return the settings as keywords of kafka-python and aiokafka."""
     return {
         "bootstrap_servers": wish.bootstrap,
         "group_id": wish.group,
@@ -174,7 +174,7 @@ def kafka_python_member(wish: Wish) -> None:
 def poll_until_ended(
     poll: Callable[[], Iterable[bytes | None]], assignment: Callable[[], list[int]]
 ) -> None:
-    """Poll, and tell what came and what changed."""
+    """Poll, and report records and changes, until told to end."""
     before: list[int] = [-1]
     while not ended.is_set():
         read(poll())

@@ -1,11 +1,11 @@
-"""Members of a group as processes, seen from the test that starts, ends and stops them.
+"""Processes of group members, as the test starts, stops and observes them.
 
     with Members(bootstrap, "group", "topic", "range") as members:
         a = members.start("odradek")
         b = members.start("confluent-kafka")
         members.await_whole(8)
 
-Nothing here sleeps: a test waits for lines that members write (see `group_member`).
+Nothing here sleeps: a test waits for lines that members print (see `group_member`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Self
 
 SCRIPT = Path(__file__).with_name("group_member.py")
 PATIENCE_S = 90
-"""For what should happen, on a machine that has much else to do."""
+"""The patience for an expected event on a busy machine."""
 
 
 class Member:
-    """One process. `owned` and `read` are what it told last, and all it told."""
+    """One process. `owned` is its last report, `read` all its reports."""
 
     def __init__(self, members: Members, name: str, command: Sequence[str]) -> None:
         self.name = name
@@ -35,7 +35,7 @@ class Member:
         self.read: list[str] = []
         self.raised: list[str] = []
         self.calls: list[tuple[str, list[int]]] = []
-        """Of its listener, if it tells of them."""
+        """The calls of its listener, if it reports them."""
         self.rebalances = 0
         self.ended = False
         self._members = members
@@ -69,13 +69,13 @@ class Member:
                 self.raised.append(error)
 
     def close(self) -> None:
-        """Ask it to end cleanly, and wait until it has."""
+        """Ask the member to close cleanly, and wait for its end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._gone()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill it with SIGKILL."""
         self._process.kill()
         self._gone()
 
@@ -87,11 +87,11 @@ class Member:
             pipe.close()
 
     def stop(self) -> None:
-        """SIGSTOP: it does nothing at all from now on."""
+        """Pause it with SIGSTOP."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Resume it with SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Member:
 
 
 class Members:
-    """The members of one group. All are gone when the block is left."""
+    """The members of one group. All are ended when the block is left."""
 
     def __init__(
         self, bootstrap: str, group: str, topic: str, strategy: str, session_ms: int = 6_000
@@ -122,19 +122,19 @@ class Members:
             member.kill()
 
     def start(self, library: str, instance_id: str = "") -> Member:
-        """A member of a Python library."""
+        """Start a member with a Python library."""
         instance = [instance_id] if instance_id else []
         command = [sys.executable, str(SCRIPT), library, *self.arguments, *instance]
         return self.add(library, command)
 
     def add(self, name: str, command: Sequence[str]) -> Member:
-        """A member that speaks as `group_member` does."""
+        """Add a member that reports as `group_member` does."""
         member = Member(self, name, command)
         self._all.append(member)
         return member
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for news until it is so."""
+        """Wait for reports until the condition holds."""
         deadline = time.monotonic() + PATIENCE_S
         with self.news:
             while not condition():
@@ -144,7 +144,7 @@ class Members:
                     raise AssertionError(f"not within {PATIENCE_S} s: {what}: {told}")
 
     def await_whole(self, partitions: int, *members: Member) -> None:
-        """Until these members own everything, each something, and nothing twice."""
+        """Wait until these members own every partition once, and each at least one."""
 
         def whole() -> bool:
             owned = [number for member in members for number in member.owned or ()]
@@ -153,7 +153,7 @@ class Members:
         self.until(whole, f"{len(members)} members share {partitions} partitions")
 
     def await_read(self, values: Sequence[str]) -> None:
-        """Until everything was read by somebody."""
+        """Wait until every record was read by a member."""
         wanted = set(values)
 
         def read() -> bool:

@@ -1,4 +1,4 @@
-"""Members of a group as a program has them: a consumer, and an application that reads with it."""
+"""Members of a group in this process: a consumer, and an application that reads with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EAGER, COOPERATIVE = "range", "cooperative-sticky"
 
 
 def consumer(broker: Broker, group: str, **settings: Any) -> Consumer[bytes, bytes]:
-    """A member that hears of rebalances soon, and is given time on a busy machine."""
+    """Return a member with a short heartbeat interval and long timeouts for a busy machine."""
     given = {
         "bootstrap.servers": broker.bootstrap,
         "group.id": group,
@@ -29,7 +29,7 @@ def consumer(broker: Broker, group: str, **settings: Any) -> Consumer[bytes, byt
 
 
 class Reader(threading.Thread):
-    """An application on a thread of its own: it polls record by record, until it is told to end."""
+    """An application on a thread of its own that polls record by record until it is stopped."""
 
     def __init__(self, member: Consumer[bytes, bytes], topic: str) -> None:
         super().__init__(daemon=True)

@@ -1,8 +1,8 @@
-"""A broker that is killed over and over while producers write to it, and what its log must hold.
+"""Kills a broker repeatedly while producers write to it, and checks its log.
 
 Two producers write numbers, each to a topic of its own: one idempotent, one plain with one request
-under way, so that what it sends again stays in order. Both want every record acknowledged by all.
-A number counts as acknowledged once its delivery was reported.
+in flight, so that retries stay in order. Both use `acks=all`. A number counts as acknowledged once
+its delivery was reported.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Load:
-    """One producer on a thread of its own, writing 0, 1, 2, ... until `finish`."""
+    """A producer on a thread of its own that writes 0, 1, 2, ... until `finish`."""
 
     topic: str
     bootstrap: str
     acked: dict[int, int] = field(default_factory=dict)
-    """Number -> offset."""
+    """Offset of each acknowledged number."""
     failures: list[str] = field(default_factory=list)
     sent: int = 0
 
@@ -83,12 +83,12 @@ class Load:
             self.failures.append(str(error))
 
     def await_ack(self) -> None:
-        """Until something is acknowledged from now on."""
+        """Wait for the next acknowledgement."""
         self._ack.clear()
         assert self._ack.wait(ACK_TIMEOUT_S), f"{self.topic}: nothing acknowledged; {self.failures}"
 
     def finish(self) -> None:
-        """Send no more, and have all that was sent acknowledged."""
+        """Stop sending, and wait until everything sent is acknowledged."""
         self.stop()
         assert self._producer.flush(ACK_TIMEOUT_S) == 0
         assert self.failures == []
@@ -100,8 +100,9 @@ class Load:
 
 
 def killed_over_and_over(data_dir: Path, rounds: int, seed: int) -> dict[str, Load]:
-    """Start, load, kill -9 at a random moment, start again on the same port; `rounds` times. The
-    last broker stops cleanly, once all that was sent is acknowledged and has been read back.
+    """Start, write, kill -9 at a random moment and restart on the same port, `rounds` times.
+
+    The last broker stops cleanly, once everything sent is acknowledged and read back.
     """
     chance = random.Random(seed)
     port = "0"
@@ -135,7 +136,7 @@ def begin(bootstrap: str) -> dict[str, Load]:
 
 
 def read_back(bootstrap: str, topic: str) -> list[int]:
-    """Every number in the log, by offset."""
+    """Return the numbers in the log by offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -162,9 +163,7 @@ def read_back(bootstrap: str, topic: str) -> list[int]:
 
 
 def check(load: Load, numbers: list[int]) -> None:
-    """Every acknowledged number is where it was said to be, and in order; of an idempotent producer
-    once.
-    """
+    """Check that acknowledged numbers are at their offsets and in order, and once if idempotent."""
     misplaced = {n: offset for n, offset in load.acked.items() if numbers[offset] != n}
     assert misplaced == {}
     if load.topic == IDEMPOTENT:

@@ -1,7 +1,7 @@
-"""librdkafka's mock cluster, with the errors that it can be told to answer.
+"""librdkafka's mock cluster, with configurable errors.
 
-confluent-kafka brings the library; its Python side only starts a cluster (`test.mock.num.brokers`).
-What makes brokers fail is said to the library itself, through ctypes.
+confluent-kafka includes the library; its Python side can only start a cluster
+(`test.mock.num.brokers`). Errors of brokers are configured in the library itself, through ctypes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ PRODUCER_TYPE = 0
 PRODUCE, INIT_PRODUCER_ID, API_VERSIONS = 0, 22, 18
 ERROR_BYTES = 512
 DISCONNECT = -195
-"""librdkafka's own code for a broken connection: the mock closes it instead of answering."""
+"""librdkafka's own code for a broken connection: the mock closes it without answering."""
 
 
 def library() -> Any:
-    """The shared library inside confluent-kafka's wheel; None where it is built otherwise."""
+    """Return the shared library inside confluent-kafka's wheel, None if it is built otherwise."""
     found = importlib.util.find_spec("confluent_kafka")
     if found is None or found.origin is None:
         return None
@@ -32,7 +32,7 @@ def library() -> Any:
 
 
 def declare(lib: Any) -> Any:
-    """The functions that are used, with their types."""
+    """Declare the types of the functions that are used."""
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     lib.rd_kafka_conf_new.restype = pointer
     lib.rd_kafka_conf_set.argtypes = [pointer, text, text, text, ctypes.c_size_t]
@@ -79,18 +79,18 @@ class MockCluster:
         self.bootstrap: str = lib.rd_kafka_mock_cluster_bootstraps(handle).decode()
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """A topic with one replica."""
+        """Create a topic with one replica."""
         self._check(
             self._lib.rd_kafka_mock_topic_create(self._handle, topic.encode(), partitions, 1)
         )
 
     def fail_next(self, api_key: int, *codes: int) -> None:
-        """The next requests of a kind are answered with these errors, and not carried out."""
+        """Answer the next requests of a kind with these errors, without executing them."""
         array = (ctypes.c_int * len(codes))(*codes)
         self._lib.rd_kafka_mock_push_request_errors_array(self._handle, api_key, len(codes), array)
 
     def down(self, broker: int) -> None:
-        """Close its connections and accept none."""
+        """Close the broker's connections and accept none."""
         self._check(self._lib.rd_kafka_mock_broker_set_down(self._handle, broker))
 
     def up(self, broker: int) -> None:
@@ -105,17 +105,17 @@ class MockCluster:
         )
 
     def coordinate(self, group: str, broker: int) -> None:
-        """Make a broker the coordinator of a group; the group itself is known to all of them."""
+        """Make a broker the coordinator of a group; all brokers know the group itself."""
         self._check(
             self._lib.rd_kafka_mock_coordinator_set(self._handle, b"group", group.encode(), broker)
         )
 
     def rebalance_delay(self, delay_ms: int) -> None:
-        """How long a group that begins waits for more members; 3 s if nothing is said."""
+        """Set how long a new group waits for more members; the default is 3 s."""
         self._lib.rd_kafka_mock_group_initial_rebalance_delay_ms(self._handle, delay_ms)
 
     def versions(self, api_key: int, lowest: int, highest: int) -> None:
-        """What versions of an API the brokers know."""
+        """Set the versions of an API that the brokers support."""
         self._check(self._lib.rd_kafka_mock_set_apiversion(self._handle, api_key, lowest, highest))
 
     def _check(self, code: int) -> None:
@@ -125,7 +125,7 @@ class MockCluster:
 
 @contextmanager
 def mock_cluster(lib: Any, brokers: int = 1) -> Iterator[MockCluster]:
-    """Runs until the block is left."""
+    """Run a cluster until the block is left."""
     reason = ctypes.create_string_buffer(ERROR_BYTES)
     settings = lib.rd_kafka_conf_new()
     lib.rd_kafka_conf_set(settings, b"log_level", b"0", reason, ERROR_BYTES)

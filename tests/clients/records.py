@@ -1,4 +1,4 @@
-"""The records that every client sends and must get back unchanged."""
+"""Records that every client sends and must read back unchanged."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ RECORDS = [
     Sent(b"null header", b"x", [("none", None)], T0 + 5),
     Sent(b"\x00\xff", bytes(range(256)), [("\u00fc", b"\xff")], T0 + 6),
 ]
-"""Null and empty keys and values, repeated, empty and null headers, bytes that are no text."""
+"""Null and empty keys and values, repeated, empty and null headers, bytes that are not text."""
 
 MEBIBYTE = bytes(range(256)) * 4096

@@ -1,4 +1,4 @@
-"""Where clients are told to connect to: it must be where they can."""
+"""Clients can connect to the addresses that a broker advertises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an administrator sees of a group with members, and what it refuses while there are some."""
+"""Admin operations on groups with members: descriptions, lag, and refused changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTITIONS = 2
 
 @pytest.fixture
 def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
-    """With records in all partitions."""
+    """A topic with records in all partitions."""
     name = new_topic(PARTITIONS)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(COUNT * PARTITIONS):
@@ -32,7 +32,7 @@ def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
 
 @pytest.fixture
 def member(broker: Broker, topic: str) -> Iterator[Consumer[bytes, bytes]]:
-    """The only one of the group `topic`; it has read everything and committed of partition 0."""
+    """The only member of group `topic`: it read everything and committed partition 0."""
     with Consumer(
         topic,
         brokers=broker.bootstrap,
@@ -56,7 +56,7 @@ def admin(broker: Broker) -> Iterator[Admin]:
 
 @pytest.fixture
 def new_topic(admin: Admin, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """`new_topic(partitions)`: named after the test."""
+    """Return `new_topic(partitions)`, which creates a topic named after the test."""
 
     def make(partitions: int) -> str:
         name: str = request.node.name
@@ -114,8 +114,6 @@ def test_what_members_go_on_with_is_left_alone(
 def test_members_that_are_not_told_are_not_moved_either(
     admin: Admin, member: Consumer[bytes, bytes], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a group of another protocol (KIP-848): its state tells that there are some."""
-
     def not_classic(described: DescribedGroup) -> None:
         raise GroupNotFound(f"Group {described.group_id} is not a classic group.")
 

@@ -1,6 +1,4 @@
-"""Answers that a real Kafka gives and one would not guess. The interop tests compare all of them;
-these are kept where no Java is.
-"""
+"""Unexpected answers of real Kafka. The interop tests compare all; these need no Java."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ def peer() -> Iterator[Peer]:
 
 
 def produced(peer: Peer, request: Any, version: int = 13) -> list[tuple[ErrorCode, int]]:
-    """(error, base offset) of each answer."""
+    """Return (error, base offset) of each response."""
     response = peer.ask(request, version)
     return [
         (ErrorCode(partition.error_code), partition.base_offset)

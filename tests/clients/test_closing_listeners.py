@@ -1,5 +1,6 @@
-"""Consumers that are closed while a listener of theirs is called, inside of it or elsewhere: the
-close does all it does otherwise, and the call that the listener was called in ends.
+"""Consumers closed while one of their listeners runs, by the listener or another thread.
+
+The close does everything it does otherwise, and the call that ran the listener ends.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def produce(broker: Broker, topic: str, count: int) -> None:
 
 
 def is_left(broker: Broker, group: str) -> bool:
-    """Whether the group has no members any more."""
+    """True if the group has no members."""
     with Admin(brokers=broker.bootstrap) as admin:
         return not admin.group(group).members
 
 
 class Closing:
-    """A listener that closes, and notes what it is told."""
+    """A listener that closes its consumer and records its calls."""
 
     def __init__(self, close: Callable[[Any], object], occasion: str) -> None:
         self.told: list[str] = []
@@ -42,7 +43,7 @@ class Closing:
         self._occasion = occasion
 
     def listener(self) -> dict[str, Callable[[Any, list[TopicPartition]], object]]:
-        """What `subscribe` takes."""
+        """Return the argument for `subscribe`."""
         return {f"on_{name}": self._told(name) for name in ("assign", "revoke", "lost")}
 
     def _told(self, name: str) -> Callable[[Any, list[TopicPartition]], object]:
@@ -76,7 +77,6 @@ def test_when_partitions_are_assigned(
 
 
 def test_when_partitions_are_revoked(broker: Broker, new_topic: NewTopic) -> None:
-    """What was read of them is committed, and nobody is told of them twice."""
     topic = new_topic(1)
     produce(broker, topic, 5)
     closing = Closing(Consumer.close, "revoke")
@@ -155,7 +155,7 @@ def test_that_is_awaited(
 
 
 class Busy:
-    """An application whose listener takes as long as it is let, in a thread of its own."""
+    """An application, on a thread of its own, whose listener runs until it is released."""
 
     def __init__(self, member: Consumer[bytes, bytes], topic: str) -> None:
         self.begun = threading.Event()
@@ -174,7 +174,7 @@ class Busy:
         assert self.let_go.wait(PATIENCE_S)
 
     def _revoked(self, _: Any, partitions: list[TopicPartition]) -> None:
-        """By who closes; the poll has its end meanwhile."""
+        """Wait, if the closing thread still runs; meanwhile the poll ends."""
         self.told.append("revoke")
         assert self.over.wait(PATIENCE_S)
 
@@ -200,7 +200,7 @@ def test_by_another_thread_waits_for_the_listener_no_longer_than_it_has_time(
     busy = Busy(member, topic)
     assert busy.begun.wait(PATIENCE_S)
     member.close(0.1)
-    assert busy.told == ["assign"], "it is still at that"
+    assert busy.told == ["assign"], "the close still waits for it"
     busy.end()
     assert isinstance(busy.error, ClientClosed)
     assert busy.told == ["assign"]
@@ -209,7 +209,6 @@ def test_by_another_thread_waits_for_the_listener_no_longer_than_it_has_time(
 def test_by_another_thread_goes_on_when_the_listener_returns(
     broker: Broker, new_topic: NewTopic
 ) -> None:
-    """At once: it does not wait for the next heartbeat, which there is none of here."""
     topic = new_topic(1)
     member = consumer(
         broker, topic, **{"heartbeat.interval.ms": 1_700_000, "session.timeout.ms": 1_800_000}

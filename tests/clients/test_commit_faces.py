@@ -1,6 +1,4 @@
-"""Commits with notes, commits that nobody waits for, and what consumers tell of themselves: at both
-faces, against our broker.
-"""
+"""Commits with metadata, asynchronous commits and consumer state, in both APIs."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ COUNT = 20
 
 @pytest.fixture
 def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
-    """With records."""
+    """A topic with records."""
     name = new_topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(COUNT):
@@ -42,7 +40,7 @@ def settings(broker: Broker, topic: str) -> dict[str, object]:
 
 
 def check(found: dict[str, float], topic: str) -> None:
-    """What a consumer tells that has read everything, and committed."""
+    """Check the state of a consumer that has read and committed everything."""
     assert found["records-consumed-total"] == COUNT
     assert found["bytes-consumed-total"] > 0
     assert found["fetch-total"] >= 1
@@ -93,7 +91,7 @@ def test_nobody_waits_for_an_asynchronous_commit(broker: Broker, topic: str) -> 
         for _ in range(5):
             assert consumer.poll(LONG_S) is not None
         assert consumer.commit(asynchronous=True) is None
-        # One that is waited for is later than the others, which were sent ahead of it.
+        # The synchronous commit ends after the asynchronous ones, which were sent before it.
         consumer.commit({partition: OffsetAndMetadata(5, "later", 0)})
         assert consumer.metrics()["commit-total"] == 2
         assert consumer.commit({partition: 4}, asynchronous=True) is None

@@ -1,7 +1,6 @@
-"""Clients read a compacted topic while it is written to and compacted, with no delay for its files.
+"""Clients read a compacted topic while it is written and compacted, without a file delete delay.
 
-Whatever each of them meets on its way, it gets records as they were written, in order, and in the
-end the state that all of them make.
+Each client gets records as they were written, in order, and at the end the same last values.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ State = dict[bytes | None, bytes]
 
 @pytest.fixture(autouse=True)
 def leaked_sockets() -> Iterator[None]:
-    """kafka-python leaves its wake-up sockets to the garbage collector: let that happen here."""
+    """Collect kafka-python's wake-up sockets, which it leaves to the garbage collector."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -57,7 +56,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def written() -> list[tuple[bytes, bytes | None]]:
-    """What is written: (key, value) by offset, and a last record that says so."""
+    """Return the (key, value) pairs to write, by offset, and a last record that marks the end."""
     chance = random.Random(5)
     rows: list[tuple[bytes, bytes | None]] = []
     for number in range(RECORDS - 1):
@@ -67,7 +66,7 @@ def written() -> list[tuple[bytes, bytes | None]]:
 
 
 def produce(bootstrap: str, rows: list[tuple[bytes, bytes | None]]) -> None:
-    """In small batches, on the disk before the next ones are made: segments fill one by one."""
+    """Produce in small synced batches, so that segments fill one by one."""
     producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 10})
     for number, (key, value) in enumerate(rows):
         producer.produce(TOPIC, value, key, 0)
@@ -127,7 +126,7 @@ READERS: dict[str, Callable[[str], Iterable[Row]]] = {
 
 
 def state_of(rows: Iterable[tuple[bytes | None, bytes | None]]) -> State:
-    """The last value of every key; a deleted key is not there."""
+    """Return the last value of every key, without deleted keys."""
     state: State = {}
     for key, value in rows:
         state.pop(key, None)

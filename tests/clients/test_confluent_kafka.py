@@ -1,5 +1,6 @@
-"""What confluent-kafka (librdkafka) can do beyond what every library can: acknowledgements of every
-kind, records deleted, configurations, offsets by time.
+"""Features of confluent-kafka (librdkafka) beyond those of every library.
+
+Acknowledgements of every kind, deleted records, configurations, offsets by time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NewTopicFn = Callable[..., str]
 
 
 def produce(broker: Broker, topic: str, records: list[Sent], **settings: object) -> list[int]:
-    """Send all to partition 0; the offsets the broker reported."""
+    """Produce all to partition 0; return the offsets that the broker reported."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, **settings})
     offsets: list[int] = []
 

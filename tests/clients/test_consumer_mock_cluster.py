@@ -1,7 +1,7 @@
-"""Our consumer meets librdkafka's mock cluster, told to fail: each record comes once, in order.
+"""Our consumer against librdkafka's mock cluster with errors: each record once, in order.
 
-The mock knows ApiVersions up to 2 only, and neither fetch sessions nor topic ids. Here the group is
-asked for offsets only; `test_group_mock_cluster` joins it.
+The mock supports ApiVersions up to 2, and neither fetch sessions nor topic ids. The group is used
+here only for offsets; `test_group_mock_cluster` joins it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ TOPIC = "t"
 FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, OFFSET_FETCH = 1, 2, 3, 10, 9
 COUNT = 50
 HURRY = {"topic.metadata.refresh.fast.interval.ms": 20}
-"""Of the producer that fills the topic: else it may look only a second later who leads it."""
+"""The settings of the producer that fills the topic; by default it may learn of a leader a second
+later.
+"""
 PASSING = [
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -50,7 +52,7 @@ OF_SESSIONS = [
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 ]
 OLD, NEW = 6, 11
-"""Of Fetch: from version 7 on the mock gives an error to the response as a whole."""
+"""The version of Fetch from which on the mock sets the error of the whole response."""
 TOLD = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: TopicAuthorizationError,
     ErrorCode.CORRUPT_MESSAGE: InvalidRecord,
@@ -76,7 +78,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def reading(cluster: MockCluster, **settings: object) -> Consumer[bytes, bytes]:
-    """A consumer that reads a batch at a time, and is in a hurry."""
+    """Return a consumer that reads one batch at a time with short timeouts."""
     given: dict[str, object] = {
         "retry_backoff_ms": 1,
         "reconnect_backoff_ms": 1,
@@ -87,7 +89,7 @@ def reading(cluster: MockCluster, **settings: object) -> Consumer[bytes, bytes]:
 
 
 def all_of(consumer: Consumer[bytes, bytes], first: int = 0) -> list[bytes]:
-    """The records from that one on."""
+    """Return the records from an offset on."""
     records = [next(consumer) for _ in range(first, COUNT)]
     assert [record.offset for record in records] == list(range(first, COUNT))
     return [bytes(record.value or b"") for record in records]

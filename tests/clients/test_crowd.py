@@ -1,7 +1,6 @@
-"""Many of one kind: idle connections that wait for records, topics, partitions.
+"""Many idle connections that wait for records, many topics, many partitions.
 
-The broker is a process of its own here, so that what it holds can be counted: descriptors and
-memory (Pss), as the system sees them.
+The broker is a separate process, so that its descriptors and memory (Pss) can be measured.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 CROWD = 2_000
 PARTITIONS = 10_000
 WRITTEN = 500
-"""Of these each has three files open while it is written to: more than there are descriptors."""
+"""Each has three open files while it is written: more than there are descriptors."""
 FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 1024; exec "$@"', "sh", *ODRADEK)
 KIB = 1024
 
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """As many as the system lets this process have, and its children inherit."""
+    """Raise the limit of descriptors of this process and its children as far as possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < CROWD + 500:
         pytest.skip(f"{CROWD} connections need as many descriptors; the hard limit is {hard}")
@@ -71,7 +70,7 @@ def test_2000_idle_long_polls_cost_little_and_are_woken_one_by_one(
             assert wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse).brokers
             each = (pss_bytes(pid) - before) / CROWD
             assert produce(wire, "awaited") == 0
-            assert not readable(crowd), "nobody waits for that topic"
+            assert not readable(crowd), "no fetch waits for that topic"
             for member in crowd[::2]:
                 member.socket.close()
             assert until(lambda: descriptors(pid) == files + CROWD // 2)
@@ -89,7 +88,7 @@ def test_2000_idle_long_polls_cost_little_and_are_woken_one_by_one(
 
 
 def readable(wires: list[Wire]) -> list[Wire]:
-    """Those that something has arrived for by now."""
+    """Return the connections that have received something."""
     with selectors.DefaultSelector() as selector:
         for wire in wires:
             selector.register(wire.socket, selectors.EVENT_READ, wire)
@@ -100,7 +99,6 @@ def readable(wires: list[Wire]) -> list[Wire]:
 def test_more_partitions_than_descriptors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are made, written, read, and there again after a stop and after a kill."""
     arguments = ("--port", "0", "--data-dir", str(tmp_path))
     per_topic = PARTITIONS // 4
     topics = [(f"topic-{number}", per_topic) for number in range(4)]

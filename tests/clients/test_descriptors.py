@@ -1,4 +1,4 @@
-"""More partitions than descriptors: the thread that runs the broker closes cold files."""
+"""With more partitions than descriptors, the broker closes files that are not in use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from odradek.testing import Broker
 PARTITIONS = 60
 MAX_OPEN = 16
 WORKERS = 8
-"""Files that flushes may have pinned on top."""
+"""Additional files that flushes may have pinned."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What every client library must be able to do with this broker, told once for all of them."""
+"""Features that every client library must be able to use with this broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clients.records import CODECS, MEBIBYTE, RECORDS, T0, Sent
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(300)
-"""A machine that has much else to do may take long over each of many steps."""
+"""On a busy machine each of many steps may take long."""
 
 NewTopic = Callable[..., str]
 
@@ -26,7 +26,7 @@ NewTopic = Callable[..., str]
 @pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
 def library(request: pytest.FixtureRequest) -> Iterator[Library]:
     yield request.param
-    # kafka-python leaves its wake-up sockets to the garbage collector: let that happen here.
+    # kafka-python leaves its wake-up sockets to the garbage collector: collect them here.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
@@ -66,7 +66,6 @@ def test_an_idempotent_producer_gets_consecutive_offsets(
 
 
 def test_a_record_of_a_mebibyte(broker: Broker, new_topic: NewTopic, library: Library) -> None:
-    """It is more than the consumer asks for at a time, and comes all the same."""
     topic = new_topic(max_message_bytes="2000000")
     rows = [(0, Sent(b"large", MEBIBYTE, [], T0)), *numbered(range(1))]
     with library.producer(broker.bootstrap) as producer:
@@ -90,7 +89,6 @@ def test_a_hundred_partitions(broker: Broker, new_topic: NewTopic, library: Libr
 def test_a_long_poll_is_answered_by_the_append_it_waits_for(
     broker: Broker, new_topic: NewTopic, library: Library
 ) -> None:
-    """It would wait for longer than the test does."""
     topic = new_topic()
     purgatory = broker.node.replicas.fetch_purgatory
     waited: list[bool] = []
@@ -124,7 +122,6 @@ def test_topics_are_made_described_grown_and_deleted(broker: Broker, library: Li
 def test_a_broker_that_was_killed_goes_on_where_it_was(
     tmp_path: Path, library: Library, idempotent: bool
 ) -> None:
-    """kill -9 and a new start: the producer and the consumer of before go on."""
     rows, topic, port = numbered(range(1200), 3), "outlives", "0"
     parts = rows[:400], rows[400:800], rows[800:]
     with ExitStack() as clients:

@@ -1,6 +1,6 @@
-"""A broker that is out of descriptors, out of disk, on a failing disk, or among hostile clients.
+"""A broker without descriptors, with a full or failing disk, or among hostile clients.
 
-What must not fail does not: the other partitions, the other clients, and the word that was given.
+Other partitions and other clients are served, and acknowledged records are kept.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def answers(wire: Wire) -> bool:
 
 
 def end_offset(wire: Wire, topic: str) -> tuple[int, int]:
-    """(error code, high watermark) of partition 0."""
+    """Return (error code, high watermark) of partition 0."""
     partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(
         replica_id=-1,
@@ -75,7 +75,7 @@ def end_offset(wire: Wire, topic: str) -> tuple[int, int]:
 
 
 def fetched(wire: Wire, topic: str, max_bytes: int = MIB, offset: int = 0) -> tuple[int, int]:
-    """(error code, bytes of records) from partition 0."""
+    """Return (error code, bytes of records) of partition 0."""
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=0,
@@ -91,7 +91,6 @@ def fetched(wire: Wire, topic: str, max_bytes: int = MIB, offset: int = 0) -> tu
 
 
 def test_out_of_descriptors_it_serves_whom_it_has_and_recovers(tmp_path: Path) -> None:
-    """New connections are turned away without a spin; logs that are cold can still be opened."""
     few = ("sh", "-c", 'ulimit -n 96; exec "$@"', "sh", *ODRADEK)
     with Up("--port", "0", "--data-dir", str(tmp_path), command=few) as up:
         pid = up.process.pid
@@ -130,7 +129,9 @@ def delete(wire: Wire, topic: str) -> int:
 
 @pytest.fixture
 def small_volume(tmp_path: Path) -> tuple[str, ...]:
-    """A command that runs a broker with 16 MiB for `tmp_path`, seen by that process alone."""
+    """Return a command that runs a broker with a volume of 16 MiB at `tmp_path`, visible to it
+    alone.
+    """
     command = (
         *("unshare", "--mount", "sh", "-c"),
         f'mount -t tmpfs -o size=16m none "{tmp_path}" && exec "$@"',
@@ -178,7 +179,7 @@ def disk() -> FailingDisk:
 
 @pytest.fixture
 def broker(tmp_path: Path, disk: FailingDisk) -> Iterator[Broker]:
-    """With the topics `one` and `two`, a record in each."""
+    """A broker with topics `one` and `two`, one record in each."""
     settings = {"stalled.connection.timeout.ms": 300, "first.request.timeout.ms": 300}
     with Broker(data_dir=tmp_path, disk=disk, settings=settings) as running:
         with Wire(running.bootstrap) as wire:
@@ -213,7 +214,6 @@ def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(
 def test_an_append_for_which_there_is_no_room_is_the_only_one_refused(
     broker: Broker, disk: FailingDisk, error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each time it is asked for; the log says it once."""
     with Wire(broker.bootstrap) as wire:
         disk.append_error, disk.only = error, topic_directory(broker, "one")
         assert {produce(wire, "one") for _ in range(20)} == {STORAGE_ERROR}
@@ -227,7 +227,6 @@ def test_an_append_for_which_there_is_no_room_is_the_only_one_refused(
 def test_a_partition_that_cannot_be_read_is_never_taken_for_one_that_ends(
     broker: Broker, disk: FailingDisk
 ) -> None:
-    """Its fetches fail, or lose their connection; the others are read."""
     with Wire(broker.bootstrap) as wire:
         disk.read_error, disk.only = errno.EIO, topic_directory(broker, "one")
         for ask in (fetch_all("one"), by_timestamp("one")):
@@ -253,7 +252,7 @@ def topic_directory(broker: Broker, topic: str) -> str:
     return broker.node.replicas.by_name[TopicPartition(topic, 0)].log.directory
 
 
-# Clients that take what they can get, and give nothing.
+# Hostile clients.
 
 
 def test_who_asks_for_50_mb_and_never_reads_is_closed_and_nothing_stays_pinned(
@@ -324,7 +323,7 @@ def test_connections_above_the_limit_are_closed_at_once(setting: str) -> None:
         assert broker.bugs == 0
 
 
-# What clients call themselves.
+# Client names in the log.
 
 
 HOSTILE = "a\nCRITICAL forged: all is lost\r\x1b[31m\x00\u2028"

@@ -1,13 +1,13 @@
-"""Our consumer as a member of a group of librdkafka's mock cluster, which is told to fail.
+"""Our consumer in a group of librdkafka's mock cluster with errors.
 
-Whatever a group request is answered, the consumer ends up with its partition, has read all there is
-without a gap, and commits; or the application is told what it has to know, and may go on.
+Whatever the response to a group request, the consumer ends up with its partition, has read all
+records without a gap, and commits; or the application gets an error and can go on.
 
-The mock speaks group requests up to those versions only that `cluster` allows it. Its errors to
-FindCoordinator, JoinGroup and SyncGroup cannot be read (there are nulls where Kafka has none), so
-what is met there is a coordinator that talks nonsense; what each of these errors means is held by
-the unit tests of the coordinator's errors. A member that comes back is kept waiting for a second
-less than its session, so sessions are short here.
+The mock supports group requests only up to the versions that `cluster` sets. Its error responses to
+FindCoordinator, JoinGroup and SyncGroup cannot be decoded (they have nulls where Kafka has none),
+so those tests are about a coordinator that sends invalid responses; the unit tests of the
+coordinator's errors cover the meaning of each error. A member that rejoins waits up to a second
+less than its session timeout, so session timeouts are short here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 SESSION_MS = 1_300
 HURRY = {"topic.metadata.refresh.fast.interval.ms": 20}
-"""Of the producer that fills the topic: else it may look only a second later who leads it."""
+"""The settings of the producer that fills the topic; by default it may learn of a leader a second
+later.
+"""
 MOVING = [
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -69,7 +71,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def member(cluster: MockCluster) -> Consumer[bytes, bytes]:
-    """A member of the group that is in a hurry."""
+    """Return a member of the group with short timeouts."""
     return Consumer(
         TOPIC,
         brokers=cluster.bootstrap,
@@ -84,7 +86,7 @@ def member(cluster: MockCluster) -> Consumer[bytes, bytes]:
 
 
 class Application:
-    """Reads, and knows how far it came; it may read something again, and may not miss anything."""
+    """Reads and checks that no record is skipped; records may repeat."""
 
     def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
         self.consumer = consumer
@@ -92,10 +94,10 @@ class Application:
         self.deadline = monotonic() + LONG_S
 
     def poll(self) -> None:
-        assert monotonic() < self.deadline, "the consumer does not come to rest"
+        assert monotonic() < self.deadline, "the consumer does not catch up"
         record = self.consumer.poll(0.05)
         if record is not None:
-            assert record.offset <= self.reached, "something was passed over"
+            assert record.offset <= self.reached, "a record was skipped"
             assert record.value == b"%d" % record.offset
             self.reached = max(self.reached, record.offset + 1)
 
@@ -108,7 +110,7 @@ class Application:
             self.poll()
 
     def commit_until_refused(self, kind: type[KafkaError]) -> None:
-        """Until a commit raises that; what a rebalance raises in between does not count."""
+        """Commit until the given error is raised; errors of rebalances in between do not count."""
         while True:
             self.poll()
             try:
@@ -118,7 +120,7 @@ class Application:
                     raise
 
     def commit_everything(self) -> None:
-        """Until it is all committed; between two generations that may take another poll."""
+        """Commit until everything is committed, which a rebalance may delay by a poll."""
         while True:
             self.poll()
             try:
@@ -130,14 +132,14 @@ class Application:
                 return
 
     def until_it_rejoined(self) -> None:
-        """Until it was told of a loss or revocation, and of an assignment after that."""
+        """Poll until the listener was told of a loss or revocation, and then of an assignment."""
         before = len(CALLS)
         while CALLS[before:][-1:] != ["assigned"] or len(CALLS) < before + 2:
             self.poll()
 
 
 CALLS: list[str] = []
-"""Of the listener of the test that runs."""
+"""The calls of the current test's listener."""
 
 
 def listen(consumer: Consumer[bytes, bytes]) -> None:

@@ -1,6 +1,4 @@
-"""Our consumers in groups at our broker: partitions change hands as members come, go, and stay
-away, and nothing is lost or repeated.
-"""
+"""Our consumers in groups at our broker: rebalances lose and repeat no record."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ from odradek.testing.broker import Broker
 pytestmark = pytest.mark.timeout(300)
 
 STREAM_MAX = 120_000
-"""Records of a stream: enough to be under way at any rebalance, however slow the machine is."""
+"""Records of a stream: enough to last over every rebalance on a slow machine."""
 
 
 class Stream(threading.Thread):
-    """Records in all partitions, without a pause, until it is told to end."""
+    """Writes records to all partitions continuously until it is stopped."""
 
     def __init__(self, broker: Broker, topic: str, partitions: int) -> None:
         super().__init__(daemon=True)
@@ -39,7 +37,7 @@ class Stream(threading.Thread):
                     producer.flush(PATIENCE_S)
 
     def end(self) -> int:
-        """How many records there are."""
+        """Stop, and return the number of records."""
         self.ending.set()
         self.join(PATIENCE_S)
         return self.sent
@@ -49,8 +47,6 @@ class Stream(threading.Thread):
 def test_members_hand_over_without_losing_or_repeating_a_record(
     broker: Broker, new_topic: NewTopic, strategy: str
 ) -> None:
-    """What was handed out is committed before a partition is given up, and nothing more comes of
-    it after that; so the next owner goes on exactly there."""
     topic, partitions = new_topic(6), 6
     settings = {"partition.assignment.strategy": strategy, "auto.commit.interval.ms": 60_000}
     stream = Stream(broker, topic, partitions)
@@ -71,7 +67,6 @@ def test_members_hand_over_without_losing_or_repeating_a_record(
 
 
 def test_leaving_is_heard_at_once(broker: Broker, new_topic: NewTopic) -> None:
-    """Unsubscribing and closing leave the group: nobody waits for a session to run out."""
     topic = new_topic(2)
     stays = Reader(consumer(broker, topic, **{"session.timeout.ms": 120_000}), topic)
     with consumer(broker, topic, **{"session.timeout.ms": 120_000}) as goes:

@@ -1,4 +1,4 @@
-"""A whole broker, with its threads and sockets, while nothing happens to it."""
+"""A whole broker, with threads and sockets, without work."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from odradek.testing.broker import Broker
 
 WAIT_MS = 3000
 EVENTS = 14
-"""The request, its deadline as it moves down the wheels, its answer, what was begun before: mostly
-six in all.
+"""Allowed wake-ups: the request, its deadline moving down the wheels, its response, and work begun
+before. Mostly there are six.
 """
 
 
 def test_while_a_fetch_waits_the_reactor_sleeps(tmp_path: Path) -> None:
-    """A tick of any length that does harm would be seen: a fetch waits for three seconds."""
     with Broker(data_dir=tmp_path) as broker, Wire(broker.bootstrap, timeout=60) as wire:
         reactor = broker.node.env.network
         assert isinstance(reactor, Reactor)

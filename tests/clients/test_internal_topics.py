@@ -1,5 +1,6 @@
-"""`exclude.internal.topics`: whether a pattern that matches Kafka's own topics means them too, for
-a member of a group and for who reads alone.
+"""`exclude.internal.topics`: patterns match internal topics only if it is false.
+
+For a member of a group and for a consumer without one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def test_a_pattern(
     broker: Broker, new_topic: NewTopic, alone: bool, settings: dict[str, Any], internal: bool
 ) -> None:
     topic = new_topic(1)
-    with consumer(broker, topic) as other:  # Offsets are kept somewhere, from the first on.
+    with consumer(broker, topic) as other:  # The first commit creates the topic of offsets.
         other.commit({TopicPartition(topic, 0): 0})
     reader = (
         Consumer(brokers=broker.bootstrap, **settings)
@@ -40,7 +41,7 @@ def test_a_pattern(
         else consumer(broker, f"{topic}-of-patterns", **settings)
     )
     with reader:
-        # Others' topics are here as well, and come and go.
+        # Topics of other tests exist as well.
         reader.subscribe(re.compile(f"{topic}|{OFFSETS}"))
 
         def topics() -> set[str]:

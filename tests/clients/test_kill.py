@@ -1,4 +1,4 @@
-"""kill -9 under load, twenty times: every acknowledged record is there, in order, once."""
+"""After twenty kills (kill -9) under load every acknowledged record is there, in order, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 while groups commit: no acknowledged offset goes back, compacted as their topic is."""
+"""Under kill -9 no acknowledged commit is lost, while the topic of the offsets is compacted."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SMALL = {"internal.segment.bytes": "4000", "min.cleanable.dirty.ratio": "0.1"}
 
 
 class Committer:
-    """One group that commits 1, 2, 3, ... on a thread of its own, until `stop`.
+    """A group that commits 1, 2, 3, ... on a thread of its own, until `stop`.
 
-    A commit that is not answered in time may have been kept or not; the next one is larger anyway.
+    A commit without a response in time may have been stored or not; the next one is larger anyway.
     """
 
     def __init__(self, bootstrap: str, group: str) -> None:
@@ -51,7 +51,7 @@ class Committer:
                 "log_level": 0,
             }
         )
-        self._consumer.assign([])  # so that there is something to poll for answers
+        self._consumer.assign([])  # Lets the client handle responses.
         self._thread = threading.Thread(target=self._run, name=f"commits-{group}", daemon=True)
         self._thread.start()
 
@@ -78,7 +78,7 @@ class Committer:
             assert self._acked.wait_for(lambda: self.acks >= wanted, ACK_TIMEOUT_S), self.sent
 
     def committed(self) -> int:
-        """What the broker says, after `stop`."""
+        """Return the committed offset from the broker, after `stop`."""
         (found,) = self._consumer.committed([TopicPartition(TOPIC, 0)], timeout=ACK_TIMEOUT_S)
         return int(found.offset)
 
@@ -88,12 +88,14 @@ class Committer:
 
 
 def prepare(bootstrap: str) -> None:
-    """The topic, and small segments for the topic of the groups, so that it is compacted often."""
+    """Create the topic, and set small segments for the topic of offsets so that it is compacted
+    often.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
         created.result(20)
     found = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
-    found.committed([TopicPartition(TOPIC, 0)], timeout=ACK_TIMEOUT_S)  # makes the topic
+    found.committed([TopicPartition(TOPIC, 0)], timeout=ACK_TIMEOUT_S)  # Creates the topic.
     found.close()
     changes = [
         (ResourceType.TOPIC, "__consumer_offsets", SMALL),
@@ -141,6 +143,6 @@ def test_no_acknowledged_commit_is_lost_in_five_kills(tmp_path: Path) -> None:
 
 
 def compacted_up_to(data_dir: Path) -> int:
-    """The highest offset below which any log is compacted."""
+    """Return the highest offset below which any log is compacted."""
     lines = (data_dir / "cleaner-offset-checkpoint").read_text().splitlines()[2:]
     return max(int(line.split()[2]) for line in lines)

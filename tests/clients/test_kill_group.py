@@ -1,4 +1,4 @@
-"""A broker that is killed under a stable group: its members go on, and none has to join again."""
+"""After a broker is killed, the members of a stable group go on without rejoining."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 GROUP = "flights"
 SESSION_MS = 1_800_000
-"""Longer than any machine takes over this test."""
+"""Longer than this test takes on any machine."""
 JOIN, SYNC, HEARTBEAT = 9, 5, 4
 
 

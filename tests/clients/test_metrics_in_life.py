@@ -1,4 +1,4 @@
-"""What there is to watch: while a client lives, at both faces, and neither before nor after."""
+"""Clients register their metrics while they live, and neither before nor after, in both APIs."""
 
 from __future__ import annotations
 

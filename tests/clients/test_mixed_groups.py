@@ -1,4 +1,4 @@
-"""One group of members that different libraries made, at our broker."""
+"""Groups whose members use different libraries, at our broker."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clients.group_members import Members
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.timeout(400)
-"""A machine that has much else to do may take long over each of many steps."""
+"""On a busy machine each of many steps may take long."""
 
 PARTITIONS = 8
 NewTopic = Callable[..., str]
 
 
 def produce(broker: Broker, topic: str, label: str, count: int = 200) -> list[str]:
-    """Records in all partitions; their values."""
+    """Produce records to all partitions; return their values."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
     values = [f"{label}-{number}" for number in range(count)]
     for number, value in enumerate(values):
@@ -42,7 +42,6 @@ def produce(broker: Broker, topic: str, label: str, count: int = 200) -> list[st
 def test_libraries_share_a_topic(
     broker: Broker, new_topic: NewTopic, strategy: str, libraries: list[str]
 ) -> None:
-    """They come one after the other, read everything, and the first one leaves."""
     topic = new_topic(PARTITIONS)
     with Members(broker.bootstrap, topic, topic, strategy) as group:
         members = []
@@ -56,7 +55,6 @@ def test_libraries_share_a_topic(
 
 
 def test_members_die_sleep_and_come_back(broker: Broker, new_topic: NewTopic) -> None:
-    """kill -9, a pause beyond the session, a clean end and a new start: nothing is left unread."""
     topic = new_topic(PARTITIONS)
     with Members(broker.bootstrap, topic, topic, "range") as group:
         ours, theirs = group.start("odradek"), group.start("confluent-kafka")

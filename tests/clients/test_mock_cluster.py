@@ -1,4 +1,4 @@
-"""Our clients' core meets librdkafka's mock cluster, which knows ApiVersions up to 2 only."""
+"""Our clients' core against librdkafka's mock cluster, which supports ApiVersions up to 2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONG_S = 60.0
 
 @pytest.fixture
 def bootstrap() -> Iterator[str]:
-    """Two mock brokers; they live as long as the client that made them."""
+    """Two mock brokers, which live as long as the client that started them."""
     owner = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 2})
     brokers = owner.list_topics(timeout=LONG_S).brokers
     yield ",".join(f"{each.host}:{each.port}" for each in brokers.values())
@@ -49,7 +49,7 @@ def test_it_agrees_on_versions_learns_and_produces(bootstrap: str, thread: Engin
     topic = thread.wait(lambda: engine.wait_for_topic("mocked"), LONG_S)
     image = thread.wait(lambda: spawn(engine.cluster_image()), LONG_S)
     assert len(image.nodes) == 2
-    assert engine.client.api_versions_version <= 2, "the mock knows no newer one"
+    assert engine.client.api_versions_version <= 2, "the mock supports no newer one"
     builder = RecordBatchBuilder(0)
     builder.append(b"key", b"value", (), 1_700_000_000_000)
     leader = topic.partitions[0].leader

@@ -1,4 +1,4 @@
-"""Every setting that librdkafka has is known by name, and with its default asks for nothing."""
+"""Every setting of librdkafka is known by name, and its default value is accepted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LIBRARY = library()
 pytestmark = pytest.mark.skipif(LIBRARY is None, reason="confluent-kafka without its own library")
 
 FUNCTIONS = frozenset({"log_cb", "open_cb", "socket_cb"})
-"""Whose default is a function of librdkafka's: who names them wants another one."""
+"""Settings whose default is a function of librdkafka; a value is always another one."""
 
 
 def settings_of(lib: Any, kind: str) -> dict[str, str]:
-    """Names and defaults, as librdkafka lists them itself."""
+    """Return names and defaults, as librdkafka lists them."""
     pointer, strings = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
     make = getattr(lib, f"rd_kafka_{kind}_new")
     dump = getattr(lib, f"rd_kafka_{kind}_dump")
@@ -43,7 +43,7 @@ def test_all_of_librdkafka(config: type[ClientSettings]) -> None:
 
 
 def refusal(config: type[ClientSettings], name: str, value: str) -> str | None:
-    """Why a setting is refused, if it is."""
+    """Return the error for a setting, None if it is accepted."""
     try:
         config.resolve(name, value)
     except ConfigError as error:

@@ -1,5 +1,6 @@
-"""Names of topics and groups that are not text: whoever gives one is told so by the call that did,
-in both faces, and the client goes on.
+"""Names of topics and groups that are not text: the call raises, and the client goes on.
+
+In both APIs.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from odradek import Admin, Consumer, NewTopic, Producer, aio
 from odradek.testing.broker import Broker
 
 NAMES = (b"orders", 5, None)
-"""What people give in the place of text."""
+"""Values given in the place of text."""
 
 Call = Callable[[Any, Any], Any]
-"""Of a client, with a name."""
+"""A call of a client with a name."""
 
 PRODUCING: dict[str, Call] = {
     "topic": lambda p, name: p.send(name, b"v"),

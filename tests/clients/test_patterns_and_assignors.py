@@ -1,4 +1,4 @@
-"""Our consumers in groups at our broker: topics by a pattern, and assignors of the user's own."""
+"""Our consumers in groups at our broker: subscriptions by pattern, and custom assignors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ def test_a_pattern_means_topics_that_come_later_too(broker: Broker, new_topic: N
 def test_a_pattern_is_assigned_as_soon_as_its_topics_are_known(
     broker: Broker, new_topic: NewTopic
 ) -> None:
-    """Long before metadata.max.age.ms."""
     topic = new_topic(2)
     with consumer(broker, topic) as member:
         member.subscribe(re.compile(f"{topic}|no-such-topic"))
@@ -51,7 +50,7 @@ def test_a_pattern_is_assigned_as_soon_as_its_topics_are_known(
 
 
 class EverythingToTheLast(PartitionAssignor):
-    """An assignor of the user's own, which tells its leader something about each member."""
+    """A custom assignor with user data of each member for its leader."""
 
     name = "everything-to-the-last"
 

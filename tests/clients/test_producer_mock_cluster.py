@@ -1,9 +1,8 @@
-"""Our producer meets librdkafka's mock cluster, told to fail: it loses, repeats and reorders
-nothing, and calls back once.
+"""Our producer against librdkafka's mock cluster with errors.
 
-The mock knows ApiVersions up to 2 only. It does not look at sequence numbers, as brokers do: what
-it is sent it writes. So where order is at stake there is one request in flight; the rest is
-`test_exactly_once`.
+It loses, repeats and reorders no record, and calls each callback once. The mock supports
+ApiVersions up to 2. It does not check sequence numbers, as brokers do: it writes every request. So
+tests of the order use one request in flight; `test_exactly_once` has the rest.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def cluster() -> Iterator[MockCluster]:
 
 
 class Sending:
-    """A producer, and what its callbacks were told, by value."""
+    """A producer, and the results of its callbacks by value."""
 
     def __init__(self, cluster: MockCluster, **settings: object) -> None:
         given = {"linger_ms": 0, "retry_backoff_ms": 1, "reconnect_backoff_ms": 1, **settings}
@@ -61,13 +60,13 @@ class Sending:
         return self.producer.send(TOPIC, value, on_delivery=lambda error, _: told.append(error))
 
     def written(self) -> list[bytes]:
-        """Those whose callback says so; every callback came, and came once."""
+        """Return the values that were delivered; every callback came exactly once."""
         assert all(len(told) == 1 for told in self.told.values())
         return [value for value, (error,) in self.told.items() if error is None]
 
 
 def values_in(cluster: MockCluster, count: int) -> list[bytes]:
-    """What the topic holds, by another client; `count` is what there should be."""
+    """Return the values in the topic, read by another client; `count` is the expected number."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": "reading"}
     )

@@ -1,4 +1,4 @@
-"""What the README shows is run as it stands, against a broker on another port."""
+"""The examples of the README run as printed, against a broker on another port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our consumers in groups at our broker: what listeners are told, may do, and may raise."""
+"""Our consumers in groups at our broker: calls, actions and errors of rebalance listeners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def produce(broker: Broker, topic: str, count: int) -> None:
 
 
 def offsets(member: Consumer[bytes, bytes], count: int) -> list[int]:
-    """Of the next records, one by one."""
+    """Return the offsets of the next records, one by one."""
     records = [member.poll(PATIENCE_S) for _ in range(count)]
     return [record.offset for record in records if record is not None]
 
@@ -52,8 +52,6 @@ def offsets(member: Consumer[bytes, bytes], count: int) -> list[int]:
 def test_the_listener_is_called_as_in_java(
     broker: Broker, new_topic: NewTopic, strategy: str, expected: Calls
 ) -> None:
-    """Eager: everything goes and comes. Cooperative: only what moves, and `assigned` even if that
-    is nothing."""
     topic = new_topic(2)
     settings = {"partition.assignment.strategy": strategy}
     first = Reader(consumer(broker, topic, group_instance_id="a", **settings), topic)
@@ -89,7 +87,6 @@ def test_offsets_are_committed_in_the_listener_and_found_by_the_next_owner(
 
 
 def test_awaited_listeners_commit_before_they_give_up(broker: Broker, new_topic: NewTopic) -> None:
-    """The awaited face calls the same listeners, which may await."""
     topic = new_topic(1)
     produce(broker, topic, 5)
     settings = {
@@ -136,7 +133,7 @@ def test_what_a_listener_raises_the_poll_raises_and_the_consumer_goes_on(
 
 
 class CtrlC(BaseException):
-    """Like a KeyboardInterrupt, which would end the run of the tests as well."""
+    """Stands for KeyboardInterrupt, which would end the test run."""
 
 
 def test_ctrl_c_in_a_listener_reaches_the_user_once_and_the_consumer_goes_on(

@@ -1,4 +1,4 @@
-"""A bounded read as one Arrow table, and decoded columns, from a real broker."""
+"""Bounded reads as one Arrow table, and decoded columns, from a real broker."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_meant(broker: Broker) -> None:
 
 
 class TestDecoding:
-    """What cannot be decoded is not counted as handed out, in either face."""
+    """Records that cannot be decoded do not count as returned, in either API."""
 
     def test_blocking(self, broker: Broker, orders: str) -> None:
         with odradek.Producer(brokers=broker.bootstrap) as producer:

@@ -1,6 +1,7 @@
-"""What the protocol has no room for: half a surrogate pair (a character to Python and none to
-UTF-8), names that are too long, numbers that are too wide. Whoever gives one is told so by the call
-that did, in both faces, and the client goes on.
+"""Values that the protocol cannot carry: the call raises, and the client goes on.
+
+Unpaired surrogates (a character to Python, not encodable in UTF-8), names that are too long,
+numbers that are too wide; in both APIs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HALF_TOLD, LONG_TOLD, WIDE_TOLD = r"half\udc80", "32768", "at most 64 bits"
 ODD, ENDLESS = TopicPartition(HALF, 0), TopicPartition(LONG, 0)
 
 Refused = tuple[Callable[[Any], Any], type[Exception], str]
-"""A call, what it raises, and what that tells of the value."""
+"""A call, its error, and a part of the error's message."""
 
 PRODUCING: dict[str, Refused] = {
     "topic": (lambda p: p.send(HALF, b"v"), InvalidTopic, HALF_TOLD),

@@ -1,4 +1,4 @@
-"""A client that says exactly what it is told to, over a real socket."""
+"""A client that sends given bytes over a real socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Wire:
-    """One connection. `closed_by_peer` waits until the broker hangs up."""
+    """One connection. `closed_by_peer` waits until the broker closes it."""
 
     def __init__(self, bootstrap: str, timeout: float = 10) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -31,17 +31,17 @@ class Wire:
         self.socket.sendall(data)
 
     def try_to_send(self, data: bytes) -> None:
-        """As much as the broker takes before it hangs up."""
+        """Send as much as the broker takes before it closes."""
         with contextlib.suppress(ConnectionError):
             self.socket.sendall(data)
 
     def done_sending(self) -> None:
-        """No more from here: the broker sees the end of the stream, and still may answer."""
+        """Shut down the sending side: the broker sees the end of stream and may still answer."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     def hung_up(self) -> bool:
-        """Whether the broker has closed the connection by now, having said nothing."""
+        """True if the broker has closed the connection without sending anything."""
         self.socket.setblocking(False)
         try:
             return self.socket.recv(1) == b""
@@ -51,7 +51,7 @@ class Wire:
             return True
 
     def drain(self) -> int:
-        """Read until the broker hangs up; how many bytes."""
+        """Read until the broker closes; return the number of bytes."""
         count = 0
         try:
             while data := self.socket.recv(1 << 16):
@@ -61,7 +61,7 @@ class Wire:
         return count
 
     def frame(self) -> bytes | None:
-        """The next whole frame, without its length; None at the end of the stream."""
+        """Return the next frame without its length, None at the end of the stream."""
         head = self._exactly(4)
         return None if head is None else self._exactly(int.from_bytes(head, "big"))
 
@@ -81,7 +81,7 @@ class Wire:
         return self.frame() is None
 
     def ask(self, request: Any, version: int, expect: type[T]) -> T:
-        """Send a request and decode its answer."""
+        """Send a request and decode its response."""
         self.send(request_bytes(request, version))
         return self.answer(request, version, expect)
 

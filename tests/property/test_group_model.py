@@ -149,9 +149,9 @@ class GroupMachine(RuleBasedStateMachine):
         assert group.awaiting_join == sum(each.join is not None for each in members.values())
         assert group.pending_joins.isdisjoint(members)
         assert group.pending_syncs.keys() <= members.keys()
-        spoken = Counter(name for each in members.values() for name in each.spoken)
-        assert +group._spoken == spoken
-        assert not members or len(members) in spoken.values()
+        counts = Counter(name for each in members.values() for name in each.protocol_names)
+        assert +group._protocol_counts == counts
+        assert not members or len(members) in counts.values()
         if group.state is not GroupState.PREPARING_REBALANCE:
             assert group.awaiting_join == 0
             assert bool(members) == (group.state is not GroupState.EMPTY)

@@ -1,4 +1,4 @@
-"""What holds after every bad input: the broker met no bug, serves others, and holds no memory."""
+"""Checks after every bad input: the broker met no bug, serves others, and holds no memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.testing.broker import Broker
 
 FRAME_LIMIT = 16 * MIB
 PEAK_LIMIT = 4 * FRAME_LIMIT
-"""What both sides of one test may take together: a frame at both ends, what it decompresses to."""
+"""Memory that both sides of a test may use: a frame at both ends and its decompressed form."""
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def others_are_served(
     broker: Broker, record_property: Callable[[str, object], None]
 ) -> Iterator[None]:
-    """After each test somebody else asks and gets an answer. How long that took, and the memory, is
-    in the test's report.
+    """After each test another client asks and gets a response.
+
+    The time it took, and the memory, are in the test's report.
     """
     forget_the_peak()
     before = peak_bytes()
@@ -50,7 +51,7 @@ def others_are_served(
 
 @pytest.fixture
 def known(broker: Broker) -> Iterator[Wire]:
-    """A connection that has made its first request, so that large ones are listened to."""
+    """A connection that has sent its first request, so that large ones are accepted."""
     with Wire(broker.bootstrap, 60) as wire:
         wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
         yield wire
@@ -58,7 +59,7 @@ def known(broker: Broker) -> Iterator[Wire]:
 
 @pytest.fixture
 def log_files(broker: Broker) -> Callable[[str], bytes]:
-    """`log_files(topic)` -> the bytes of the log of its partition 0, as they are on disk."""
+    """Return `log_files(topic)`, which returns the bytes of the log of partition 0 on disk."""
 
     def read(topic: str) -> bytes:
         (directory,) = {

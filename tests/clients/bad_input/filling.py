@@ -1,4 +1,4 @@
-"""A request of any API and version with everything in it given once, twice, or not at all."""
+"""Requests of any API and version with every element given once, twice, or not at all."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ APT: dict[str, object] = {
     "client_software_version": "1",
     "transactional_id": None,
 }
-"""Where a 0, or the name of a topic, would be refused before anything else is looked at."""
+"""Fields where a 0, or the name of a topic, would be refused before any other check."""
 
 
 def frame(key: int, version: int, rest: bytes = b"") -> bytes:
-    """A frame with an empty client id and whatever follows: in a flexible version the tagged fields
-    of the header, then the body.
+    """Return a frame with an empty client id and the given rest.
+
+    In a flexible version the rest is the tag section of the header, then the body.
     """
     body = struct.pack(">hhih", key, version, 1, 0) + rest
     return struct.pack(">i", len(body)) + body
 
 
 def request_frame(key: int, version: int, body: bytes) -> bytes:
-    """A frame with the header of the version."""
+    """Return a frame with the header of the version."""
     return frame(key, version, (b"\0" if request_is_flexible(key, version) else b"") + body)
 
 
 class Filling:
-    """Every array has `times` elements, all the same; every text is `text`."""
+    """Makes messages whose arrays have `times` equal elements and whose texts are `text`."""
 
     def __init__(self, version: int, times: int, text: str, topic_id: UUID) -> None:
         self.version = version
@@ -80,7 +81,7 @@ class Filling:
 
 
 class Sized(Tokens):
-    """Notes where the sizes are of what may not be null."""
+    """A writer that records the positions of sizes that may not be null."""
 
     def __init__(self, cls: type[Any], version: int) -> None:
         super().__init__(cls, version)
@@ -96,7 +97,7 @@ class Sized(Tokens):
 
 
 def error_codes(answer: object) -> set[int]:
-    """All that are anywhere in it."""
+    """Return all error codes anywhere in a message."""
     if isinstance(answer, list):
         return {code for element in answer for code in error_codes(element)}
     if not is_dataclass(answer):

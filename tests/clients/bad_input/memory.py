@@ -1,4 +1,4 @@
-"""How much memory this process, which the broker is part of, holds and has held at most."""
+"""Current and peak memory of this process, which contains the broker."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """The most that was resident since `forget_the_peak`."""
+    """Return the peak of resident memory since `forget_the_peak`."""
     return _bytes("VmHWM")
 
 
 def forget_the_peak() -> None:
-    """Count the peak from here; where a system does not let us, it is that of the whole run."""
+    """Reset the peak; on systems that do not allow it, the peak is that of the whole run."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text(FORGET_THE_PEAK)
 

@@ -1,4 +1,4 @@
-"""Every array of every API and version: empty, of one element, of the same one several times."""
+"""Every array of every API and version: empty, with one element, with one element repeated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ REFUSED_TWICE = {
     "AlterConfigs",
     "IncrementalAlterConfigs",
 }
-"""As Kafka does it, but for AlterConfigs, which it leaves without an answer."""
+"""As in Kafka, except for AlterConfigs, to which Kafka sends no response."""
 
 
 def filling(wire: Wire, version: int, times: int) -> Filling:
-    """About a topic that exists, whatever was asked for before."""
+    """Values about an existing topic."""
     create(wire, (TOPIC, 1))
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
     (topic,) = wire.ask(asked, 12, MetadataResponse).topics
@@ -44,7 +44,7 @@ def errors(wire: Wire, row: Api, version: int, times: int) -> set[int]:
 
 @pytest.fixture
 def wire(known: Wire) -> Wire:
-    """Asks a broker that coordinates the group of that name."""
+    """A connection to a broker that coordinates the group of that name."""
 
     def coordinates() -> bool:
         found = known.ask(FindCoordinatorRequest(key=TOPIC), 3, FindCoordinatorResponse)
@@ -56,7 +56,6 @@ def wire(known: Wire) -> Wire:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_arrays_of_no_element_one_and_several_are_answered(wire: Wire, row: Api) -> None:
-    """Of elements that name nothing."""
     for version in range(row.min_version, row.max_version + 1):
         for times in (0, 1, 2, 5):
             request = Filling(version, times, "", ZERO_UUID).message(row.request)
@@ -75,7 +74,6 @@ def test_the_same_element_twice_is_answered_as_once_or_refused(wire: Wire, row: 
 def test_null_where_it_is_forbidden_ends_the_connection(
     broker: Broker, wire: Wire, row: Api
 ) -> None:
-    """In the oldest and the newest version, in place of each array, text or blob."""
     for version in {row.min_version, row.max_version}:
         tokens = Sized(row.request, version)
         tokens.struct(filling(wire, version, 1).message(row.request))
@@ -86,7 +84,7 @@ def test_null_where_it_is_forbidden_ends_the_connection(
 
 
 def with_null(row: Api, version: int, tokens: list[Token], place: int) -> bytes:
-    """The request with the size at `place` that of null, and without what it was the size of."""
+    """Return the request with null in place of the size at `place` and its contents."""
     was = tokens[place]
     null = replace(was, data=sized(-1, was.wide))
     behind = place + 1

@@ -1,4 +1,4 @@
-"""Record batches that no honest producer sends: each is refused, and the log keeps its bytes."""
+"""Record batches that no correct producer sends: each is refused, and the log stays unchanged."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CONTROL = 0x20
 GOOD = good()
 RECORDS = section(GOOD)
 LIE = 2**31 - 1
-"""How long something says it is that is short."""
+"""The stated size of short data."""
 
 
 @dataclass(frozen=True)
 class Bad:
-    """`id`: what is wrong with it."""
+    """An invalid batch; `id` names the fault."""
 
     id: str
     batch: bytes
@@ -40,7 +40,7 @@ class Bad:
 
 
 def framed_badly() -> list[Bad]:
-    """Headers and frames."""
+    """Batches with invalid framing or headers."""
     return [
         Bad("no batch", b""),
         Bad("truncated batch", GOOD[:-3]),
@@ -59,7 +59,7 @@ def framed_badly() -> list[Bad]:
 
 
 def forged() -> list[Bad]:
-    """What clients have no business to say."""
+    """Batches with fields that clients may not set."""
     with_id = changed(GOOD, PRODUCER_ID, "q", 5)
     return [
         Bad("control batch", changed(GOOD, ATTRIBUTES, "h", CONTROL)),
@@ -70,7 +70,7 @@ def forged() -> list[Bad]:
 
 
 def malformed() -> list[Bad]:
-    """Records that are not what they should be, within a sound header."""
+    """Batches with a valid header and invalid records."""
     overlong = b"\xff" * 9 + b"\x01"
     return [
         Bad("records missing", framed(b"", NONE)),
@@ -89,7 +89,7 @@ def malformed() -> list[Bad]:
 
 
 def of_other_codecs() -> list[Bad]:
-    """Records that are compressed in another way than the header says."""
+    """Batches whose records are compressed by another codec than the header's."""
     return [
         Bad(f"{said.name} that is {true.name}", framed(compress(true, RECORDS), said))
         for said in CompressionType
@@ -99,7 +99,7 @@ def of_other_codecs() -> list[Bad]:
 
 
 def lying() -> list[Bad]:
-    """Compressed records that say they are of 2 GiB, or need as much to be read."""
+    """Batches with compressed records that state a size of 2 GiB, or need as much memory."""
     raw_block = compress(SNAPPY, RECORDS)[len(XERIAL_HEADER) + 4 :]
     gzipped = compress(GZIP, RECORDS)
     return [
@@ -117,20 +117,20 @@ def lying() -> list[Bad]:
 
 
 def lz4_frame(content_size: int, block_size: int) -> bytes:
-    """The records in one block that is not compressed."""
+    """Return the records in one uncompressed lz4 block."""
     context = lz4.frame.create_compression_context()
     head = lz4.frame.compress_begin(context, source_size=content_size, block_linked=False)
     return head + (block_size | 1 << 31).to_bytes(4, "little") + RECORDS + bytes(4)
 
 
 def zstd_frame(head: bytes) -> bytes:
-    """The records in one block that is not compressed."""
+    """Return the records in one uncompressed zstd block."""
     block = (len(RECORDS) << 3 | 1).to_bytes(3, "little") + RECORDS
     return b"\x28\xb5\x2f\xfd" + head + block
 
 
 def window(log: int) -> bytes:
-    """The head of a zstd frame with a window of 2^log bytes."""
+    """Return the head of a zstd frame with a window of 2^log bytes."""
     return bytes([0, log - 10 << 3])
 
 
@@ -160,7 +160,6 @@ def test_a_bad_batch_is_refused_and_leaves_the_log_as_it_was(
 def test_bomb_after_bomb_holds_no_memory(
     known: Wire, new_topic: Callable[..., str], codec: CompressionType
 ) -> None:
-    """What the broker must decompress to check is let go of again."""
     topic = new_topic()
     bomb = assemble(compress(codec, bytes(20 * MIB)), 1, attributes=codec)
     honest = build([(None, bytes(900_000), [], 1_700_000_000_000)], codec)
@@ -176,7 +175,6 @@ def test_bomb_after_bomb_holds_no_memory(
 def test_the_largest_window_of_a_zstd_encoder_costs_nothing_until_it_is_filled(
     known: Wire, new_topic: Callable[..., str]
 ) -> None:
-    """Level 22 has one of 128 MiB."""
     before = resident_bytes()
     assert produce(known, new_topic(), 0, framed(zstd_frame(window(27)), ZSTD)) == ErrorCode.NONE
     assert resident_bytes() - before < 16 * MIB

@@ -1,4 +1,4 @@
-"""Requests with more in them than there should be, or with values that mean nothing."""
+"""Requests with additional bytes, too many elements, or meaningless values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from odradek.testing.broker import Broker
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_bytes_behind_a_request_are_passed_over(known: Wire, row: Api) -> None:
-    """As Kafka does it; they may be fields of a later version."""
     for version in {row.min_version, row.max_version}:
         request = Filling(version, 0, "", ZERO_UUID).message(row.request)
         known.send(request_frame(row.key, version, encode_bytes(request, version) + b"\0\1\2"))
@@ -47,12 +46,12 @@ def test_a_request_that_is_cut_short_ends_its_connection(broker: Broker, row: Ap
 
 
 def array(count: int, element: bytes) -> bytes:
-    """In a flexible version."""
+    """Return an array in a flexible version."""
     return uvarint(count + 1) + element * count
 
 
 def tags(count: int, size: int = 0) -> bytes:
-    """A section of tagged fields that nobody knows."""
+    """Return a section of unknown tagged fields."""
     return uvarint(count) + (b"\x64" + uvarint(size) + bytes(size)) * count
 
 
@@ -104,7 +103,6 @@ def test_tagged_fields_that_nobody_knows_are_skipped(known: Wire, rest: bytes) -
 def test_more_elements_than_a_request_may_have_end_the_connection(
     known: Wire, key: int, version: int, rest: bytes
 ) -> None:
-    """Each is there, and would take many times the bytes, and the time, that it took to send."""
     known.send(frame(key, version, rest))
     assert known.closed_by_peer()
 

@@ -1,4 +1,4 @@
-"""Frames that are none, are too large, or hold what cannot be read."""
+"""Frames that are invalid, too large, or contain a request that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Names that are none, or that somebody might take for another: of topics, and of groups.
+"""Invalid and confusable names of topics and groups.
 
-Topics have names of a few characters. The name of a group is anything at all, and that group's own.
+Topic names have few allowed characters. A group name may be any text, and identifies that group
+alone.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ GROUPS = (
     "a\n",
     " ",
     "\u00e9",
-    "e\u0301",  # looks the same
+    "e\u0301",  # Looks the same.
     "__consumer_offsets",
     "x" * 249,
     "x" * 250,
@@ -81,7 +82,6 @@ def test_a_name_that_is_no_topics_name_is_refused(broker: Broker, name: str) -> 
 
 
 def test_a_name_too_long_to_quote_is_refused(broker: Broker) -> None:
-    """A message that quotes it would not fit in a string."""
     asked = CreatableTopic(
         name="x" * 32_767, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
@@ -94,7 +94,6 @@ def test_a_name_too_long_to_quote_is_refused(broker: Broker) -> None:
 def test_metadata_of_10_000_topics_that_do_not_exist(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Asked for with leave to create them: one answer, one line in the log, no topic."""
     names = [MetadataRequestTopic(name=f"none-{number}") for number in range(10_000)]
     with Wire(broker.bootstrap, timeout=60) as wire:
         wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
@@ -130,7 +129,7 @@ def coordinator(wire: Wire, group: str) -> ErrorCode:
 
 
 def commit(wire: Wire, group: str, offset: int) -> int:
-    """The error code of a commit from outside of any membership."""
+    """Commit without membership; return the error code."""
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=group[:100]
     )
@@ -145,7 +144,7 @@ def commit(wire: Wire, group: str, offset: int) -> int:
 
 
 def committed(wire: Wire) -> dict[str, tuple[int, str | None]]:
-    """Of every group the offset and what was noted with it."""
+    """Return the committed offset and metadata of every group."""
     topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
     asked = [OffsetFetchRequestGroup(group_id=group, topics=[topic]) for group in GROUPS]
     answer = wire.ask(OffsetFetchRequest(groups=asked), 8, OffsetFetchResponse)
@@ -154,7 +153,6 @@ def committed(wire: Wire) -> dict[str, tuple[int, str | None]]:
 
 
 def test_every_name_is_a_groups_own(tmp_path: Path) -> None:
-    """Each commits an offset of its own, and has it back, after a restart too."""
     kept = {group: (number, group[:100]) for number, group in enumerate(GROUPS)}
     with Broker(data_dir=tmp_path) as broker, Wire(broker.bootstrap) as wire:
         wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 9, MetadataResponse)
@@ -172,7 +170,6 @@ def test_every_name_is_a_groups_own(tmp_path: Path) -> None:
 
 
 def test_a_group_without_a_name_has_no_members(known: Wire) -> None:
-    """Offsets may be kept for it, as Kafka's oldest consumers did."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     join = JoinGroupRequest(
         group_id="",

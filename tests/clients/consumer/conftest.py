@@ -13,7 +13,9 @@ from odradek.testing.broker import Broker
 
 @pytest.fixture
 def produce(broker: Broker) -> Callable[..., None]:
-    """`produce(topic, *values, partition=0)`: one record for each value, a second apart."""
+    """Return `produce(topic, *values, partition=0)`, which writes one record a value, a second
+    apart.
+    """
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
 
     def send(topic: str, *values: bytes | None, partition: int = 0) -> None:

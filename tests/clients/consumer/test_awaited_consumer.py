@@ -1,4 +1,4 @@
-"""The awaited consumer against our broker."""
+"""The asyncio consumer against our broker."""
 
 from __future__ import annotations
 
@@ -60,8 +60,6 @@ class TestAwaited:
     def test_who_asks_without_waiting_lets_others_have_their_turn(
         self, broker: Broker, call: str
     ) -> None:
-        """The engine among them: else what is asked for would never come."""
-
         async def ask() -> None:
             async with AwaitedConsumer(brokers=broker.bootstrap) as consumer:
                 other = asyncio.create_task(asyncio.sleep(0))
@@ -98,7 +96,7 @@ class TestAwaited:
 
         asyncio.run(read())
         assert found == [*range(1, 1000)]
-        assert cancelled, "some give others a turn"
+        assert cancelled, "some yield to other tasks"
 
     def test_in_a_group_with_callbacks_that_are_awaited(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
@@ -161,7 +159,7 @@ class TestAwaited:
             assert await consumer.poll(LONG_S) is not None
             closing = asyncio.ensure_future(consumer.close())
             await asyncio.sleep(0)
-            assert not closing.done(), "it takes leave of the group"
+            assert not closing.done(), "it leaves the group"
             closing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await closing

@@ -1,4 +1,4 @@
-"""What a user of our consumer may get wrong, and is told."""
+"""Mistakes of users of our consumer, and the errors they get."""
 
 from __future__ import annotations
 
@@ -93,7 +93,6 @@ class TestBadInput:
                 consumer.poll(LONG_S)
 
     def test_times_there_are_not(self, broker: Broker, new_topic: NewTopic) -> None:
-        """Such as what `time.time() * 1000` gives."""
         first = (new_topic(), 0)
         given: list[Any] = [1.5e12, "1h", True, None]
         with Consumer(brokers=broker.bootstrap) as consumer:

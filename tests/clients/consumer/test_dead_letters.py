@@ -1,4 +1,4 @@
-"""`on_decode_error="dlq:topic"`: what cannot be decoded goes to a topic of its own, as it came."""
+"""`on_decode_error="dlq:topic"`: records that cannot be decoded go to a topic, unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def produce(broker: Broker) -> Callable[..., None]:
-    """`produce(topic, *values)`: one record for each, with key, header and a time of its own."""
+    """Return `produce(topic, *values)`, which writes records with key, header and timestamp."""
 
     def send(topic: str, *values: bytes) -> None:
         with Producer(brokers=broker.bootstrap) as producer:
@@ -113,7 +113,7 @@ class TestWhatIsWritten:
 
 
 def read(consumer: Consumer[Any, Any], how: str) -> list[object]:
-    """All that can be decoded."""
+    """Read every record that can be decoded."""
     if how == "one by one":
         return list(consumer)
     if how == "consume":
@@ -124,7 +124,7 @@ def read(consumer: Consumer[Any, Any], how: str) -> list[object]:
     if how == "batches":
         return [record for batch in consumer.batches(max_wait=LONG_S) for record in batch]
     rows = [row for batch in consumer.arrow(decode="json") for row in batch.to_pylist()]
-    assert len(rows) == 1200, "rows stay, without a value"
+    assert len(rows) == 1200, "rows stay, with a null value"
     return [row for row in rows if row["value"] is not None]
 
 
@@ -138,7 +138,7 @@ def test_a_poll_waits_no_longer_than_it_was_told(
         while (found := consumer.poll(0)) is None:
             assert consumer.position((topic, 0)) <= 1
         assert found.offset == 1
-    assert len(all_of(broker, dead)) == 1, "polls that are too short send nothing twice"
+    assert len(all_of(broker, dead)) == 1, "short polls send nothing twice"
 
 
 class TestGroups:
@@ -170,7 +170,7 @@ class TestGroups:
         }
         with Consumer(topic, **settings) as consumer:
             assert [record.offset for record in consumer.consume(10, LONG_S)] == [0], (
-                "what is before"
+                "the records before it"
             )
             for _ in range(2):
                 with pytest.raises(DeadLetterFailed, match=rf"{topic}-0 at offset 1.*{dead}") as no:

@@ -1,5 +1,6 @@
-"""How many records a call is to give at most: what cannot be is refused, in both faces. Fewer than
-one would be there at once, each time, and who iterates would spin.
+"""The number of records a call may return: invalid numbers are refused, in both APIs.
+
+With fewer than one a call would return at once each time, and an iteration would spin.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import odradek.aio
 from odradek.client.blocking.consumer import Consumer
 
 NOWHERE = "127.0.0.1:1"
-"""Nobody is asked."""
+"""No broker is contacted."""
 
 REFUSED: list[tuple[str, dict[str, int], str]] = [
     ("consume", {"num_messages": -1}, "num_messages cannot be -1.*give 0 or more"),
@@ -49,6 +50,5 @@ def test_awaited(name: str, given: dict[str, int], why: str) -> None:
 
 
 def test_none_are_none() -> None:
-    """As with confluent-kafka."""
     with Consumer(brokers=NOWHERE) as consumer:
         assert consumer.consume(0) == []

@@ -1,4 +1,4 @@
-"""What our consumer commits at our broker, and when."""
+"""Which offsets our consumer commits at our broker, and when."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ class TestCommitting:
         assert read(3, fail=False) == [0, 1, 2]
         with pytest.raises(RuntimeError, match="the handler broke"):
             read(3, fail=True)
-        assert read(1, fail=False) == [5], "the record whose handling failed comes again"
+        assert read(1, fail=False) == [5], "the record whose handling failed is read again"

@@ -1,4 +1,4 @@
-"""Our consumer against our broker: what a user reads, record by record and as Arrow data."""
+"""Our consumer against our broker: records one by one, and Arrow data."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ class TestReading:
             consumer.assign({(topic, 0): (0, 100), (topic, 1): (0, 100)})
             records = consumer.consume(150, LONG_S)
             assert len(records) == 150
-            assert len(consumer.consume(150, LONG_S)) == 50, "the rest, without waiting for more"
-            assert consumer.poll(LONG_S) is None, "there will never be more"
+            assert len(consumer.consume(150, LONG_S)) == 50, (
+                "the remaining records, without waiting for more"
+            )
+            assert consumer.poll(LONG_S) is None, "the read has ended"
             assert list(consumer) == []
             for partition in (0, 1):
                 consumer.seek((topic, partition), "start")

@@ -1,4 +1,4 @@
-"""The client libraries of Python, each told in the same few words what to do.
+"""The client libraries of Python behind one common interface.
 
     with library.producer(bootstrap, codec="zstd", idempotent=True) as producer:
         offsets = producer.send(topic, [(partition, record), ...])  # all acknowledged
@@ -7,8 +7,8 @@
     with library.admin(bootstrap) as admin:
         admin.create(topic, partitions)
 
-What a library cannot do is said here too. `LARGE` is what all may send and `SMALL_FETCH` what they
-ask for per partition, so a record may be larger than what is asked for.
+Attributes state what a library cannot do. `LARGE` is the largest request that all may send and
+`SMALL_FETCH` the bytes they fetch per partition, so a record may be larger than a fetch.
 """
 
 from __future__ import annotations

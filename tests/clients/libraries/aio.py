@@ -1,4 +1,4 @@
-"""aiokafka, whose loop runs while something is asked of it."""
+"""aiokafka, whose loop runs during each call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clients.records import Sent
 
 
 class Aiokafka(Library):
-    """It speaks only non-flexible versions."""
+    """aiokafka supports only non-flexible versions."""
 
     name = "aiokafka"
     null_headers = False
@@ -127,7 +127,7 @@ class AiokafkaConsumer:
 
 
 class AiokafkaAdmin:
-    """It hands out answers as they come, error codes and all."""
+    """Its admin client returns responses unchanged, error codes included."""
 
     def __init__(self, runner: asyncio.Runner, client: aiokafka.admin.AIOKafkaAdminClient) -> None:
         self._runner = runner

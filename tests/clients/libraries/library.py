@@ -1,4 +1,4 @@
-"""What every library is asked for here; see the package."""
+"""The common interface of the libraries; see the package."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Protocol
 from clients.records import Sent
 
 PATIENCE_S = 60
-"""For what should happen, on a machine that has much else to do."""
+"""The patience for an expected event on a busy machine."""
 PATIENCE_MS = PATIENCE_S * 1000
 LONG_WAIT_MS = 2 * PATIENCE_MS
-"""How long a fetch without records may wait: longer than a test does."""
+"""The wait of a fetch without records: longer than a test waits."""
 LARGE = 2_000_000
 SMALL_FETCH = 1000
 
 Row = tuple[int, Sent]
-"""A partition and what is in it."""
+"""A partition and its record."""
 
 
 class Producing(Protocol):
     def send(self, topic: str, rows: Sequence[Row]) -> list[int]:
-        """The offsets, once all are acknowledged by all."""
+        """Return the offsets, once all are acknowledged by all replicas."""
 
 
 class Consuming(Protocol):
     def read(self, count: int) -> list[Row]:
-        """The next records; within a partition in the order they came."""
+        """Return the next records, in order within each partition."""
 
 
 class Administering(Protocol):
@@ -37,7 +37,7 @@ class Administering(Protocol):
     def grow(self, topic: str, partitions: int) -> None: ...
 
     def partitions(self) -> dict[str, int]:
-        """How many each topic has."""
+        """Return the number of partitions of each topic."""
 
     def setting(self, topic: str, name: str) -> str: ...
 
@@ -49,7 +49,7 @@ class Library(ABC):
 
     name: str
     null_headers = True
-    """Whether it can send a header without a value."""
+    """True if it can send a header with a null value."""
 
     @abstractmethod
     def producer(

@@ -1,4 +1,4 @@
-"""A broker that makes no topics by itself, and a topic of its own for each test."""
+"""A broker that creates no topics automatically, and a new topic for each test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    """A topic for this test alone."""
+    """A new topic for this test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     with Admin(brokers=broker.bootstrap) as admin:
         admin.create_topic(name, partitions=PARTITIONS)

@@ -1,4 +1,4 @@
-"""What was produced, read back by another client."""
+"""Reads produced records with another client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARTITIONS = 3
 
 
 def read(broker: Broker, topic: str, count: int) -> list:
-    """That many messages, by another client; partition by partition, in order."""
+    """Return `count` messages read by another client, in order within each partition."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reading"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found: list = []

@@ -1,4 +1,4 @@
-"""The awaited producer, as a program of coroutines uses it."""
+"""The asyncio producer in programs of coroutines."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_awaited_a_cancelled_close_leaves_nothing_behind_and_can_be_awaited_agai
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
-        with pytest.raises(ClientClosed, match="broken off"):
+        with pytest.raises(ClientClosed, match="was cancelled"):
             await asyncio.wait_for(future, LONG_S)
         with pytest.raises(ClientClosed):
             await producer.send("t", "late")

@@ -1,4 +1,4 @@
-"""Our producer and our broker, as a blocking program uses them."""
+"""Our producer and our broker in blocking programs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_acks(broker, topic, acks):
     assert len(read(broker, topic, 1)) == 1
 
 
-# Bad input.
+# Invalid input.
 
 
 def test_what_is_refused_at_once(broker, topic):

@@ -1,4 +1,4 @@
-"""How a producer ends: with its block, with its process, thrown away, or in a forked one."""
+"""The end of a producer: with its block, with its process, by garbage collection, or in a fork."""
 
 from __future__ import annotations
 
@@ -95,4 +95,4 @@ def test_a_producer_that_is_thrown_away_leaves_nobody_waiting(broker, topic):
     waiting.join(LONG_S)
     [error] = outcomes
     assert isinstance(error, ClientClosed)
-    assert "thrown away" in str(error)
+    assert "garbage collected" in str(error)

@@ -1,4 +1,4 @@
-"""Many records at once: lists, batches of confluent-kafka's kind, and Arrow data."""
+"""Producing many records at once: lists, confluent-kafka's batches, and Arrow data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def test_confluent_kafkas_batches(broker, topic):
 @pytest.mark.parametrize(
     ("messages", "refused"),
     [
-        ((message for message in [{"value": "x"}]), TypeError),  # It could be read once only.
+        (
+            (message for message in [{"value": "x"}]),
+            TypeError,
+        ),  # An iterator can be read only once.
         ([{"value": "x"}, {"valeu": "x"}], TypeError),
         ([{"value": "x"}, "x"], TypeError),
         ([{"value": "x"}, {"value": "x", "partition": "0"}], TypeError),
