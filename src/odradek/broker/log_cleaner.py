@@ -106,7 +106,7 @@ class LogCleaner:
             except (LogDamaged, OSError) as error:
                 self._mark_uncleanable(key, error)
                 continue
-            if plan.worth_it:
+            if plan.worth_cleaning:
                 found.append((key, plan))
         return max(found, key=lambda each: each[1].cleanable_ratio, default=None)
 

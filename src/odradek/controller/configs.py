@@ -35,7 +35,9 @@ from odradek.protocol.api.describe_configs import (
 NOT_HERE = {8: "broker loggers", 16: "client metrics", 32: "groups"}
 
 
-def resource_of(image: MetadataImage, kind: int, name: str, broker: BrokerConfig) -> ConfigResource:
+def config_resource(
+    image: MetadataImage, kind: int, name: str, broker: BrokerConfig
+) -> ConfigResource:
     """Return the resource that a request names. Raises `ApiError` if it does not exist.
 
     A broker serves only its own settings and the cluster defaults; `broker` is the configuration of
@@ -197,7 +199,7 @@ def _records(
     _check_changes(requested.changes)
     if requested.kind == ResourceType.TOPIC and not requested.name:
         raise _invalid_request("Default topic resources are not allowed.")
-    resource = resource_of(image, requested.kind, requested.name, broker)
+    resource = config_resource(image, requested.kind, requested.name, broker)
     current_values = image.config(resource)
     new_values = _new_values(image, resource, requested, broker)
     _check_new_values(image, resource, current_values, new_values, broker)
@@ -235,11 +237,11 @@ def _new_values(
         elif change.operation == Operation.SET:
             values[change.name] = change.value or ""
         else:
-            values[change.name] = _edited(image, resource, change, broker)
+            values[change.name] = _edited_list(image, resource, change, broker)
     return values
 
 
-def _edited(
+def _edited_list(
     image: MetadataImage, resource: ConfigResource, change: Change, broker: BrokerConfig
 ) -> str:
     """Return a list setting with elements appended or removed. Raises `ApiError`."""
@@ -322,7 +324,7 @@ def _describe(
 ) -> DescribeConfigsResult:
     error, message, rows = ErrorCode.NONE, NO_MESSAGE, []
     try:
-        resource = resource_of(image, item.resource_type, item.resource_name, broker)
+        resource = config_resource(image, item.resource_type, item.resource_name, broker)
         rows = _rows(image, resource, item.configuration_keys or None, broker)
     except ApiError as refused:
         error, message = refused.error, refused.message or NO_MESSAGE

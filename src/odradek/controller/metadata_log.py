@@ -283,7 +283,7 @@ def open_metadata_log(
     loaded = load_newest(env.disk, directory, cluster_id)
     ends = DurableEnds(env.disk, directory)
     log = _open(env.disk, directory, config, fence, cache, ends, env.clock.wall_ms())
-    _check_joined(loaded, log)
+    _check_snapshot_in_log(loaded, log)
     _replay(loaded.image, log, loaded.id.end_offset)
     log.high_watermark = log.log_end_offset
     metadata = MetadataLog(
@@ -328,7 +328,7 @@ def _open(
     return log
 
 
-def _check_joined(loaded: LoadedSnapshot, log: Log) -> None:
+def _check_snapshot_in_log(loaded: LoadedSnapshot, log: Log) -> None:
     """Raise `LogDamaged` unless the end of the snapshot is in the log."""
     end = loaded.id.end_offset
     if not log.log_start_offset <= end <= log.log_end_offset:

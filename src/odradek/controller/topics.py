@@ -74,7 +74,7 @@ def create_topics(
         if count > 1
     ]
     too_much = "Excessively large number of partitions per request."
-    if _partitions_asked_for(topics, broker) > MAX_PARTITIONS_PER_REQUEST:
+    if _requested_partitions(topics, broker) > MAX_PARTITIONS_PER_REQUEST:
         return Decision([], _all_refused(topics, results, too_much))
     creation = _Creation(image, broker, random)
     answers = [creation.create(topic) for topic in topics]
@@ -84,7 +84,7 @@ def create_topics(
     return Decision(records, CreateTopicsResponse(topics=answers + results))
 
 
-def _partitions_asked_for(topics: Sequence[CreatableTopic], broker: BrokerConfig) -> int:
+def _requested_partitions(topics: Sequence[CreatableTopic], broker: BrokerConfig) -> int:
     return sum(
         len(topic.assignments)
         or (

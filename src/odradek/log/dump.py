@@ -131,5 +131,5 @@ def time_index(disk: Disk, path: str) -> list[tuple[int, int]]:
 
 
 def snapshot(disk: Disk, path: str) -> list[SnapshotEntry]:
-    """Return the producers in a `.snapshot` file. Raises `BadSnapshot`."""
+    """Return the producers in a `.snapshot` file. Raises `BadProducerSnapshot`."""
     return producer_snapshot.decode(disk.read_file(path))

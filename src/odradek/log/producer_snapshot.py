@@ -44,7 +44,7 @@ COUNT = Struct(">i")
 ENTRY = Struct(">qhiqiqiq")
 
 
-class BadSnapshot(Exception):
+class BadProducerSnapshot(Exception):
     """The snapshot file is cut short, of another version or has a wrong checksum."""
 
 
@@ -67,19 +67,19 @@ def encode(entries: list[SnapshotEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[SnapshotEntry]:
-    """Return the entries of a snapshot file. Raises `BadSnapshot`."""
+    """Return the entries of a snapshot file. Raises `BadProducerSnapshot`."""
     try:
         version, crc = PREFIX.unpack_from(data, 0)
         (count,) = COUNT.unpack_from(data, PREFIX.size)
     except StructError as error:
-        raise BadSnapshot("too short") from error
+        raise BadProducerSnapshot("too short") from error
     body = data[PREFIX.size :]
     if version != VERSION:
-        raise BadSnapshot(f"version {version}")
+        raise BadProducerSnapshot(f"version {version}")
     if google_crc32c.value(body) != crc:
-        raise BadSnapshot("checksum mismatch")
+        raise BadProducerSnapshot("checksum mismatch")
     if len(body) != COUNT.size + count * ENTRY.size:
-        raise BadSnapshot(f"{count} entries announced")
+        raise BadProducerSnapshot(f"{count} entries announced")
     return [SnapshotEntry(*row) for row in ENTRY.iter_unpack(body[COUNT.size :])]
 
 
@@ -106,7 +106,7 @@ def load_newest(
         if offset <= at_most:
             try:
                 state.reset(decode(disk.read_file(path)), offset)
-            except BadSnapshot:
+            except BadProducerSnapshot:
                 disk.remove(path)
                 continue
             state.snapshot_offset = offset

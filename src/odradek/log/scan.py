@@ -75,7 +75,7 @@ def read_batches(
             whole = RecordBatchHeader(data, 0).size
             if chunk_bytes < whole <= size - position:
                 data = file.read(position, whole)
-        headers = _sound(data, position, expected, end_offset)
+        headers = _sound_headers(data, position, expected, end_offset)
         yield data, headers
         position += headers[-1].end
         expected = headers[-1].next_offset
@@ -83,7 +83,9 @@ def read_batches(
         raise BadBatch(size, expected, f"it ends before offset {end_offset}")
 
 
-def _sound(data: bytes, position: int, expected: int, end_offset: int) -> list[RecordBatchHeader]:
+def _sound_headers(
+    data: bytes, position: int, expected: int, end_offset: int
+) -> list[RecordBatchHeader]:
     """Return the headers of the whole batches at the front of `data`, at least one."""
     headers: list[RecordBatchHeader] = []
     try:
@@ -137,7 +139,7 @@ def _walk(
             or base_offset + header.last_offset_delta > highest
             or (base_offset != expected and not gaps)
         ):
-            reason = _unsound(header, size, end - position)
+            reason = _problem_of(header, size, end - position)
         elif verify:
             if at + size > len(chunk) and size <= chunk_bytes:
                 chunk_start, chunk, at = (
@@ -155,7 +157,7 @@ def _walk(
         position += size
 
 
-def _unsound(header: RecordBatchHeader, size: int, available: int) -> str:
+def _problem_of(header: RecordBatchHeader, size: int, available: int) -> str:
     """Return why a header cannot be that of the next batch."""
     if header.magic != MAGIC:
         return f"magic {header.magic}"

@@ -39,10 +39,10 @@ class TestReaders:
         log = a_log(replace(COMPACTED, segment_bytes=300))
         write(log, *[[(b"%d" % (n % 4), b"%d" % n)] for n in range(60)])
         roll_and_commit(log)
-        expected, whole = table(log), shown(log)
+        expected, before = table(log), shown(log)
         for step in a_pass(log, chunk_bytes=200).steps():
             now = shown(log)
-            assert [each for each in whole if each in now] == now, "a subsequence"
+            assert [each for each in before if each in now] == now, "a subsequence"
             assert table(log) == expected
             if not isinstance(step, int):
                 step(log)

@@ -91,9 +91,9 @@ def bounded_memory() -> Iterator[None]:
     assert peak <= MOST_BYTES, f"{peak} bytes"
 
 
-def records_are_untouched(whole: StoppedDirectory, disk: MemoryDisk) -> bool:
+def records_are_untouched(stopped: StoppedDirectory, disk: MemoryDisk) -> bool:
     now = {path: disk.read_file(path) for path in disk.files if path.endswith(".log")}
-    return all(now.get(path) == data for path, data in whole.records.items())
+    return all(now.get(path) == data for path, data in stopped.records.items())
 
 
 def times_of(number: int) -> list[int]:
@@ -123,17 +123,17 @@ def check(log: Log, step: int, start_is_known: bool) -> None:
 
 @pytest.mark.parametrize("clean", [False, True])
 def test_damaged_derived_files_lose_no_records_or_the_log_reports_damage(clean: bool) -> None:
-    whole = StoppedDirectory(clean=clean)
+    stopped = StoppedDirectory(clean=clean)
     for name, random in seeds(250, f"files-{clean}"):
-        disk, wrong = whole.damaged_copy(random)
+        disk, wrong = stopped.damaged_copy(random)
         what = f"{name}: {sorted(wrong)}"
         try:
-            one_life(whole, disk, wrong, random)
+            one_life(stopped, disk, wrong, random)
         except Exception as error:
             raise AssertionError(f"{what}: {error!r}") from error
 
 
-def one_life(whole: StoppedDirectory, disk: MemoryDisk, wrong: set[str], random: Random) -> None:
+def one_life(stopped: StoppedDirectory, disk: MemoryDisk, wrong: set[str], random: Random) -> None:
     unsure = any(path.endswith(WITHOUT_CHECKSUM) for path in wrong)
     start_is_known = not any(path.endswith("log-start-offset-checkpoint") for path in wrong)
     try:
@@ -147,10 +147,10 @@ def one_life(whole: StoppedDirectory, disk: MemoryDisk, wrong: set[str], random:
         directory.open_log(OTHER, CONFIG, 0)
     except LogDamaged:
         assert unsure, "the damaged file has a checksum or can be rebuilt"
-        assert records_are_untouched(whole, disk)
+        assert records_are_untouched(stopped, disk)
         return
     check(log, random.randrange(35), start_is_known)
-    assert records_are_untouched(whole, disk)
+    assert records_are_untouched(stopped, disk)
     log.append(batch(2, 1000 * BATCHES), 3, now_ms=0)
     directory.close()
     again = LogDirectory(disk, "data", Random(2), cluster_id="c", node_id=1)

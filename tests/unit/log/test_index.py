@@ -168,9 +168,9 @@ def test_a_search_among_unordered_timestamps_returns_the_lowest_offset():
     times = [50, 10, 80, 30, 80, 20] * 10
     for time in times:
         log.append(batch(timestamp=time), 0, now_ms=0)
-    for wanted in range(0, 90, 5):
-        expected = next((n for n, time in enumerate(times) if time >= wanted), None)
-        found = log.offset_for_timestamp(wanted, 60)
+    for timestamp in range(0, 90, 5):
+        expected = next((n for n, time in enumerate(times) if time >= timestamp), None)
+        found = log.offset_for_timestamp(timestamp, 60)
         assert (found.offset if found else None) == expected
 
 

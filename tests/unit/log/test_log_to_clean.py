@@ -34,26 +34,26 @@ def test_a_log_that_was_never_cleaned_is_dirty_from_its_start():
     found = plan(log)
     assert (found.first_dirty_offset, found.first_uncleanable_offset) == (0, 10)
     assert (found.clean_bytes, found.cleanable_bytes) == (0, log.size)
-    assert found.cleanable_ratio == 1.0 and found.worth_it
+    assert found.cleanable_ratio == 1.0 and found.worth_cleaning
 
 
 def test_a_log_is_worth_a_pass_above_the_dirty_ratio():
     log = a_log()
     assert plan(log, 5).cleanable_ratio == 0.5
-    assert not plan(log, 5).worth_it
-    assert plan(log, 4).worth_it
+    assert not plan(log, 5).worth_cleaning
+    assert plan(log, 4).worth_cleaning
     log.configure(replace(ONE_BATCH, min_cleanable_dirty_ratio=0.0))
-    assert plan(log, 9).worth_it
-    assert not plan(log, 10).worth_it, "there is nothing"
+    assert plan(log, 9).worth_cleaning
+    assert not plan(log, 10).worth_cleaning, "there is nothing"
 
 
 def test_an_empty_log_and_one_with_only_an_active_segment_are_not_worth_a_pass():
     log = new_log(MemoryDisk(), COMPACTED)
-    assert not plan(log).worth_it
+    assert not plan(log).worth_cleaning
     write(log, [(A, b"1")])
     log.flush(checkpoint=True)
     log.high_watermark = 1
-    assert not plan(log).worth_it
+    assert not plan(log).worth_cleaning
 
 
 @pytest.mark.parametrize("recorded", [-1, 11])
@@ -71,14 +71,14 @@ def test_segments_younger_than_the_minimum_lag_are_not_cleaned():
     log = a_log(replace(ONE_BATCH, min_compaction_lag_ms=3000))
     assert plan(log, now_ms=9_999).first_uncleanable_offset == 7
     assert plan(log, now_ms=2_000).first_uncleanable_offset == 0
-    assert not plan(log, now_ms=2_000).worth_it
+    assert not plan(log, now_ms=2_000).worth_cleaning
 
 
 def test_a_segment_older_than_the_maximum_lag_is_cleaned_below_the_ratio():
     log = a_log(replace(ONE_BATCH, max_compaction_lag_ms=5000))
-    assert not plan(log, 9, now_ms=14_000).worth_it
-    assert plan(log, 9, now_ms=14_001).worth_it
-    assert not plan(log, 10, now_ms=1 << 40).worth_it
+    assert not plan(log, 9, now_ms=14_000).worth_cleaning
+    assert plan(log, 9, now_ms=14_001).worth_cleaning
+    assert not plan(log, 10, now_ms=1 << 40).worth_cleaning
 
 
 def test_a_segment_in_which_a_pass_stopped_counts_as_clean_and_as_dirty():
@@ -92,4 +92,4 @@ def test_a_segment_in_which_a_pass_stopped_counts_as_clean_and_as_dirty():
 
 def test_after_a_pass_nothing_is_dirty():
     log = a_log()
-    assert not plan(log, clean(log)).worth_it
+    assert not plan(log, clean(log)).worth_cleaning

@@ -8,7 +8,7 @@ from log_making import headers as headers_of
 
 from odradek.log import producer_snapshot
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.producer_snapshot import BadSnapshot
+from odradek.log.producer_snapshot import BadProducerSnapshot
 from odradek.log.producer_state import MAX_SEQUENCE, ActiveProducer, ProducerState, SnapshotEntry
 from odradek.model.errors import ErrorCode
 
@@ -151,10 +151,10 @@ def test_any_damage_to_a_snapshot_is_detected():
     for position in range(len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 0x40
-        with pytest.raises(BadSnapshot):
+        with pytest.raises(BadProducerSnapshot):
             producer_snapshot.decode(bytes(damaged))
     for length in range(len(data)):
-        with pytest.raises(BadSnapshot):
+        with pytest.raises(BadProducerSnapshot):
             producer_snapshot.decode(data[:length])
 
 

@@ -37,8 +37,8 @@ def test_a_sound_tail_above_the_durable_end_is_kept():
 
 
 def test_a_tail_torn_at_any_byte_is_truncated_to_the_last_whole_batch():
-    whole = crashed(6, durable=4)
-    size = len(last_log(whole)) // 6
+    disk_before = crashed(6, durable=4)
+    size = len(last_log(disk_before)) // 6
     for cut in range(4 * size, 6 * size):
         disk = crashed(6, durable=4)
         del last_log(disk)[cut:]
@@ -61,8 +61,8 @@ def test_zeros_or_garbage_after_the_last_batch_are_truncated(garbage: bytes):
 
 
 def test_every_flipped_byte_above_the_durable_end_is_a_torn_tail():
-    whole = crashed(6, durable=4)
-    size = len(last_log(whole)) // 6
+    disk_before = crashed(6, durable=4)
+    size = len(last_log(disk_before)) // 6
     for position in range(4 * size, 5 * size):
         if (position - 4 * size) in range(12, 16):
             continue  # the leader epoch: outside the checksum
@@ -74,8 +74,8 @@ def test_every_flipped_byte_above_the_durable_end_is_a_torn_tail():
 
 
 def test_every_flipped_byte_below_the_durable_end_is_damage_and_nothing_is_truncated():
-    whole = crashed(6, durable=2)
-    size = len(last_log(whole)) // 6
+    disk_before = crashed(6, durable=2)
+    size = len(last_log(disk_before)) // 6
     for position in range(2 * size, 3 * size):
         if (position - 2 * size) in range(12, 16):
             continue

@@ -82,27 +82,27 @@ def start(disk: MemoryDisk) -> LogDirectory:
 
 
 def begin(directory: LogDirectory, workers: Workers) -> tuple[ShutdownFlush, list[str]]:
-    told: list[str] = []
+    calls: list[str] = []
     flushes = ShutdownFlush(
-        directory.logs.values(), workers, lambda: told.append("done"), concurrency=4
+        directory.logs.values(), workers, lambda: calls.append("done"), concurrency=4
     )
     flushes.start()
-    return flushes, told
+    return flushes, calls
 
 
 def test_all_logs_are_flushed_concurrently_and_done_is_called_once(
     disk: FailingDisk, directory: LogDirectory
 ):
     workers = Workers()
-    flushes, told = begin(directory, workers)
-    assert (flushes.total, len(workers.work), told) == (10, 4, [])
+    flushes, calls = begin(directory, workers)
+    assert (flushes.total, len(workers.work), calls) == (10, 4, [])
     workers.run_one()
     assert (flushes.ended, len(workers.work)) == (1, 4)
     workers.run_all()
-    assert (flushes.ended, workers.most, told) == (10, 4, ["done"])
+    assert (flushes.ended, workers.most, calls) == (10, 4, ["done"])
     assert all(log.recovery_point == log.log_end_offset for log in directory.logs.values())
     flushes.give_up()
-    assert told == ["done"]
+    assert calls == ["done"]
     directory.close()
     assert start(disk).was_clean
 
@@ -116,12 +116,12 @@ def test_giving_up_waits_for_running_flushes_and_leaves_no_marker(
     disk: FailingDisk, directory: LogDirectory
 ):
     workers = Workers()
-    flushes, told = begin(directory, workers)
+    flushes, calls = begin(directory, workers)
     workers.run_one()
     flushes.give_up()
-    assert told == []
+    assert calls == []
     workers.run_all()
-    assert (flushes.ended, told) == (5, ["done"])
+    assert (flushes.ended, calls) == (5, ["done"])
     directory.close(flush=False)
     again = start(disk)
     assert not again.was_clean
@@ -135,9 +135,9 @@ def test_a_log_without_room_for_its_flush_is_skipped(disk: FailingDisk, director
         fill(log, 2)
     disk.part, disk.kinds, disk.error = f"{key(3)}", ("create",), errno.ENOSPC
     workers = Workers()
-    flushes, told = begin(directory, workers)
+    flushes, calls = begin(directory, workers)
     workers.run_all()
-    assert (flushes.ended, flushes.gave_up, told) == (11, False, ["done"])
+    assert (flushes.ended, flushes.gave_up, calls) == (11, False, ["done"])
     behind = [name for name, log in directory.logs.items() if log.recovery_point == 0]
     assert behind == [key(3)]
 
@@ -145,9 +145,9 @@ def test_a_log_without_room_for_its_flush_is_skipped(disk: FailingDisk, director
 def test_a_failed_sync_begins_no_more_flushes(disk: FailingDisk, directory: LogDirectory):
     disk.part, disk.kinds = f"{key(9)}", ("sync",)
     workers = Workers()
-    _, told = begin(directory, workers)
+    _, calls = begin(directory, workers)
     workers.run_all()
-    assert told == ["done"]
+    assert calls == ["done"]
     assert directory.fence.failure is not None
     directory.close()
     assert not start(disk).was_clean

@@ -48,7 +48,7 @@ class Life:
         return log
 
     def compact(self, log: Log) -> None:
-        """Compact as the broker does: durable ends are synced first, `.deleted` files removed last."""
+        """Compact as the broker does: sync durable ends first, remove `.deleted` files last."""
         self.directory.checkpoint()()
         cleaner = run(a_pass(log, now_ms=0), log)
         for deletion in cleaner.deletions:

@@ -133,19 +133,19 @@ class BatchRetention:
         self.records_read += header.count
         if header.is_control:
             self.records_kept += header.count
-            return _unchanged(data, header)
+            return _batch_bytes(data, header)
         kept, tombstones, max_timestamp, section = self._split_records(data, header)
         self.records_kept += len(kept)
         if not kept:
-            wanted = ends_segment or self._is_last_of_producer(header)
-            if wanted and header.count == 0:
-                return _unchanged(data, header)
+            keeps_header = ends_segment or self._is_last_of_producer(header)
+            if keeps_header and header.count == 0:
+                return _batch_bytes(data, header)
             self.batches_changed += 1
-            return empty_batch(header) if wanted else b""
+            return empty_batch(header) if keeps_header else b""
         horizon_ms = header.base_timestamp if header.has_delete_horizon else -1
         sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms >= 0
         if len(kept) == header.count and not sets_horizon:
-            return _unchanged(data, header)
+            return _batch_bytes(data, header)
         if sets_horizon:
             horizon_ms = self._horizon_ms
         self.batches_changed += 1
@@ -187,5 +187,5 @@ class BatchRetention:
         )
 
 
-def _unchanged(data: bytes, header: RecordBatchHeader) -> bytes:
+def _batch_bytes(data: bytes, header: RecordBatchHeader) -> bytes:
     return data[header.position : header.end]

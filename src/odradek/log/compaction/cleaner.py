@@ -44,7 +44,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from odradek.log.compaction.batch_retention import BatchRetention, OffsetMap, add_keys
-from odradek.log.compaction.segment_swap import CLEANED_SUFFIX, SegmentSwap, remove_unfinished
+from odradek.log.compaction.segment_swap import CLEANED_SUFFIX, SegmentSwap, remove_unfinished_swaps
 from odradek.log.log import Log
 from odradek.log.log_config import NEVER
 from odradek.log.retention import Deletion
@@ -79,7 +79,7 @@ class LogToClean:
         return self.cleanable_bytes / total if total > 0 else 0.0
 
     @property
-    def worth_it(self) -> bool:
+    def worth_cleaning(self) -> bool:
         if self.waited_too_long and self.cleanable_bytes > 0:
             return True
         return self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
@@ -232,10 +232,10 @@ class Cleaner:
         """Run the pass. Raises `UNCLEANABLE` errors, `LogDirFailure`, and `OSError` for a failed
         read or a full disk.
         """
-        remove_unfinished(self._disk, self._directory)
+        remove_unfinished_swaps(self._disk, self._directory)
         yield from self._map_keys()
-        wanted = [source for source in self._sources if source.base_offset < self.end_offset]
-        for group in group_segments(wanted, self._config.segment_bytes):
+        sources = [source for source in self._sources if source.base_offset < self.end_offset]
+        for group in group_segments(sources, self._config.segment_bytes):
             yield from self._replace(group)
         self.stats.records_read = self._retention.records_read
         self.stats.records_kept = self._retention.records_kept
@@ -250,15 +250,15 @@ class Cleaner:
                 continue
             with opened(self._disk, source.path) as file:
                 for data, headers in self._read(file, source):
-                    for some in batches_per_step(headers):
-                        for header in some:
+                    for chunk in batches_per_step(headers):
+                        for header in chunk:
                             if header.last_offset < start:
                                 continue
                             if offset_map.full:
                                 return
                             add_keys(data, header, start, offset_map)
                             offset_map.latest_offset = header.last_offset
-                        size = sum(header.size for header in some)
+                        size = sum(header.size for header in chunk)
                         self.stats.map_bytes_read += size
                         yield size
             offset_map.latest_offset = source.end_offset - 1
@@ -326,9 +326,9 @@ class Cleaner:
             for source in group:
                 with opened(self._disk, source.path) as file:
                     for data, headers in self._read(file, source):
-                        for some in batches_per_step(headers):
-                            written = self._append(cleaned, data, some, end_offset)
-                            read = sum(header.size for header in some)
+                        for chunk in batches_per_step(headers):
+                            written = self._append(cleaned, data, chunk, end_offset)
+                            read = sum(header.size for header in chunk)
                             self.stats.bytes_read += read
                             self.stats.bytes_written += written
                             yield read + written
@@ -364,16 +364,16 @@ class Cleaner:
 
 def batches_per_step(headers: list[RecordBatchHeader]) -> Iterator[list[RecordBatchHeader]]:
     """Split batches into lists with as many records as one step looks at."""
-    some: list[RecordBatchHeader] = []
+    chunk: list[RecordBatchHeader] = []
     records = 0
     for header in headers:
-        if some and records + header.count > RECORDS_PER_STEP:
-            yield some
-            some, records = [], 0
-        some.append(header)
+        if chunk and records + header.count > RECORDS_PER_STEP:
+            yield chunk
+            chunk, records = [], 0
+        chunk.append(header)
         records += header.count
-    if some:
-        yield some
+    if chunk:
+        yield chunk
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def remove_files(disk: Disk, directory: str, base_offset: int, suffix: str) -> N
             disk.remove(path)
 
 
-def remove_unfinished(disk: Disk, directory: str) -> None:
+def remove_unfinished_swaps(disk: Disk, directory: str) -> None:
     """Remove unfinished files that a failed pass left. No segment in service has such names."""
     names = list(disk.list(directory))
     for name in [*_named(names, SWAP_SUFFIX), *_named(names, CLEANED_SUFFIX)]:
@@ -87,14 +87,14 @@ def complete_swaps(disk: Disk, directory: str) -> None:
     cleaned, swaps = _named(names, CLEANED_SUFFIX), _named(names, SWAP_SUFFIX)
     if not (cleaned or swaps):
         return
-    uncommitted = {_base(name) for name in cleaned}
+    uncommitted = {_base_offset_of(name) for name in cleaned}
     for name in [*swaps, *cleaned]:  # in this order: after a crash the rest is undone as well
-        if _base(name) in uncommitted:
+        if _base_offset_of(name) in uncommitted:
             disk.remove(f"{directory}/{name}")
-    committed = [name for name in swaps if _base(name) not in uncommitted]
+    committed = [name for name in swaps if _base_offset_of(name) not in uncommitted]
     for name in committed:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            _remove_replaced(disk, directory, names, _base(name))
+            _remove_replaced(disk, directory, names, _base_offset_of(name))
     for name in sorted(committed, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     disk.sync_directory(directory)
@@ -104,7 +104,7 @@ def _named(names: Iterable[str], suffix: str) -> list[str]:
     return [name for name in names if name.endswith(suffix) and name[:20].isdecimal()]
 
 
-def _base(name: str) -> int:
+def _base_offset_of(name: str) -> int:
     return int(name[:20])
 
 
@@ -121,8 +121,8 @@ def _remove_replaced(disk: Disk, directory: str, names: list[str], base_offset: 
     finally:
         file.close()
     for name in _named(names, LOG_SUFFIX):
-        if base_offset <= _base(name) < end:
-            remove_files(disk, directory, _base(name), "")
+        if base_offset <= _base_offset_of(name) < end:
+            remove_files(disk, directory, _base_offset_of(name), "")
 
 
 class LogCleaningAborted(Exception):
@@ -165,11 +165,11 @@ class SegmentSwap:
 
     def install(self, log: Log) -> None:
         """Owner. Raises `LogCleaningAborted` if the old segments are no longer in the log."""
-        first = _index(log, self._old[0])
+        first = _index_in_log(log, self._old[0])
         cut = not log.cleaning or first < 0
         if cut or log.segments.items[first : first + len(self._old)] != self._old:
             raise LogCleaningAborted(self._directory)
-        self._current = self._put(log, first, len(self._old), SWAP_SUFFIX)
+        self._current = self._replace_segments(log, first, len(self._old), SWAP_SUFFIX)
 
     def mark_deleted(self) -> None:
         """Worker."""
@@ -181,7 +181,7 @@ class SegmentSwap:
         current = self._current
         assert current is not None, "before take_over"
         rename_files(self._disk, self._directory, self._base_offset, SWAP_SUFFIX, "")
-        self._put(log, _index(log, current), 1, "")
+        self._replace_segments(log, _index_in_log(log, current), 1, "")
         current.close()
         self.deletion.delay_ms = log.config.file_delete_delay_ms
 
@@ -189,7 +189,7 @@ class SegmentSwap:
         """Worker."""
         self._disk.sync_directory(self._directory)
 
-    def _put(self, log: Log, first: int, count: int, suffix: str) -> Segment:
+    def _replace_segments(self, log: Log, first: int, count: int, suffix: str) -> Segment:
         segment = Segment(
             self._disk, self._directory, self._base_offset, create=False, suffix=suffix
         )
@@ -199,6 +199,6 @@ class SegmentSwap:
         return segment
 
 
-def _index(log: Log, segment: Segment) -> int:
+def _index_in_log(log: Log, segment: Segment) -> int:
     """Return the index of a segment in its log, or -1."""
     return next((n for n, each in enumerate(log.segments.items) if each is segment), -1)

@@ -66,10 +66,10 @@ class Descriptors:
             try:
                 return os.open(path, flags, 0o600)
             except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._give_up_one():
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._free_descriptor():
                     raise
 
-    def _give_up_one(self) -> bool:
+    def _free_descriptor(self) -> bool:
         """Close the first unpinned file, which only the owner may, or a reserved descriptor."""
         with self._lock:
             if threading.get_ident() == self._owner:
@@ -83,7 +83,7 @@ class Descriptors:
                 return True
         return False
 
-    def done(self, descriptor: int) -> None:
+    def release_temporary(self, descriptor: int) -> None:
         """Close a descriptor that was used once; a reserve that is short keeps it instead."""
         with self._lock:
             if len(self._reserve) <= RESERVED_DESCRIPTORS:
@@ -136,7 +136,9 @@ class LocalDisk:
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         if create:
-            self._descriptors.done(self._descriptors.open(path, WRITE_MODE | os.O_CREAT))
+            self._descriptors.release_temporary(
+                self._descriptors.open(path, WRITE_MODE | os.O_CREAT)
+            )
         return LocalFile(self._descriptors, path, os.stat(path).st_size)
 
     def exists(self, path: str) -> bool:
@@ -171,7 +173,7 @@ class LocalDisk:
         except OSError as error:
             raise with_path(error, path) from error
         finally:
-            self._descriptors.done(descriptor)
+            self._descriptors.release_temporary(descriptor)
 
     def read_file(self, path: str) -> bytes:
         descriptor = self._descriptors.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -179,7 +181,7 @@ class LocalDisk:
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 return file.read()
         finally:
-            self._descriptors.done(descriptor)
+            self._descriptors.release_temporary(descriptor)
 
     def replace_file(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
@@ -192,7 +194,7 @@ class LocalDisk:
         except OSError as error:
             raise with_path(error, temporary) from error
         finally:
-            self._descriptors.done(descriptor)
+            self._descriptors.release_temporary(descriptor)
         os.rename(temporary, path)
         self.sync_directory(os.path.dirname(path) or ".")
 

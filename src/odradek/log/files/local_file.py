@@ -107,7 +107,7 @@ class LocalFile:
         if descriptor < 0:
             descriptor = self._open()
         if self._torn:
-            self._cut_back()
+            self._truncate_torn()
         count = len(parts)
         total = 0
         for part in parts:
@@ -122,7 +122,7 @@ class LocalFile:
         except OSError as error:
             self._torn = True
             with suppress(OSError):  # stays torn; the next append tries again
-                self._cut_back()
+                self._truncate_torn()
             raise with_path(error, self._path) from error
         self._size += total
         return self._size
@@ -137,7 +137,7 @@ class LocalFile:
                 raise OSError(errno.EIO, "nothing written")
             written += count
 
-    def _cut_back(self) -> None:
+    def _truncate_torn(self) -> None:
         os.ftruncate(self._descriptor, self._size)
         os.lseek(self._descriptor, self._size, os.SEEK_SET)
         self._torn = False
