@@ -1,8 +1,8 @@
 """Compile the leaves in place: `python scripts/compile.py [--if-needed]`.
 
-Builds the modules of `odradek.leaves.LEAVES` with mypyc into `src/`, then writes the manifest of
-the sources they came from. Without a C compiler it says so and leaves the sources to be
-interpreted. See `src/odradek/leaves.py`.
+It compiles the modules in `odradek.leaves.LEAVES` with mypyc into `src/`, then writes the manifest
+of their sources. Without a C compiler it prints a message and the sources stay interpreted. See
+`src/odradek/leaves.py`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> int:
     before = leaves.manifest()
     if compiler() is None or not has_headers():
         missing = "a C compiler" if compiler() is None else "Python's headers (python3-dev)"
-        say(f"{missing} was not found: the leaves stay interpreted, which works and is slower")
+        say(f"{missing} was not found: the leaves stay interpreted, which is slower")
         return 0
     say(f"{len(leaves.LEAVES)} leaves with mypyc")
     remove_old()

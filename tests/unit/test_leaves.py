@@ -1,4 +1,4 @@
-"""An edit never runs against a stale binary."""
+"""Leaves are loaded from extension modules only if those were compiled from the same sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek import leaves
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of one leaf that was compiled just now."""
+    """A package with one leaf whose manifest is up to date."""
     (tmp_path / "leaf.py").write_text("VALUE = 1\n")
     monkeypatch.setattr(leaves, "PACKAGE", str(tmp_path))
     monkeypatch.setattr(leaves, "MANIFEST", str(tmp_path / "compiled_leaves.json"))
@@ -27,12 +27,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_was_compiled_from_these_sources_is_used(package: Path) -> None:
+def test_leaves_with_an_up_to_date_manifest_run_compiled(package: Path) -> None:
     leaves.install()
     assert leaves.mode() == "compiled"
 
 
-def test_an_edited_source_runs_interpreted(package: Path) -> None:
+def test_leaves_with_an_edited_source_run_interpreted(package: Path) -> None:
     (package / "leaf.py").write_text("VALUE = 2\n")
     leaves.install()
     assert leaves.mode().startswith("interpreted (sources changed")
@@ -41,17 +41,17 @@ def test_an_edited_source_runs_interpreted(package: Path) -> None:
     assert leaves.SourceFinder().find_spec("odradek.other", None) is None
 
 
-def test_the_sources_can_be_asked_for(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_makes_leaves_run_interpreted(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODRADEK_INTERPRETED", "1")
     leaves.install()
     assert leaves.mode() == "interpreted (ODRADEK_INTERPRETED=1)"
     assert isinstance(sys.meta_path[0], leaves.SourceFinder)
 
 
-def test_extensions_that_nobody_vouches_for_are_not_loaded(
+def test_extensions_without_a_manifest_are_not_loaded(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compilation was broken off before it wrote the manifest, or never got to it."""
+    """An interrupted compilation leaves extensions without a manifest."""
     Path(leaves.MANIFEST).unlink()
     (package / f"leaf{EXTENSION_SUFFIXES[0]}").write_bytes(b"of some older source")
     monkeypatch.setattr(odradek, "__path__", [str(package)])
@@ -64,12 +64,12 @@ def test_extensions_that_nobody_vouches_for_are_not_loaded(
     monkeypatch.delitem(sys.modules, "odradek.leaf")
 
 
-def test_every_leaf_exists() -> None:
+def test_every_leaf_has_a_source() -> None:
     assert all(Path(leaves.source_of(leaf)).exists() for leaf in leaves.LEAVES)
 
 
-def test_every_package_with_leaves_is_tested_interpreted_too() -> None:
-    """`scripts/test` names the directories of its last step."""
+def test_every_package_with_leaves_is_also_tested_interpreted() -> None:
+    """The last step of `scripts/test` names the directories."""
     script = Path(__file__).parents[2] / "scripts" / "test"
     _, _, interpreted = script.read_text().partition("ODRADEK_INTERPRETED=1")
     packages = {leaf.split(".")[1] for leaf in leaves.LEAVES}
