@@ -41,7 +41,9 @@ def test_leaves_with_an_edited_source_run_interpreted(package: Path) -> None:
     assert leaves.SourceFinder().find_spec("odradek.other", None) is None
 
 
-def test_the_environment_variable_makes_leaves_run_interpreted(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_makes_leaves_run_interpreted(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ODRADEK_INTERPRETED", "1")
     leaves.install()
     assert leaves.mode() == "interpreted (ODRADEK_INTERPRETED=1)"
