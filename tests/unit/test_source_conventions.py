@@ -37,7 +37,9 @@ OTHER_PROJECTS = {
     *("fsdecode", "concurrent", "futures", "wait", "as_completed", "pkg_resources", "SelectorKey"),
     *("venv", "grep", "jq", "malloc", "h", "CLOCK_MONOTONIC", "utf8"),
     # SQL and Python keywords, and durations as ISO 8601 has them.
-    *("IN", "NOT", "break", "for", "from", "P2D", "PT15M", "P1DT2H30M"),
+    *("IN", "NOT", "break", "for", "from", "P2D", "PT15M", "P1DT2H30M", "PT1H30M"),
+    # What `odradek --version` says of the leaves.
+    "interpreted",
     # Spellings that settings are also known by.
     *("LINGER", "MS"),
 }
@@ -56,7 +58,6 @@ REPLACED = {
     "AppendResult": "AppendInfo",
     "Asked": "the kind of request: RequestedPartitions, ReceivedRequest",
     "Attempt": "ConnectAttempt",
-    "Check": "Validator",
     "Closing": "CloseProcedure",
     "ConsumerEngine": "ConsumerCore",
     "Cut": "LogCleaningAborted",
@@ -111,7 +112,7 @@ VAGUE_FUNCTIONS = {"said", "told", "whole", "gone", "tells", "bury", "brought", 
 
 BASES_OF_ONE = {
     # Explains methods of another library; no part of the producer itself.
-    "odradek.client.blocking.confluent_api.ConfluentHabits",
+    "odradek.client.blocking.confluent_api.ConfluentProducerApi",
 }
 """Classes that only one other extends, and why they are apart from it."""
 
@@ -195,7 +196,7 @@ def names_of(modules: Modules) -> frozenset[str]:
     return frozenset(found)
 
 
-def unknown_names(modules: Modules, known: set[str]) -> list[str]:
+def unknown_names(modules: Modules, known: frozenset[str]) -> list[str]:
     """Names in backticks in docstrings of which no part of the code has heard."""
     found = []
     for module, tree in modules.items():
@@ -297,6 +298,45 @@ def test_the_rules_of_references_find_what_is_wrong() -> None:
     files = {"page": "First log.py, then log/other.py."}
     assert missing_files(files, ["src/log/log.py"]) == ["page: log/other.py"]
     assert unresolved_names(text, modules) == ["page: odradek.there.other", "page: odradek.where"]
+
+
+def wrong_test_lines(modules: Modules, packages: Collection[str], tests: Path) -> list[str]:
+    """Packages whose docstring does not say at its end where their tests are: `Tests: a, b`, paths
+    below the directory of the tests."""
+    found = []
+    for package in packages:
+        before, line, named = (ast.get_docstring(modules[package]) or "").rpartition("Tests:")
+        paths = [path.strip() for path in named.replace("\n", " ").rstrip(".").split(",")]
+        if not line or (before and not before.endswith("\n")):
+            found.append(f"{package}: no line Tests:")
+        else:
+            found += [
+                f"{package}: no tests at {each!r}" for each in paths if not there(tests, each)
+            ]
+    return found
+
+
+def there(tests: Path, pattern: str) -> bool:
+    return bool(pattern) and any(tests.glob(pattern))
+
+
+def test_each_package_says_where_its_tests_are() -> None:
+    packages = [
+        ".".join(path.parent.relative_to(SRC).parts) for path in SRC.glob("odradek/**/__init__.py")
+    ]
+    none_of(wrong_test_lines(source(), sorted(set(packages) - {"odradek"}), ROOT / "tests"))
+
+
+def test_the_rule_of_test_lines_finds_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "unit").mkdir()
+    modules = {
+        "odradek.a": ast.parse('"""A.\n\nTests: unit, property/test_a.py\n"""'),
+        "odradek.b": ast.parse('"""B. Tests: unit"""'),
+    }
+    assert wrong_test_lines(modules, modules, tmp_path) == [
+        "odradek.a: no tests at 'property/test_a.py'",
+        "odradek.b: no line Tests:",
+    ]
 
 
 # -- names -----------------------------------------------------------------------------------------

@@ -183,10 +183,10 @@ class SimFile:
             cut = mount.disk.chance.between(0, len(data))
             self.node.change(Change(offset, data[:cut]))
 
-        def whole() -> None:
+        def complete() -> None:
             self.node.change(Change(offset, data))
 
-        mount.effect(kind, self.path, whole, zlib.crc32(data), torn)
+        mount.effect(kind, self.path, complete, zlib.crc32(data), torn)
 
 
 @dataclass(slots=True, eq=False)

@@ -4,9 +4,10 @@
                           ▲                                    │
                           └──────────── callbacks add more ────┘
 
-The clock jumps from event to event, so idle hours cost nothing. `priority` is drawn from the seed,
-so the seed decides the order of events of the same instant: runs explore ties instead of inheriting
-the order of the source. `seq` makes keys unique, so callbacks are never compared.
+The clock jumps from event to event, so idle hours cost nothing. The priority is drawn from the
+seed, so the seed decides the order of events of the same instant: runs explore ties instead of
+inheriting the order of the source. The sequence number makes keys unique, so callbacks are never
+compared.
 
 Every event goes into a running BLAKE2 digest as (time, node, kind, CRC of its payload). Two runs of
 a seed are the same run if and only if their digests are equal; the last events are kept as a
@@ -153,7 +154,7 @@ class Scheduler:
 
 @dataclass(slots=True)
 class SimClock:
-    """A machine's two clocks: `monotonic` starts at any value, `wall` may be wrong."""
+    """A machine's two clocks: `monotonic_ms` starts at any value, `wall_ms` may be wrong."""
 
     scheduler: Scheduler
     monotonic_base_ms: int = 0

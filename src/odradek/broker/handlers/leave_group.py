@@ -1,4 +1,4 @@
-"""LeaveGroup: v0-5. See `coordinator.group.departures`.
+"""LeaveGroup: v0-5. See `coordinator.group.leave`.
 
 Below version 3 one member leaves, and its error is the error of the response.
 """

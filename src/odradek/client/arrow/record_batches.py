@@ -12,7 +12,7 @@ Records as Arrow record batches: the columns of Spark's Kafka source.
 
 Rows are of several partitions, those of one partition in order. What to commit for a batch travels
 in its schema's metadata, so `commit` takes the batch itself; a table made of several batches has
-that of the first. `decoding` makes columns of JSON values.
+that of the first. `json_values` makes columns of JSON values.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ It is wired as in the blocking and the asyncio API. Subclasses implement `work`,
 first one on, whatever happens to the broker. At random it pauses partitions for a while (and must
 get none of their records), or seeks back to an earlier position and reads on from there.
 
-`Seen` has the records that all consumers of a run received: one record per offset, which is
-compared at the end with the records that the scripted readers found in the broker's logs.
+`ReceivedRecords` has the records that all consumers of a run received: one record per offset, which
+is compared at the end with the records that the scripted readers found in the broker's logs.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ polling for too long. Automatic commits cover the records that `take` was called
 ones the same, after every round and before partitions are revoked, synchronous or asynchronous.
 `GroupWatcher` only reads the committed offsets.
 
-`GroupBooks` judges what the members of one group saw, as they go:
+`GroupJournal` judges what the members of one group saw, as they go:
 
 - In one generation, no partition has two owners.
 - A partition is assigned once and revoked once, and a member gets only records of its partitions.
